@@ -143,6 +143,16 @@ def first_of(keys: QueueKeys, job: str, attempt: str) -> Command[bytes | None]:
     return Command((b"LINDEX", keys.stage(job, attempt), 0))
 
 
+def last_commit(keys: QueueKeys, job: str) -> Command[tuple[int, str]]:
+    """The last batch of a job that was committed, and the call that did it; -1 and empty: none was."""
+    return Command((b"GET", keys.job(job)), _read_commit)
+
+
+def _read_commit(reply: bytes | None) -> tuple[int, str]:
+    batch, _, call = (reply or b"-1 ").decode().partition(" ")
+    return int(batch), call
+
+
 def next_committed(keys: QueueKeys) -> Command[tuple[str, str] | None]:
     """The job and the attempt of the list that was committed first; None: all are moved."""
     return Command((b"ZRANGE", keys["committed"], 0, 0), _read_member)

@@ -185,7 +185,7 @@ def position_of(keys: QueueKeys, index: Readable, member: bytes) -> Command[Posi
     )
 
 
-def cells(keys: QueueKeys, part: str, ids: Sequence[bytes]) -> Command[list[bytes | None]]:
+def cells(keys: QueueKeys, part: str, ids: Sequence[Argument]) -> Command[list[bytes | None]]:
     """A part of messages: `messages` (their records), `states` or `history`; None where there is none."""
     return Command((b"HMGET", keys[part], *ids))
 

@@ -182,6 +182,7 @@ def _sending(keys: QueueKeys) -> Steps:
     yield jobs.stage(keys, *JOB, [ID])
     yield jobs.cut(keys, *JOB, 1)
     yield jobs.keep(keys, *JOB, 1)
+    yield jobs.last_commit(keys, JOB[0])
     yield jobs.first_of(keys, *JOB)
     yield jobs.remove(keys, *JOB)
 

@@ -16,12 +16,16 @@ _PARAMETER = re.compile(
     rf"([?&;][^=&;]*(?:pass|secret|token|auth|%)[^=&;]*=)(?:(?!&(?:{_KNOWN})=).)*", re.IGNORECASE | re.DOTALL
 )
 
+# With hosts that have at most a port. Whatever else follows a colon may be a password without the @ after it.
+_PLAIN = re.compile(r"(?>(?:[\w+-]+://)?)(?:\[[\w:.%]*\]|[^:/?#]*)(?::\d+)?(?:[/?#,].*)?", re.DOTALL)
+
 
 def masked(url: str) -> str:
     """The URL without its passwords, whatever else is wrong with it."""
     head, at, tail = _PARAMETER.sub(r"\1***", url).rpartition("@")
-    if not at and "@" in url:  # a password that looks like a parameter
-        return f"{url.partition('://')[0]}://***"
+    if not at and ("@" in url or not _PLAIN.fullmatch(tail)):  # a password that looks like something else
+        scheme, slashes, _ = url.partition("://") if "://" in url else ("", "", url)
+        return f"{scheme}{slashes}***"
     if not at:
         return tail
     scheme, slashes, account = head.partition("://") if "://" in head else ("", "", head)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -148,6 +148,17 @@ def held_by(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
     return held
 
 
+def count_lost(keys: QueueKeys, ids: Mapping[str, Sequence[str]]) -> Steps[int]:
+    """How many of these messages are not held any more by the tokens that they are listed under."""
+    lost = 0
+    for window in chunks([*ids.items()], WINDOW):
+        found = yield Batch([scans.cells(keys, "states", given) for _, given in window])
+        for (token, _), states in zip(window, found, strict=True):
+            mark = _mark(token)
+            lost += sum(mark not in (state or b"") for state in states)
+    return lost
+
+
 def sizes_of(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
     """How many messages each of these claims was given; 0: it is over."""
     sizes: list[int] = []
@@ -177,13 +188,18 @@ def read_claim(keys: QueueKeys, token: str, first: int, limit: int, *, histories
         again = yield Batch([scans.cells(keys, part, some) for part in ("history", "states")])
         for n, story, state in zip(told, *again, strict=True):
             stories[n], states[n] = story, state
-    mark = f" +{token} ".encode()  # as lua/lib/holds
+    mark = _mark(token)
     held = [n for n, state in enumerate(states) if state and mark in state and records[n] is not None]
     parts: tuple[list[Any], ...] = (ids, records, states, stories)
     if len(held) < len(ids):
         parts = tuple([cells[n] for n in held] if cells else [] for cells in parts)
     ids, records, states, stories = parts
     return Page(ids, records, states, stories, token=token)
+
+
+def _mark(token: str) -> bytes:
+    """What a state has while this token holds its message, as in lua/lib/holds."""
+    return f" +{token} ".encode()
 
 
 def extend_batch(keys: QueueKeys, tokens: Sequence[str], lease: int) -> Steps[list[str]]:

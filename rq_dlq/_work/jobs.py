@@ -176,15 +176,9 @@ class Order(msgspec.Struct, frozen=True):
     ) -> Call[jobs.Verdict]:
         """Commit the lists of one queue."""
         return jobs.commit_job(
-            keys,
-            job,
-            lengths,
-            batch=self.batch,
-            call=self.call,
-            grace=self.grace,
-            remembered=self.remembered,
-            opening=opening,
-        )
+            keys, job, lengths, batch=self.batch, call=self.call, grace=self.grace,
+            remembered=self.remembered, opening=opening,
+        )  # fmt: skip
 
 
 def _keep(keys: QueueKeys, job: str, others: Mapping[str, Mapping[str, int]], ttl: int) -> Steps[None]:
@@ -234,6 +228,13 @@ def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) 
     yield Batch([jobs.remove(keys, job, note), jobs.move_staged(keys, job, note, limit=1, early=True)])
     what = f"job {job}: what it has committed to {', '.join(gone)} is gone, since it was not moved in time"
     return what if gone else ""
+
+
+def tell_rest(keys: QueueKeys, job: str) -> Steps[None]:
+    """Make what is left of a job's commits for other queues, where its committer did not get to them."""
+    _, call = yield jobs.last_commit(keys, job)
+    if call and (lost := (yield from _tell(keys, job, f"{NOTE}{call}.0.0"))):
+        logger.error("%s: %s", keys.family, lost)
 
 
 def _unconfirmed(job: str, why: str) -> Unconfirmed:

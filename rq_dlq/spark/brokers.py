@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import socket
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pyspark import TaskContext
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 PATIENCE = Retries(attempts=None, seconds=30.0)  # a restart of Redis must not fail a task
 USUAL_NAMESPACE = "rq"
+# The broker refuses whatever else begins with unix: that may be a password with a mark that ends it.
+_SOCKET = re.compile(r"unix://(?:[^/?#]*@)?(/[^@?#]*)(?:\?.*)?", re.DOTALL)
 
 
 def broker_at(
@@ -48,9 +51,8 @@ def _made(_process: int, url: str, namespace: str, durability: Durability, repli
 
 def _check_socket(url: str) -> None:
     """Fail at once on an executor of another machine. A server that restarts leaves its folder in place."""
-    address = urlsplit(url)
-    folder = Path(unquote(address.path)).parent
-    if address.scheme == "unix" and not folder.is_dir():
+    found = _SOCKET.fullmatch(url)
+    if found and not (folder := Path(unquote(found[1])).parent).is_dir():
         raise ConfigurationError(
             f"{socket.gethostname()} has no folder {folder}: a socket, as of the embedded server, works only "
             "on its own machine. Use a Redis that all executors reach: option url, or $RQ_DLQ_URL"

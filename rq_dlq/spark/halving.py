@@ -1,7 +1,8 @@
 """Finds the message that makes a batch fail: the batch goes on with its first half, then with half of that.
 
 The second half is parked under its own name and becomes the next batch; the half parked last comes first. So
-one poison message among n costs log2(n) + 2 failures, and the others are processed once.
+one poison message among n costs log2(n) + 2 failures, and the others are processed once. Halves of several
+queues come one after the other.
 
 A message that is left alone is parked, too, and the batch goes on empty. Only if that succeeds is the message
 tried as its own batch, and it dies only there. So while the sink is down, no message dies. A sink that fails

@@ -82,7 +82,7 @@ class Query:
         self._run = run
         self._done: dict[str, int] = {}  # by queue, the last batch that this run knows to be done
         self._begun: dict[str, int] = {}  # by queue, the last batch that this run has planned
-        self._looked: set[str] = set()  # queues without a batch of an earlier run
+        self._is_new = False  # no batch of an earlier run, and no half, comes next
         self._to_ack: list[Done] = []
         self._is_full = False  # more may be ready than the last batch took
         self._ahead: dict[str, Position] = {}  # the next batches, if they are claimed already
@@ -126,8 +126,7 @@ class Query:
             The offset after what is claimed.
         """
         yield from self._ack()
-        is_new = self._looked.issuperset(self._queues)  # no batch of an earlier run, and no half, comes next
-        if self._is_full and is_new and (yield from self.backlog.is_worth_a_batch()):
+        if self._is_full and self._is_new and (yield from self.backlog.is_worth_a_batch()):
             self._ahead = yield from self._claim(end, most)
         return end.after(self._ahead)
 
@@ -204,19 +203,23 @@ class Query:
         return max(offset.position(family).batch, self._done.get(family, 0)) + 1
 
     def _waiting_batches(self, start: Offset) -> Steps[dict[str, Position]]:
-        """Batches that an earlier run claimed but did not store, or that were parked."""
+        """Batches that an earlier run claimed but did not store; else a parked half, of one queue alone.
+
+        With halves of several queues in a batch, the poison message of one would take others along.
+        """
+        if self._is_new:
+            return {}
+        numbers = {family: self._next(start, family) for family in self._queues}
         found: dict[str, Position] = {}
-        for family, queue in self._queues.items():
-            if family in self._looked:
-                continue
-            number = self._next(start, family)
-            batch = yield from find_batch(queue.keys, start.name(number))
-            if not batch.messages:
-                batch = yield from take_half(queue.keys, start, number)
+        for family, number in numbers.items():
+            batch = yield from find_batch(self._queues[family].keys, start.name(number))
             if batch.messages:
                 found[family] = Position(number, len(batch.sizes), batch.messages)
-            else:
-                self._looked.add(family)
+        for family, number in numbers.items() if not found else ():
+            half = yield from take_half(self._queues[family].keys, start, number)
+            if half.messages:
+                return {family: Position(number, len(half.sizes), half.messages)}
+        self._is_new = not found
         return found
 
     def _claim(self, start: Offset, most: int, wait: int = 0) -> Steps[dict[str, Position]]:

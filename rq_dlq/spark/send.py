@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
+from rq_dlq._calls.jobs import last_commit
 from rq_dlq._work import CHUNK, WINDOW, jobs
 from rq_dlq._work.queue import only_live
 from rq_dlq.client.broker import Broker
-from rq_dlq.errors import InvalidInput, RqDlqError
+from rq_dlq.errors import DataLoss, InvalidInput, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.outgoing import Outgoing, check_columns
 from rq_dlq.spark.rate_limit import RateLimit
@@ -116,6 +117,7 @@ class Send:
 
         Raises:
             BrokerRefused: some staged rows are gone; nothing was sent.
+            DataLoss: the checkpoint of a stream is an old copy.
             Unconfirmed: with durability "replicated": the rows are written, but too few replicas have them.
                 Running the job again with the same job id writes nothing twice.
             BrokerUnavailable: the outcome is unknown.
@@ -123,6 +125,7 @@ class Send:
         job, lists = _staged(messages)
         if not lists:
             return
+        self._tell_rest(job)  # of the batch before it
         options, broker = self._options, self._broker
         count = sum(sum(counts.values()) for counts in lists.values())
         queues = [broker.queue(family)._core for family in options.families()]
@@ -137,16 +140,29 @@ class Send:
             ttl=options.stage_ttl,
         )
         if not broker._run(steps):
-            logger.warning(
-                "job %s, batch %d, was written before: none of its %d rows was sent", job, batch, count
-            )
-            self._drop_rest(job)
+            self._leave_out(job, batch, count)
             return
         try:
             self._move(job, lists, max(message.longest for message in messages if message))
             self._drop_rest(job)
         except RqDlqError as error:  # Spark would run a failed job again, and send all rows twice
             logger.warning("job %s is committed, maintenance moves the rest: %s", job, error)
+
+    def _leave_out(self, job: str, batch: int, count: int) -> None:
+        """Send nothing, since it was written before. Spark tries no batch again but the last one."""
+        broker = self._broker
+        keys = broker.queue(self._options.families()[0])._core.keys
+        last, _ = broker._run(broker._step(last_commit(keys, job)))
+        if last > batch:
+            raise DataLoss(
+                f"the query is at batch {batch}, but it has written batch {last}: the checkpoint is an old "
+                "copy, and its batches would be taken for those that were written. Use the newest "
+                "checkpoint, or a new one, with which all that the source still has is sent again"
+            )
+        logger.warning(
+            "job %s, batch %d, was written before: none of its %d rows was sent", job, batch, count
+        )
+        self._drop_rest(job)
 
     def _move(self, job: str, lists: Mapping[str, Mapping[str, int]], longest: int) -> None:
         broker, pace = self._broker, RateLimit(self._options.rate, CHUNK * WINDOW)
@@ -174,14 +190,22 @@ class Send:
             self._drop_rest(self._job)
             return
         job, lists = _staged(messages)  # another run of the job may stage, too
+        self._tell_rest(job)
         for family, attempts in lists.items():
             self._broker._run(jobs.drop(self._broker.queue(family)._core.keys, job, list(attempts)))
 
     def _drop_rest(self, job: str) -> None:
         """Remove what is staged for a job and not committed, also by tasks that were killed."""
+        self._tell_rest(job)
         broker = self._broker
         for family in self._options.families():
             broker._run(jobs.drop_rest(broker.queue(family)._core.keys, job))
+
+    def _tell_rest(self, job: str) -> None:
+        """Commit in all shards what the first has committed: its driver may have died in between."""
+        first, *others = self._options.families()
+        if others:
+            self._broker._run(jobs.tell_rest(self._broker.queue(first)._core.keys, job))
 
 
 def _staged(messages: Sequence[Staged | None]) -> tuple[str, dict[str, dict[str, int]]]:

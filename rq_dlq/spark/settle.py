@@ -16,7 +16,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType
 
 from rq_dlq._calls import claims, delivery, manage
-from rq_dlq._work import CHUNK, Batch, once
+from rq_dlq._work import CHANGED, CHUNK, Batch, once
 from rq_dlq._work.steps import seed
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import InvalidInput, LeaseLost
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.settlement import Settlement
 
 logger = logging.getLogger("rq_dlq.spark")
-TOGETHER = 500  # messages in one round trip
+TOGETHER = 500  # acks in one round trip; other operations take Redis longer, and go one chunk at a time
 ERROR = ("error_class", "error_message")
 TEXT = ((StringType,), "string")
 
@@ -139,15 +139,16 @@ class Settle(ByRows):
         broker, verb = self._broker, self._options.operation
         queues: dict[str, Queue[Any]] = {}
         windows: list[list[tuple[str, Call[list[Settlement]]]]] = []
+        size, most = (CHUNK, TOGETHER) if verb == "ack" else (CHANGED, CHANGED)
         room = 0
         for fate, ids in (item for message in messages if message for item in message.ids.items()):
             family = fate.token.partition("@")[2] or self._options.queue
             queue = queues.get(family) or queues.setdefault(family, broker.queue(family)._core)
-            for start in range(0, len(ids), CHUNK):
-                held = [(name, fate.token) for name in ids[start : start + CHUNK]]
+            for start in range(0, len(ids), size):
+                held = [(name, fate.token) for name in ids[start : start + size]]
                 if room < len(held):
                     windows.append([])
-                    room = TOGETHER
+                    room = most
                 windows[-1].append((fate.token, _call(verb, queue, held, fate)))
                 room -= len(held)
         settled, lost = broker._run(_settle_all(windows))
@@ -225,7 +226,7 @@ class Redrive(ByRows):
 
     def commit(self, messages: Sequence[Rows | None], _batch: int = 0) -> None:
         """Redrive the rows that are dead or expired; others are left alone, with a warning."""
-        broker, pace = self._broker, RateLimit(self._options.rate, CHUNK)
+        broker, pace = self._broker, RateLimit(self._options.rate, CHANGED)
         total = redriven = 0
         for message in filter(None, messages):
             for name, ids in message.ids.items():

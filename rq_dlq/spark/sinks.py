@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
-from rq_dlq._work.batches import held_by
+from rq_dlq._work.batches import count_lost
 from rq_dlq.errors import InvalidInput, LeaseLost
 from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
 from rq_dlq.spark.send import QUERY
@@ -60,14 +60,11 @@ def check_held(df: DataFrame, *, url: str | None = None, namespace: str = USUAL_
     """
     if missing := [name for name in WHOSE if name not in df.columns]:
         raise InvalidInput(f"check_held() needs the column {', '.join(map(repr, missing))}: pass it through")
-    counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for token, count in df.groupBy("batch").agg(sql.count_distinct("id")).collect():
-        counts[token.partition("@")[2]][token] = count
+    rows: defaultdict[str, dict[str, list[str]]] = defaultdict(dict)
+    for token, ids in df.groupBy("batch").agg(sql.collect_set("id")).collect():
+        rows[token.partition("@")[2]][token] = ids
     broker = broker_at(resolve(url), namespace)
-    lost = 0
-    for family, rows in counts.items():
-        held = broker._run(held_by(broker.queue(family)._core.keys, list(rows)))
-        lost += sum(max(0, count - still) for count, still in zip(rows.values(), held, strict=True))
+    lost = sum(broker._run(count_lost(broker.queue(name)._core.keys, ids)) for name, ids in rows.items())
     if lost:
         raise LeaseLost(
             f"{lost:,} messages of this epoch are not held any more, since their lease ran out (the driver "

@@ -347,6 +347,25 @@ async def test_a_poison_message_is_found_by_halving(broker: Any, poison: int) ->
     assert await counts(queue) == {"dead": 1}
 
 
+async def test_a_poison_message_in_one_of_several_queues_dies_alone(broker: Any) -> None:
+    names = ("orders:0", "orders:1", "orders:2")
+    runs = Runs(broker, *names, maxBatchFailures="1")
+    sent = {name: await broker.queue(name).send_many(range(5)) for name in names}
+    poison, processed = sent["orders:1"][3], list[str]()
+    start = end = Offset("query", dict.fromkeys(names, Position()))
+    while True:
+        if start == end and (end := await runs.advance(start)) == start:
+            break
+        rows = await runs.read(start, end)
+        if poison in rows:
+            runs.restart()
+            continue
+        processed += rows
+        start = end
+    assert [letter.id for name in names for letter in await broker.queue(name).dlq.browse()] == [poison]
+    assert sorted(processed) == sorted({*itertools.chain(*sent.values())} - {poison})
+
+
 async def test_while_the_sink_is_down_nothing_dies(broker: Any) -> None:
     queue, runs = broker.queue("orders"), Runs(broker, maxBatchFailures="1")
     sent = await queue.send_many(range(20))

@@ -52,6 +52,12 @@ URLS = [
         url.startswith("redis://{}") and password.startswith(f"{NEEDLE}:")
     )  # which is a user with a password
 ]
+URLS += [  # without the @ after the password, which therefore has none either
+    url.format(password)
+    for url in ("redis://me:{}:127.0.0.1:1/0", "redis://me:{}/127.0.0.1", "me:{}:127.0.0.1")
+    for password in PASSWORDS
+    if "@" not in password
+]
 URLS += [url.format(password) for url in WITH_PARAMETER for password in PASSWORDS]
 IMPATIENT = Retries(attempts=2, seconds=0.01)
 
@@ -74,6 +80,10 @@ def test_a_password_that_looks_like_a_parameter_is_masked() -> None:
         ("unix:///tmp/r.sock?password=secret&db=2", "unix:///tmp/r.sock?password=***&db=2"),
         ("redis+sentinel://me:secret@a,b/orders/0?sentinel_password=x&protocol=3",
          "redis+sentinel://me:***@a,b/orders/0?sentinel_password=***&protocol=3"),
+        ("redis://[::1]:6379/0", "redis://[::1]:6379/0"),
+        ("redis+sentinel://a:1,b:2/orders/0", "redis+sentinel://a:1,b:2/orders/0"),
+        ("unix:///tmp/a:b.sock", "unix:///tmp/a:b.sock"),
+        ("redis://h:a", "redis://***"),
         ("rediss://h?ssl_ca_certs=/ca.pem", "rediss://h?ssl_ca_certs=/ca.pem"),
     ],
 )  # fmt: skip

@@ -85,6 +85,13 @@ def test_a_socket_of_another_machine() -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("password", ["a/secret", "a/secret/x", "secret\u2100x"])
+def test_no_folder_is_seen_in_a_password(password: str) -> None:
+    with pytest.raises(ConfigurationError) as caught, broker_at(f"unix://me:{password}@/no/redis.sock") as at:
+        at.queues()
+    assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -8,9 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rq_dlq
-from rq_dlq._work.batches import claim_batch
+from rq_dlq._work.batches import claim_batch, extend_batch
+from rq_dlq._work.upkeep import step
 from rq_dlq.errors import InvalidInput, LeaseLost
 from rq_dlq.spark import check_held
+from tests.servers import wait_until
 
 
 def test_rows_that_are_not_held_any_more_are_noticed(
@@ -30,6 +32,21 @@ def test_rows_that_are_not_held_any_more_are_noticed(
     queue.maintain()
     with pytest.raises(LeaseLost, match="4 messages of this epoch are not held any more"):
         check_held(held)
+
+
+def test_rows_that_did_not_fail_are_noticed_where_others_are_still_held(
+    spark: SparkSession, broker: rq_dlq.Broker
+) -> None:
+    queue = broker.queue("orders")
+    ids = queue.send_many(range(4))
+    (token,) = broker._run(claim_batch(queue._core, "query.1", limit=4, lease=1_000)).tokens
+    good = spark.createDataFrame([(name, token) for name in ids[:2]], "id string, batch string")
+    check_held(good)
+    part = 1  # as a claim of another consumer does
+    wait_until(lambda: broker._run(step("swept", queue._core.keys, queue._core.policy, part)))
+    broker._run(extend_batch(queue._core.keys, [token], 60_000))
+    with pytest.raises(LeaseLost, match="1 messages of this epoch are not held any more"):
+        check_held(good)
 
 
 def test_rows_without_a_batch_cannot_be_checked(spark: SparkSession) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,18 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.sql.types import StringType, StructField, StructType
 
 import rq_dlq
-from rq_dlq._work import jobs
+from rq_dlq._calls import delivery, manage
+from rq_dlq._work import CHANGED, jobs
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.outgoing import Outgoing, spans
 from rq_dlq.spark.rate_limit import RateLimit
+from rq_dlq.spark.schemas import columns_of
 from rq_dlq.spark.send import Send, Staged
 from rq_dlq.spark.write import operation_of
 from rq_dlq.spark.write_options import WriteOptions
 from rq_dlq.values.codec import Codec, Ids
 from rq_dlq.values.fingerprint import fingerprint
+from tests.behaviour.stepping import alone
 from tests.spark.versions import since
 
 
@@ -161,6 +166,36 @@ def test_rows_that_are_not_sent_are_warned_of(
     assert staged(raw) == []
 
 
+@pytest.mark.parametrize("options", [{}, {"jobId": "j"}])
+@pytest.mark.parametrize("then", ["abort", "commit"])
+def test_what_one_shard_has_committed_is_not_dropped_in_the_others(
+    broker: rq_dlq.Broker, redis_url: str, then: str, options: dict[str, str], raw: Any
+) -> None:
+    queues = [broker.queue(f"a:{number}") for number in range(2)]
+    send = Send(WriteOptions.of({"queue": "a", "url": redis_url, "shards": "2", **options}), BODY)
+
+    def rows(attempt: str) -> Staged:
+        lists: dict[str, dict[str, int]] = {}
+        for queue in queues:
+            stage = jobs.Stage(queue._core.keys, send._job, attempt)
+            broker._run(stage.add([f"{attempt} {queue.name}", queue._core.codec.packer(4, {})("x")]))
+            lists[queue.name] = stage.counts
+        return Staged(send._job, lists, 10)
+
+    first, value, script = rows("first"), None, ""
+    steps = jobs.commit([queue._core for queue in queues], send._job, first.lists)
+    while script != "commit_job":  # then the driver dies, or the node of the other shard
+        step: Any = steps.send(value)
+        value, script = broker._run(alone(step)), getattr(step, "script", "")
+    steps.close()
+    getattr(send, then)([first if then == "abort" else rows("again")])
+    for queue in queues * 2:
+        for member in raw.zrange(key := queue._core.keys["committed"], 0, -1):
+            raw.zadd(key, {member: 0})  # ten seconds later
+        queue.maintain()
+    assert [[message.id for message in queue.peek()] for queue in queues] == [["first a:0"], ["first a:1"]]
+
+
 def test_a_failing_task_leaves_nothing(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> None:
     """One fails when it has staged a part of its rows, the other one is done."""
     good = spark.range(0, 3_000, 1, 1).select(F.lit(b"x").alias("body"))
@@ -271,6 +306,26 @@ def test_a_stream_that_is_started_again_writes_each_batch_once(
     assert staged(raw) == []
 
 
+@since(4, 1)
+def test_a_stream_with_an_old_copy_of_its_checkpoint_is_refused(
+    spark: SparkSession, broker: rq_dlq.Broker, raw: Any, tmp_path: Path
+) -> None:
+    put(tmp_path, "b0")
+    stream(spark, tmp_path)
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "copy")
+    put(tmp_path, "b1", "b2")
+    stream(spark, tmp_path)
+    shutil.rmtree(tmp_path / "checkpoint")
+    (tmp_path / "copy").rename(tmp_path / "checkpoint")
+    put(tmp_path, "b3")
+    with pytest.raises(Exception, match=r"at batch 1, but it has written batch 2: the checkpoint is an old"):
+        stream(spark, tmp_path)
+    shutil.rmtree(tmp_path / "checkpoint")
+    stream(spark, tmp_path)  # what it says to do
+    assert {message.body for message in broker.queue("a").peek()} == {"b0", "b1", "b2", "b3"}
+    assert staged(raw) == []
+
+
 def test_what_foreach_batch_writes_is_a_job_of_each_batch(
     spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
 ) -> None:
@@ -344,6 +399,30 @@ def test_a_nack_has_the_delay_of_its_row_and_a_discard_dies(
     settle(held(spark, queue, 1, error_message="bad row"), "discard", queue="a")
     (letter,) = queue.dlq.browse()
     assert (letter.reason, letter.cause.message) == ("poison", "bad row")
+
+
+@pytest.mark.parametrize("operation", ["nack", "discard", "redrive"])
+def test_a_script_that_judges_or_redrives_has_few_messages(
+    operation: str, broker: rq_dlq.Broker, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = broker.queue("a")
+    queue.send_many(range(CHANGED + 1))
+    deliveries = queue.claim(CHANGED + 1)
+    if operation == "redrive":
+        queue.poison(deliveries, "bad")
+    schema = columns_of("id string, batch string")
+    job: Any = operation_of({"operation": operation, "url": redis_url, "queue": "a"}, schema, overwrite=False)
+    rows = [{"id": one.id, "batch": one.token} for one in deliveries]
+    sizes: list[int] = []
+
+    def noted(call: Any, *at: Any, **named: Any) -> Any:
+        sizes.append(len(named["ids"] if "ids" in named else at[1]))
+        return call(*at, **named)
+
+    for module, name in ((delivery, "nack"), (delivery, "poison"), (manage, "redrive")):
+        monkeypatch.setattr(module, name, partial(noted, getattr(module, name)))
+    job.commit([job.write(iter([pa.RecordBatch.from_pylist(rows)]))])
+    assert sizes[:2] == [CHANGED, 1]
 
 
 def test_redrive_by_rows_of_the_dead_letter_view(spark: SparkSession, broker: rq_dlq.Broker) -> None:
