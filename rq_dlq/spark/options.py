@@ -186,13 +186,18 @@ def _options_of(kind: type[Options]) -> list[Field[Any]]:
     return [each for each in fields(kind) if each.metadata]
 
 
+def option_names(*kinds: type[Options]) -> list[str]:
+    """The names of all options of these kinds."""
+    return list(dict.fromkeys(each.metadata["name"] for kind in kinds for each in _options_of(kind)))
+
+
 def texts_of(options: Mapping[str, str], *kinds: type[Options]) -> dict[str, str]:
     """The texts of options, by their names in lower case.
 
     Raises:
         InvalidInput: none of these kinds has such an option.
     """
-    names = list(dict.fromkeys(each.metadata["name"] for kind in kinds for each in _options_of(kind)))
+    names = option_names(*kinds)
     lower = {name.lower() for name in names}
     if unknown := [name for name in options if name.lower() not in lower]:
         message = f"unknown option {', '.join(map(repr, unknown))}: the options are {', '.join(names)}"
