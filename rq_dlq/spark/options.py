@@ -115,14 +115,17 @@ def moment(name: str, given: str) -> int:
 
 def queue_name(name: str, given: str) -> str:
     """The name of a queue, without spaces around it."""
-    _check_given(name, given)
-    check_name(given.strip())
-    return given.strip()
+    first, *more = queue_names(name, given)
+    if more or "*" in first:
+        wanted = "the name of one queue; only spark.read takes several. Use one stream or write for each"
+        raise _unusable(name, given, wanted)
+    return first
 
 
 def queue_names(name: str, given: str) -> tuple[str, ...]:
     """Names or patterns of queues, without spaces around them."""
-    _check_given(name, given)
+    if not given.strip():
+        raise InvalidInput(f"option {name} is missing: pass the name of a queue{EXAMPLE}. In SQL: {VIEW}")
     names = tuple(each.strip() for each in given.split(","))
     if not all(names):
         message = f"option {name}: {given[:100]!r}: pass the name of a queue, or several separated by commas"
@@ -130,11 +133,6 @@ def queue_names(name: str, given: str) -> tuple[str, ...]:
     for each in names:
         check_name(each.replace("*", "x"))
     return names
-
-
-def _check_given(name: str, given: str) -> None:
-    if not given.strip():
-        raise InvalidInput(f"option {name} is missing: pass the name of a queue{EXAMPLE}. In SQL: {VIEW}")
 
 
 def _unusable(name: str, value: str, wanted: str) -> InvalidInput:
@@ -188,13 +186,18 @@ def _options_of(kind: type[Options]) -> list[Field[Any]]:
     return [each for each in fields(kind) if each.metadata]
 
 
+def option_names(*kinds: type[Options]) -> list[str]:
+    """The names of all options of these kinds."""
+    return list(dict.fromkeys(each.metadata["name"] for kind in kinds for each in _options_of(kind)))
+
+
 def texts_of(options: Mapping[str, str], *kinds: type[Options]) -> dict[str, str]:
     """The texts of options, by their names in lower case.
 
     Raises:
         InvalidInput: none of these kinds has such an option.
     """
-    names = list(dict.fromkeys(each.metadata["name"] for kind in kinds for each in _options_of(kind)))
+    names = option_names(*kinds)
     lower = {name.lower() for name in names}
     if unknown := [name for name in options if name.lower() not in lower]:
         message = f"unknown option {', '.join(map(repr, unknown))}: the options are {', '.join(names)}"

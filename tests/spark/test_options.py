@@ -109,7 +109,8 @@ def test_bytes(text: str, value: int) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"queue": "a*"}, "cannot name a queue"),
+        ({"queue": "a*"}, "is not the name of one queue; only spark.read takes several"),
+        ({"queue": "a,b"}, "is not the name of one queue; only spark.read takes several"),
         ({"since": "1"}, "unknown option 'since'"),
         ({"lease": "soon"}, "lease: 'soon' is not a duration"),
         ({"lease": "1ms"}, "out of range"),

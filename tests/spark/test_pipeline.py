@@ -249,6 +249,7 @@ def test_what_cannot_be_is_said_before_anything_is_done(
     [
         (["--apply"], 2, "--apply needs rules: pass --rules FILE"),
         (["--since", "yesterday"], 2, "option since: 'yesterday' is not an ISO time"),
+        (["--since", "999999999999999", "--url", "redis://127.0.0.1:1"], 3, "redis://127.0.0.1:1"),
         (["--format", "orc"], 2, "'orc' is not one of 'parquet', 'delta'"),
         (["--rules", __file__], 2, "test_pipeline.py: not TOML: "),
         (["--url", "foo"], 2, "'foo' is not a Redis URL"),

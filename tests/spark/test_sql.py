@@ -63,3 +63,12 @@ def test_a_table_says_what_to_write_instead(statements: list[str], sql: Any, bro
     with pytest.raises(PySparkException, match="write CREATE TEMPORARY VIEW … USING rq_dlq OPTIONS"):
         sql(last).collect()
     assert broker.queue("orders").stats().ready == 1
+
+
+def test_a_view_to_write_to_is_not_read_and_needs_columns(sql: Any) -> None:
+    said = "option 'operation' is only for writing. A view to write to cannot be read, and needs columns"
+    with pytest.raises(PySparkException, match=said):
+        sql("CREATE TEMPORARY VIEW redriven USING rq_dlq OPTIONS (operation 'redrive')")
+    sql("CREATE TEMPORARY VIEW redriven (id STRING) USING rq_dlq OPTIONS (queue 'a', operation 'redrive')")
+    with pytest.raises(PySparkException, match=said):
+        sql("SELECT * FROM redriven").collect()

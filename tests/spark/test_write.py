@@ -466,6 +466,7 @@ def test_a_redrive_of_what_is_not_dead_is_warned_of(
         ({"operation": "put"}, "body string", "option operation: 'put' is not one of send, ack, nack,"),
         ({}, "body string", "option queue is missing: pass the name of a queue"),
         ({"queue": "a b"}, "body string", "'a b' cannot name a queue"),
+        ({"queue": "a,b"}, "body string", "'a,b' is not the name of one queue"),
         ({"queue": "DLQ.a"}, "body string", "cannot write to 'DLQ.a'"),
         ({"queue": "a"}, "text string", "there is no column 'body': there are text"),
         ({"queue": "a"}, "body int", "column 'body' is int, not binary or string: cast it"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from rq_dlq.spark.pipeline.run import run
 from rq_dlq.spark.pipeline.settings import FORMATS, PipelineSettings
 from rq_dlq.spark.pipeline.show import show
 from rq_dlq.spark.pipeline.source import names_of
+from rq_dlq.values import failure
 
 FAILED, USAGE, UNREACHABLE = 1, 2, 3
 PIPE_WIDTH = 200
@@ -69,7 +69,7 @@ def _main(*, rules: Path | None, since: str | None, master: str | None, **option
     settings = PipelineSettings(
         **options,
         rules=() if rules is None else read_rules(_text(rules), rules.name),
-        since=None if since is None else datetime.fromtimestamp(moment("since", since) / 1000, UTC),
+        since=None if since is None else failure.moment(moment("since", since)),
     )
     names_of(resolve(settings.url), settings)  # fails before Spark starts
     talk, data = Console(stderr=True), Console()
