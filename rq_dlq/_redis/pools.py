@@ -29,7 +29,7 @@ from rq_dlq._redis.urls import check_host, check_marks, check_options, check_pat
 from rq_dlq._work import MAX_BLOCK
 
 # What these import on their first call is imported now: in a child that is forked meanwhile it stays locked.
-get_lib_version()  # by each connection
+get_lib_version()  # type: ignore[no-untyped-call]  # by each connection
 resources.files("rq_dlq")  # for the Lua files
 
 SOCKET_TIMEOUT = 5.0  # seconds
