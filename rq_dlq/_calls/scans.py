@@ -93,6 +93,7 @@ def browse(
 
 def _read_messages(reply: Any) -> Page:
     ids, records, states, histories, deadlines, looked = reply
+    states, histories = ([cell or None for cell in cells] for cells in (states, histories))
     return Page(ids, records, states, histories, deadlines=deadlines, looked=looked)
 
 

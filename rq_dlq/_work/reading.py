@@ -15,7 +15,7 @@ from rq_dlq._calls import claims, groups, scans, upkeep
 from rq_dlq._calls.scans import START, Position
 from rq_dlq._work.group_index import by_group
 from rq_dlq._work.queue import place_of
-from rq_dlq._work.scans import Range, leases, pages
+from rq_dlq._work.scans import Range, leases, pages, pages_of
 from rq_dlq._work.steps import CHUNK, Batch, Step, Steps, chunks
 from rq_dlq._work.views import members
 from rq_dlq.values.later import upgrade
@@ -196,12 +196,8 @@ def _named(queue: Queue[Any], place: Place, choice: Choice, wanted: Wanted) -> R
 
 def _these(queue: Queue[Any], place: Place, ids: Sequence[str], wanted: Wanted) -> Reading:
     """What is there of these messages, in pages of about half a megabyte."""
-    start = 0
-    while start < len(ids):
-        some = ids[start : start + CHUNK]
-        page: Page = yield scans.browse(queue.keys, place=place, ids=some, wanted=wanted)
-        yield Found(queue, place, page.rows())
-        start += page.looked
+    for look in pages_of(queue.keys, ids, place=place, wanted=wanted):
+        yield Found(queue, place, (yield from look).rows())
 
 
 def _leased(queue: Queue[Any], wanted: Wanted) -> Reading:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from rq_dlq._calls import scans
 from rq_dlq._calls.scans import START, Position
-from rq_dlq._work.steps import Batch, Steps
+from rq_dlq._work.steps import CHUNK, Batch, Steps
 
 if TYPE_CHECKING:
+    from rq_dlq._calls.call import Place
     from rq_dlq._calls.scans import Index, Page, Readable
     from rq_dlq._keys import QueueKeys
     from rq_dlq.values.wanted import Wanted
@@ -122,6 +123,20 @@ def pages(part: Range, *, limit: int, wanted: Wanted, newest: bool = False) -> I
         return found
 
     while not over:  # pyright: ignore[reportUnnecessaryComparison] - page() says so
+        yield page()
+
+
+def pages_of(keys: QueueKeys, ids: Sequence[str], *, place: Place, wanted: Wanted) -> Iterator[Steps[Page]]:
+    """The pages of these messages, as far as they are in the place; like `pages`."""
+    start = 0
+
+    def page() -> Steps[Page]:
+        nonlocal start
+        found: Page = yield scans.browse(keys, place=place, ids=ids[start : start + CHUNK], wanted=wanted)
+        start += found.looked
+        return found
+
+    while start < len(ids):
         yield page()
 
 

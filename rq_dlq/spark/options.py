@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeVar
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
-from rq_dlq.spark.schemas import VIEWS
-from rq_dlq.values.durations import milliseconds
-from rq_dlq.values.failure import epoch_milliseconds
-from rq_dlq.values.names import check_name
-
-if TYPE_CHECKING:
-    T = TypeVar("T")
-    Word = TypeVar("Word", bound=str)
-    Read: TypeAlias = Callable[[str, str], T]
-
-VIEW = (
-    "Spark keeps the options of a temporary view, but not those of a table: write CREATE TEMPORARY VIEW … "
-    "USING rq_dlq OPTIONS (queue '…')"
+from rq_dlq.spark.option_values import (
+    EXAMPLE,
+    Read,
+    byte_count,
+    duration,
+    flag,
+    message_ids,
+    moment,
+    number,
+    one_of,
+    queue_name,
+    queue_names,
+    shard_count,
+    text,
 )
-EXAMPLE = ', as in .option("queue", "orders")'
+from rq_dlq.spark.schemas import VIEWS
+
+T = TypeVar("T")
 STORIES = ("struct", "json", "none")
-_NUMBER = re.compile(r"[0-9][0-9_]{0,17}")
-_BYTES = re.compile(r"([0-9]{1,15}) ?([kmg]?)b?")
-_DIGITS = re.compile(r"[0-9]{1,15}")
-_EARLIEST = 10**11  # milliseconds: what is less, but 0, are seconds, a year or a date without hyphens
 _TIMED = ("queue", "scheduled", "leased", "dlq", "expired", "history")
+_NAMED = ("queue", "scheduled", "dlq", "expired")
 _FAILED = ("dlq", "expired", "history")
 
 
@@ -46,97 +44,6 @@ def option(name: str, read: Read[T], default: str | None = "", *, only: Sequence
     metadata = {"name": name, "read": read, "default": default, "only": only}
     row: T = field(repr=name != "url", metadata=metadata)
     return row
-
-
-def text(_: str, given: str) -> str:
-    """Text, unchanged."""
-    return given
-
-
-def one_of(words: Iterable[Word]) -> Read[Word]:
-    """One of several words, in any case."""
-    known = {word.lower(): word for word in words}
-
-    def read(name: str, given: str) -> Word:
-        if (word := given.lower()) not in known:
-            raise _unusable(name, word, f"one of {', '.join(known)}")
-        return known[word]
-
-    return read
-
-
-def flag(name: str, given: str) -> bool:
-    """True or false."""
-    return one_of(("true", "false"))(name, given) == "true"
-
-
-def number(least: int, most: int = 1_000_000_000) -> Read[int]:
-    """A whole number."""
-
-    def read(name: str, given: str) -> int:
-        digits = given.strip()
-        if not _NUMBER.fullmatch(digits) or not least <= (value := int(digits.replace("_", ""))) <= most:
-            raise _unusable(name, digits, f"a whole number from {least:,} to {most:,}")
-        return value
-
-    return read
-
-
-shard_count = number(0, 1_000)
-
-
-def duration(minimum: int) -> Read[int]:
-    """A duration in milliseconds."""
-    return lambda name, given: milliseconds(given, name=name, minimum=minimum)
-
-
-def byte_count(name: str, given: str) -> int:
-    """A number of bytes, like Spark's: 64m, 512kb, 1g."""
-    found = _BYTES.fullmatch(given.strip().lower())
-    if not found or not int(found[1]):
-        raise _unusable(name, given, "a number of bytes (64m, 512k, 1g)")
-    return int(found[1]) << 10 * " kmg".index(found[2] or " ")
-
-
-def moment(name: str, given: str) -> int:
-    """A time in epoch milliseconds, rounded up. A time without a zone is in UTC."""
-    given = given.strip()
-    if _DIGITS.fullmatch(given):
-        if 0 < int(given) < _EARLIEST:
-            wanted = "milliseconds since 1970, which have 12 digits or more: write a date as 2026-11-21"
-            raise _unusable(name, given, wanted)
-        return int(given)
-    try:
-        time = datetime.fromisoformat(given)
-    except ValueError:
-        raise _unusable(name, given, "an ISO time (2026-11-21T14:00:00Z) or epoch milliseconds") from None
-    return epoch_milliseconds(time if time.tzinfo else time.replace(tzinfo=UTC))
-
-
-def queue_name(name: str, given: str) -> str:
-    """The name of a queue, without spaces around it."""
-    first, *more = queue_names(name, given)
-    if more or "*" in first:
-        wanted = "the name of one queue; only spark.read takes several. Use one stream or write for each"
-        raise _unusable(name, given, wanted)
-    return first
-
-
-def queue_names(name: str, given: str) -> tuple[str, ...]:
-    """Names or patterns of queues, without spaces around them."""
-    if not given.strip():
-        raise InvalidInput(f"option {name} is missing: pass the name of a queue{EXAMPLE}. In SQL: {VIEW}")
-    names = tuple(each.strip() for each in given.split(","))
-    if not all(names):
-        message = f"option {name}: {given[:100]!r}: pass the name of a queue, or several separated by commas"
-        raise InvalidInput(message)
-    for each in names:
-        check_name(each.replace("*", "x"))
-    return names
-
-
-def _unusable(name: str, value: str, wanted: str) -> InvalidInput:
-    return InvalidInput(f"option {name}: {value[:100]!r} is not {wanted}")
 
 
 def shards_of(queue: str, count: int) -> list[tuple[str, int]]:
@@ -217,6 +124,8 @@ class ReadOptions(Options):
         partitions: the most Spark tasks; 0: as many as the rows need.
         fetch_size: rows in one call.
         since, until: epoch milliseconds, inclusive and exclusive.
+        ids: only these messages, which are looked up; empty: all.
+        reason, fingerprint, error_class: only rows that failed so; empty: all.
         history: the form of a dead letter's history.
         batch: only messages of this batch, which `claim` or a stream made; empty: all.
         cores: of the cluster; 0: not known. No option: `register` asks the session.
@@ -229,6 +138,8 @@ class ReadOptions(Options):
     fetch_size: int = option("fetchSize", number(1, 1_000), "500")
     since: int | None = option("since", moment, None, only=_TIMED)
     until: int | None = option("until", moment, None, only=_TIMED)
+    ids: tuple[str, ...] = option("ids", message_ids, "", only=_NAMED)
+    reason: str = option("reason", text, only=_FAILED)
     fingerprint: str = option("fingerprint", text, only=_FAILED)
     error_class: str = option("errorClass", text, only=_FAILED)
     history: str = option("history", one_of(STORIES), "struct", only=("dlq", "expired"))
@@ -238,15 +149,19 @@ class ReadOptions(Options):
     @property
     def failure(self) -> dict[str, str]:
         """The failure that rows must have, by column."""
-        wanted = {"fingerprint": self.fingerprint, "error_class": self.error_class}
+        wanted = {
+            "reason": self.reason, "fingerprint": self.fingerprint, "error_class": self.error_class,
+        }  # fmt: skip
         return {name: value for name, value in wanted.items() if value}
 
     def __post_init__(self) -> None:
         """Check what options mean together.
 
         Raises:
-            InvalidInput: a pattern has no shards.
+            InvalidInput: a pattern has no shards, ids have no times.
         """
+        if self.ids and not (self.since is None and self.until is None):
+            raise InvalidInput("option ids works without since and until: leave out one of them")
         if self.shards and any("*" in name for name in self.queues):
             message = "option shards works with names of queues, not with patterns: leave out one of them"
             raise InvalidInput(message)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import InputPartition
 
 from rq_dlq._work import batches, outcomes
+from rq_dlq._work.scans import pages_of
 from rq_dlq._work.steps import WINDOW, chunks, together
 from rq_dlq.values.outcome import after
 
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from rq_dlq._calls.scans import Page
+    from rq_dlq._calls.scans import Index, Page
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work import Steps
     from rq_dlq.client.broker import Broker
     from rq_dlq.spark.columns import EventColumns, MessageColumns
+    from rq_dlq.values.wanted import Wanted
 
 ROWS = 25_000  # messages that are worth another task: it costs as much as to read them
 FEWEST = (
@@ -36,6 +38,19 @@ class Share(InputPartition):
     def __init__(self, parts: Iterable[Any] = ()) -> None:
         super().__init__(None)
         self.parts = tuple(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Messages that a filter names, as far as they are in an index."""
+
+    keys: QueueKeys
+    index: Index
+    ids: tuple[str, ...]
+
+    def pages(self, wanted: Wanted) -> Iterator[Steps[Page]]:
+        """What is there of them."""
+        yield from pages_of(self.keys, self.ids, place=self.index, wanted=wanted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,8 @@ from pyspark.sql.datasource import DataSource
 
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.errors import without_traceback
-from rq_dlq.spark.options import (
-    STORIES,
-    VIEW,
-    ReadOptions,
-    StreamOptions,
-    one_of,
-    option_names,
-    texts_of,
-)
+from rq_dlq.spark.option_values import VIEW, one_of
+from rq_dlq.spark.options import STORIES, ReadOptions, StreamOptions, option_names, texts_of
 from rq_dlq.spark.requirements import STREAM_WRITES, STREAMS, check_version
 from rq_dlq.spark.schemas import VIEWS, check_chosen, schema_of
 

@@ -20,7 +20,7 @@ from rq_dlq.client.broker import Broker
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import EventColumns, MessageColumns, metrics_batch
 from rq_dlq.spark.errors import without_traceback
-from rq_dlq.spark.partitions import Share, Slice, Span, dealt, read_slices
+from rq_dlq.spark.partitions import Named, Share, Slice, Span, dealt, read_slices
 from rq_dlq.spark.queues import chosen
 from rq_dlq.spark.schemas import check_chosen, schema_of
 from rq_dlq.values.outcome import milliseconds_of
@@ -93,6 +93,8 @@ class MessageReader(Reader):
         options = self._options
         since, until = (None, None) if options.view == "queue" else (options.since, options.until)
         indexes = INDEXES[options.view]
+        if options.ids:
+            return [[Named(keys, index, options.ids) for keys in queues for index in indexes]]
         stretches = [Stretch(keys, index, since, until) for keys in queues for index in indexes]
         return (yield from divide(stretches, options.partitions, options.cores))
 
@@ -107,7 +109,10 @@ class MessageReader(Reader):
         columns = self._columns()
         read = plain_pages if self._options.view in {"queue", "scheduled"} else pages
         for part in parts:
-            looks = read(part, limit=self._options.fetch_size, wanted=columns.wanted)
+            if isinstance(part, Named):
+                looks = part.pages(columns.wanted)
+            else:
+                looks = read(part, limit=self._options.fetch_size, wanted=columns.wanted)
             family = part.keys.family
             yield from columns.batches(map(broker._run, looks), family, self._shard(family))
 

@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING
 
 from rq_dlq._work.jobs import check_job
 from rq_dlq.client.durability import DURABILITIES
-from rq_dlq.spark.options import (
-    Options,
-    duration,
-    flag,
-    number,
-    one_of,
-    option,
-    queue_name,
-    shard_count,
-    shards_of,
-    text,
-)
+from rq_dlq.spark.option_values import duration, flag, number, one_of, queue_name, shard_count, text
+from rq_dlq.spark.options import Options, option, shards_of
 
 if TYPE_CHECKING:
     from rq_dlq.client.durability import Durability

@@ -79,6 +79,12 @@ def test_the_url_is_never_shown() -> None:
         ({"history": "xml", "view": "dlq"}, "one of struct, json, none"),
         ({"history": "json"}, "view 'queue' has no option history: it is only for dlq, expired"),
         ({"fingerprint": "1", "view": "queue"}, "view 'queue' has no option fingerprint"),
+        ({"reason": "poison"}, "view 'queue' has no option reason: it is only for dlq, expired, history"),
+        ({"ids": "a,,b"}, "option ids: 'a,,b' is not a list of ids"),
+        ({"ids": "[1]"}, "is not a list of ids"),
+        ({"ids": '["a"'}, "is not a list of ids"),
+        ({"ids": "a", "since": "2026-11-21"}, "option ids works without since and until"),
+        ({"ids": "a", "view": "leased"}, "it is only for queue, scheduled, dlq, expired"),
         ({"since": "2026-11-21", "view": "metrics"}, "view 'metrics' has no option since"),
         ({"batch": "b"}, "it is only for leased"),
         ({"queue": "a*", "shards": "2"}, "not with patterns"),
@@ -88,6 +94,14 @@ def test_the_url_is_never_shown() -> None:
 def test_bad_input(given: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidInput, match=said.replace("*", r"\*")):
         ReadOptions.of({"queue": "orders"} | given)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [("a", ["a"]), ("a, b,a", ["a", "b"]), ('["a,b", " c"]', ["a,b", " c"]), ("", []), (" ", [])],
+)
+def test_ids(text: str, ids: list[str]) -> None:
+    assert ReadOptions.of({"queue": "orders", "ids": text}).ids == tuple(ids)
 
 
 def test_streams() -> None:

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import rq_dlq
-from rq_dlq import RedeliveryPolicy
+from rq_dlq import Message, RedeliveryPolicy
 from rq_dlq.spark.schemas import MESSAGE, TOTALS, VIEWS
 from rq_dlq.values.state import read_state
 from tests.behaviour.test_damaged import DAMAGES
@@ -139,7 +139,32 @@ def test_dead_letters(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> N
     assert ids(read(spark, view="dlq", errorClass="ValueError")) == [found[b'"a"']["id"]]
     assert ids(read(spark, view="dlq", fingerprint=fingerprint, schema="id string")) == [found[b'"a"']["id"]]
     assert ids(read(spark, view="dlq", fingerprint="0")) == []
+    assert len(ids(read(spark, view="dlq", reason="poison"))) == 2
+    assert ids(read(spark, view="dlq", reason="exhausted", schema="id string")) == []
     assert untouched(raw) == before, "it was disturbed"
+
+
+def test_messages_are_looked_up_by_their_ids(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> None:
+    for name in ("orders", "mail"):
+        queue = broker.queue(name, redelivery=AT_ONCE)
+        queue.send_many(Message(n, id=f"{name}-{n}") for n in range(2_000))
+        queue.send(1, id=f"{name}-late", delay="1h")
+        queue.poison(queue.claim(3), ValueError("bad"))
+        queue.nack(queue.claim(1), "again", delay=0)  # it has a state
+        queue.claim(2)
+    before = untouched(raw)
+    named = {"queue": "*", "ids": ",".join(f"orders-{n}" for n in (1, 3, 4, 5, 1_999, "late", "nowhere"))}
+    waiting = read(spark, **named)
+    assert ids(waiting) == ["orders-1999", "orders-3", "orders-late"]
+    whole = {row.id: row for row in read(spark).collect()}
+    assert [row == whole[row.id] for row in waiting.collect()] == [True] * 3
+    assert ids(read(spark, view="scheduled", **named)) == ["orders-late"]
+    (dead,) = rows(read(spark, view="dlq", **named))
+    assert (dead["id"], dead["reason"], len(dead["history"])) == ("orders-1", "poison", 1)
+    assert untouched(raw) == before, "it was disturbed"
+    raw.config_resetstat()
+    ids(read(spark, **named))
+    assert raw.info("commandstats")["cmdstat_evalsha"]["calls"] < 10
 
 
 def test_how_a_history_is_told(spark: SparkSession, broker: rq_dlq.Broker) -> None:

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
 from rq_dlq.spark.brokers import resolve
-from rq_dlq.spark.options import moment
+from rq_dlq.spark.option_values import moment
 from rq_dlq.spark.pipeline.rules import read_rules
 from rq_dlq.spark.pipeline.run import run
 from rq_dlq.spark.pipeline.settings import FORMATS, PipelineSettings

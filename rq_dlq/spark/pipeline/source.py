@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rq_dlq.client.broker import Broker
 from rq_dlq.spark.brokers import broker_at, resolve
-from rq_dlq.spark.options import queue_names
+from rq_dlq.spark.option_values import queue_names
 from rq_dlq.spark.queues import chosen
 
 if TYPE_CHECKING:
