@@ -150,8 +150,8 @@ def test_messages_are_looked_up_by_their_ids(spark: SparkSession, broker: rq_dlq
         queue.send_many(Message(n, id=f"{name}-{n}") for n in range(2_000))
         queue.send(1, id=f"{name}-late", delay="1h")
         queue.poison(queue.claim(3), ValueError("bad"))
-        queue.nack(queue.claim(1), "again", delay=0)  # it has a state
-        queue.claim(2)
+        first, *_ = queue.claim(3)
+        first.nack("again", delay=0)  # it waits, and has a state
     before = untouched(raw)
     named = {"queue": "*", "ids": ",".join(f"orders-{n}" for n in (1, 3, 4, 5, 1_999, "late", "nowhere"))}
     waiting = read(spark, **named)
