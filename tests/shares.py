@@ -13,6 +13,8 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 SPARK = "tests/spark/"
+CONNECT = f"{SPARK}test_connect.py"
+"""Starts a process with a session of its own."""
 FIRST = (
     SPARK,
     "tests/reliability/test_rows.py",
@@ -38,7 +40,8 @@ class Shares(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
 def share_of(nodeid: str) -> str:
     """Its file, whose tests have servers in common; all of Spark's tests have one session."""
-    return SPARK if nodeid.startswith(SPARK) else nodeid.split("::", 1)[0]
+    file = nodeid.split("::", 1)[0]
+    return SPARK if file.startswith(SPARK) and file != CONNECT else file
 
 
 def rank(nodeid: str) -> int:

@@ -17,6 +17,8 @@ from rq_dlq.spark import register
 from tests import servers
 from tests.audit import audit
 
+CONNECT = "TEST_SPARK_CONNECT"
+"""If this variable is set, the session is one of Spark Connect (`test_connect.py`)."""
 CONF = Path(__file__).parent / "conf"
 """Spark's defaults for tests."""
 
@@ -31,16 +33,17 @@ def spark(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "RQ_DLQ_URL": redis_url,
     }
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("rq_dlq tests")
-        .config("spark.ui.port", "0")
-        .config("spark.eventLog.enabled", "true")
-        .config("spark.eventLog.dir", event_logs.as_uri())
-        .config("spark.eventLog.compress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
+    if CONNECT in os.environ:
+        session = SparkSession.builder.remote("local[2]").getOrCreate()
+    else:
+        session = (
+            SparkSession.builder.master("local[2]")
+            .appName("rq_dlq tests")
+            .config("spark.eventLog.enabled", "true")
+            .config("spark.eventLog.dir", event_logs.as_uri())
+            .config("spark.eventLog.compress", "false")
+            .getOrCreate()
+        )
     register(session)
     yield session
     session.stop()
