@@ -16,12 +16,12 @@ from tests.spark.conftest import CONNECT
 HERE = Path(__file__).parent
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(CONNECT in os.environ, reason="it is one already")
 def test_a_session_of_spark_connect() -> None:
     servers.need_java()
     need("grpc", "dev")
-    tests = [str(HERE / f"test_{name}.py") for name in ("claim", "read", "sinks", "sql", "write")]
+    tests = [str(HERE / f"test_{name}.py") for name in ("claim", "read", "sinks", "sql")]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
         capture_output=True,
