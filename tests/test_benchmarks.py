@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import collisions, depth, groups, idle, shared, web
+from tests.benchmarks import collisions, depth, groups, idle, scale, shared, web
 from tests.needs import need
 
 TINY = "--rounds 1 --messages 8 --rows 2 --think 0.005 --first-wait 0.01 --longest-wait 0.04 --threads 4"
@@ -53,6 +53,14 @@ def test_groups(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "50 letters of 9 bytes in 3 groups" in said
     assert all(name in said for name in (*groups.LOOKS, *groups.CHANGES))
+
+
+@pytest.mark.redis
+def test_scale(capsys: pytest.CaptureFixture[str]) -> None:
+    scale.main(["--messages", "20000", "--seconds", "0.1"])
+    said = capsys.readouterr().out
+    assert "8 threads of 5 ms: of the ideal" in said
+    assert "memory of a worker" in said
 
 
 @pytest.mark.redis
