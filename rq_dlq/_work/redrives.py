@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
     from rq_dlq.values.redrive import Redrive
 
+STEP = 15  # messages that one script brings back, which takes longer for each than other changes do
 GRACE = 10_000  # milliseconds that a driver has between two steps before maintenance takes over
 LEFT = 600_000  # before maintenance ends a redrive that only its caller drives; an edit may take long
 LEADS_TO = {"pause": "paused", "resume": "running", "cancel": "cancelled"}
@@ -62,7 +63,7 @@ def drive(
         told: gets the redrive after each step.
     """
     # One a round trip, since Redis runs all scripts of one in one go.
-    step = calls.step_redrive(keys, job, limit=CHANGED, grace=GRACE)
+    step = calls.step_redrive(keys, job, limit=STEP, grace=GRACE)
     while True:
         last: Stepped
         found: Redrive | None
@@ -83,7 +84,7 @@ def go_on(keys: QueueKeys, limit: int) -> Steps[int]:
     before = ""
     while moved < limit and (some := (yield calls.first(keys))):
         (job,) = some
-        stepped: Stepped = yield calls.step_redrive(keys, job, limit=min(CHANGED, limit - moved), grace=0)
+        stepped: Stepped = yield calls.step_redrive(keys, job, limit=min(STEP, limit - moved), grace=0)
         if not stepped.moved and job == before:
             break
         moved, before = moved + stepped.moved, job

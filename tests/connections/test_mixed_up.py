@@ -59,6 +59,27 @@ async def test_the_connections_that_were_mixed_up_are_closed(broker: Any) -> Non
     assert not {*before} & {socket_of(connection) for connection in bare._link._idle._all}
 
 
+@pytest.mark.parametrize("backend", ["real"], indirect=True)
+async def test_a_connection_that_is_closed_while_it_is_made_is_made_again(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a thread that has found connections mixed up, and closes all of the pool."""
+    await broker.queue("a").send(1)
+    bare = getattr(broker, "inner", broker)._connections
+    await broker.close()  # so that the next call makes a connection
+    pool, closed = bare.pool, [ValueError("file descriptor cannot be a negative integer (-1)")]
+    get = pool.get_connection
+
+    def get_connection(*arguments: Any) -> Any:
+        if closed:
+            raise closed.pop()
+        return get(*arguments)
+
+    monkeypatch.setattr(pool, "get_connection", get_connection)
+    assert len(await broker.queue("a").claim()) == 1
+    assert not closed
+
+
 def check_its_reader(call: Call[Any] | Command[Any]) -> None:
     """It takes a reply, or says that it is another; it never fails in another way."""
     for reply in (*OTHERS, *MORE):

@@ -108,7 +108,7 @@ class AsyncLink:
     async def _connected(self) -> Any:
         try:
             connection = await connected(self.pool, self._arguments)
-        except TRANSIENT as error:
+        except (*TRANSIENT, ValueError) as error:  # another thread has closed the socket: it has no number
             raise Unheard(str(error)) from error
         self._endless = bounded(connection) or self._endless
         return connection

@@ -109,7 +109,7 @@ class Link:
     def _connected(self) -> Any:
         try:
             connection = connected(self.pool, self._arguments)
-        except TRANSIENT as error:
+        except (*TRANSIENT, ValueError) as error:  # another thread has closed the socket: it has no number
             raise Unheard(str(error)) from error
         self._endless = bounded(connection) or self._endless
         return connection
