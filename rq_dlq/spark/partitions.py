@@ -42,7 +42,7 @@ class Share(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Messages that a filter names, as far as they are in an index."""
+    """Messages that the option `ids` names, as far as they are in an index."""
 
     keys: QueueKeys
     index: Index
@@ -50,7 +50,7 @@ class Named:
 
     def pages(self, wanted: Wanted) -> Iterator[Steps[Page]]:
         """What is there of them."""
-        yield from pages_of(self.keys, self.ids, place=self.index, wanted=wanted)
+        return pages_of(self.keys, self.ids, place=self.index, wanted=wanted)
 
 
 @dataclass(frozen=True, slots=True)
