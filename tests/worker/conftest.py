@@ -9,9 +9,12 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+import redis
 
 import rq_dlq
+from rq_dlq.client.settings import version_of
 from rq_dlq.worker import Worker
+from tests import servers
 
 Working = Callable[..., AbstractContextManager[Worker]]
 
@@ -20,6 +23,19 @@ Working = Callable[..., AbstractContextManager[Worker]]
 def backend(request: pytest.FixtureRequest) -> str:
     """Only the real server."""
     return str(request.param)
+
+
+@pytest.fixture
+def fillable() -> Iterator[tuple[rq_dlq.Broker, Any]]:
+    """A broker of a server of its own, whose memory may be full, and a plain client."""
+    with (
+        servers.running() as path,
+        redis.Redis(unix_socket_path=path) as raw,
+        rq_dlq.Broker(f"unix://{path}") as broker,
+    ):
+        if version_of(raw.info("server")["redis_version"]) < (7,):
+            pytest.skip("before Redis 7 no script may add when memory is full")
+        yield broker, raw
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,6 @@ from rq_dlq import (
 from rq_dlq._calls import Call
 from rq_dlq._work.rounds import ENOUGH
 from rq_dlq._work.upkeep import DONE, STEP
-from rq_dlq.client.settings import version_of
 from rq_dlq.values.failure import moment
 from rq_dlq.values.readable import UPKEEP
 from rq_dlq.worker.maintenance import ROLES, Maintenance
@@ -355,19 +354,13 @@ def test_a_damaged_queue_does_not_hold_up_the_others(
     raw.srem("rq:queues", "bad", "worse")
 
 
-def test_full_memory_does_not_stop_it(maintaining: Maintaining) -> None:
-    with (
-        servers.running() as path,
-        redis.Redis(unix_socket_path=path) as raw,
-        Broker(f"unix://{path}") as broker,
-    ):
-        if version_of(raw.info("server")["redis_version"]) < (7,):
-            pytest.skip("before Redis 7 no script may add when memory is full")
-        queue = broker.queue("a")
-        queue.send_many(["x" * 1_000] * 300, ttl="1ms")
-        raw.config_set("maxmemory", raw.info("memory")["used_memory"] - 100_000)
-        with maintaining(broker):
-            wait_until(lambda: places(queue) == {"expired": 300})
+def test_full_memory_does_not_stop_it(fillable: tuple[Broker, Any], maintaining: Maintaining) -> None:
+    broker, raw = fillable
+    queue = broker.queue("a")
+    queue.send_many(["x" * 1_000] * 300, ttl="1ms")
+    raw.config_set("maxmemory", raw.info("memory")["used_memory"] - 100_000)
+    with maintaining(broker):
+        wait_until(lambda: places(queue) == {"expired": 300})
 
 
 def test_it_waits_for_redis_and_says_so_once(maintaining: Maintaining, caplog: Any) -> None:

@@ -10,14 +10,11 @@ from typing import Any
 
 import msgspec
 import pytest
-import redis
 
 import rq_dlq.asyncio
 from rq_dlq import Broker, ConfigurationError, Delivery, InvalidInput
-from rq_dlq.client.settings import version_of
 from rq_dlq.worker import Worker, upkeep
 from rq_dlq.worker.maintenance import Maintenance
-from tests import servers
 from tests.servers import wait_until
 from tests.worker.conftest import Working
 
@@ -64,30 +61,27 @@ def test_a_burst_sends_what_is_due(broker: Broker, raw: Any) -> None:
 
 
 def test_a_worker_that_starts_while_memory_is_full_works_and_declares_later(
-    working: Working, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    fillable: tuple[Broker, Any],
+    working: Working,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(upkeep, "UPKEEP", 0.05)
     calls = list[int]()
-    with (
-        servers.running() as path,
-        redis.Redis(unix_socket_path=path) as raw,
-        Broker(f"unix://{path}") as broker,
-    ):
-        if version_of(raw.info("server")["redis_version"]) < (7,):
-            pytest.skip("before Redis 7 no script may add when memory is full")
+    broker, raw = fillable
 
-        @broker.task(queue="reports", every="1h")
-        def report(day: int = 0) -> None:
-            calls.append(day)
+    @broker.task(queue="reports", every="1h")
+    def report(day: int = 0) -> None:
+        calls.append(day)
 
-        report.send(1)
-        raw.config_set("maxmemory", 1)
-        with working(broker):
-            wait_until(lambda: calls == [1])
-            assert "cannot write the schedules of the tasks: Redis is out of memory" in caplog.text
-            assert broker.schedules() == []
-            raw.config_set("maxmemory", 0)
-            wait_until(lambda: [one.name for one in broker.schedules()] == ["report"])
+    report.send(1)
+    raw.config_set("maxmemory", 1)
+    with working(broker):
+        wait_until(lambda: calls == [1])
+        assert "cannot write the schedules of the tasks: Redis is out of memory" in caplog.text
+        assert broker.schedules() == []
+        raw.config_set("maxmemory", 0)
+        wait_until(lambda: [one.name for one in broker.schedules()] == ["report"])
 
 
 async def test_an_async_program_declares_too(server: str, raw: Any) -> None:
