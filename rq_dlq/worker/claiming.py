@@ -16,6 +16,7 @@ LONG_WAIT = 60_000  # milliseconds of a waiting claim; a stop cuts it short
 FIRST_WAIT, IDLE_WAIT = 10, 1_000  # milliseconds, the shortest and the longest wait for a queue to drain
 FIRST_PAUSE = 0.02  # seconds before a consumer claims again after it found only suspects
 LONGEST_PAUSE = 0.25
+WAITING = 0.001  # seconds after which a call is taken for one that waits
 
 
 @dataclass
@@ -34,6 +35,11 @@ class Pace:
         """Note how long so many calls took, each."""
         known = self._usual
         self._usual = seconds if known is None else seconds + 0.75**calls * (known - seconds)
+
+    @property
+    def waits(self) -> bool:
+        """Whether calls usually last so long that they must be waiting for something."""
+        return self._usual is not None and self._usual > WAITING
 
     @property
     def claim(self) -> int:

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rq_dlq import _work
 from rq_dlq.worker.claiming import Pace
 from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, STUCK_AFTER, Consumer
-from rq_dlq.worker.holding import RETRY_AFTER
+from rq_dlq.worker.holding import RETRY_AFTER, take
 from rq_dlq.worker.running import Running
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.client.handlers import Handler
     from rq_dlq.worker.shared import Shared
+
+Team: TypeAlias = "list[deque[Delivery[Any]]]"
+"""The finished messages of each thread that runs a handler, which are acked together."""
 
 
 class ThreadConsumer(Consumer["Delivery[Any]"]):
     """Claims for one handler, runs one call after the other, and acks in batches.
 
     The worker's thread extends leases and releases messages that wait too long.
+
+    Args:
+        team: that it joins.
     """
 
-    def __init__(self, handler: Handler, shared: Shared) -> None:
+    def __init__(self, handler: Handler, shared: Shared, team: Team) -> None:
         super().__init__(handler.queue, shared)
+        team.append(self._done)
+        self._team = team
         self._timeout = handler.timeout
         self._claiming, self._settling = shared.claiming, shared.settling
         self._pace = Pace()
@@ -34,6 +44,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self._claimed = self._extended = 0.0  # when it last did this, monotonic seconds
         self._asked = 0.0  # when it last asked to extend leases
         self._in_doubt = False  # deliveries that were not started may be lost
+        self._waits_since = 0.0  # when the first of `_done` had ended, monotonic seconds
 
     def _main(self) -> None:
         super()._main()
@@ -65,18 +76,29 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         while (delivery := self._next()) is not None:
             handling = self._observers.handling(delivery) if self._observers else None
             error = self._calls.run(delivery)
-            took = time.monotonic() - self._calls.began
+            ended = time.monotonic()
+            took = ended - self._calls.began
             if handling is not None:
                 handling.end(error)
             self._pace.note(took)
             if self.can_wait(delivery, error):
+                self._waits_since = self._waits_since if self._done else ended
                 self._done.append(delivery)
             else:
                 self._settle(delivery, error)
             self._current = None
-            if self._unstarted and (len(self._done) >= ACK_TOGETHER or took > ACK_WITHIN) and self._may_retry:
+            if self._done and self._unstarted and self._are_acks_due(ended, took) and self._may_retry:
                 self._settling.run(self.ack_done())
         self.permit.end()
+
+    def _are_acks_due(self, now: float, took: float) -> bool:
+        """Whether acks would wait too long for the next end of a call, if the calls go on as this one."""
+        waits = now - self._waits_since + took / len(self._team)
+        return waits > ACK_WITHIN or len(self._done) >= ACK_TOGETHER
+
+    def take_done(self) -> list[Delivery[Any]]:
+        """Take the finished messages of the whole team."""
+        return [delivery for done in self._team for delivery in take(done)]
 
     def _next(self) -> Delivery[Any] | None:
         if self._stop.finishing.is_set():

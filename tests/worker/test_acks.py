@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,11 @@ from rq_dlq._redis.blocking.link import Link
 from rq_dlq._scripts import Scripts
 from rq_dlq.worker import Worker
 from rq_dlq.worker.async_acks import AsyncAcks
+from rq_dlq.worker.consumer import ACK_WITHIN
 from rq_dlq.worker.stopping import Stop
+from rq_dlq.worker.thread_consumer import ThreadConsumer
+from tests.servers import wait_until
+from tests.worker.conftest import Working
 
 COLOURS = pytest.mark.parametrize("colour", ["def", "async def"])
 Trips = list[Any]
@@ -82,6 +87,65 @@ def test_no_round_trip_is_for_acks_alone(
     assert worker.tally.counts == {"acked": 50}
     assert ["ack", "claim"] in trips
     assert ["ack"] not in trips
+
+
+@pytest.fixture
+def consumers(monkeypatch: pytest.MonkeyPatch) -> dict[threading.Thread, ThreadConsumer]:
+    """Those that were started, by their threads."""
+    started, start = dict[threading.Thread, ThreadConsumer](), ThreadConsumer.start
+
+    def begin(consumer: ThreadConsumer) -> None:
+        started[consumer._thread] = consumer
+        start(consumer)
+
+    monkeypatch.setattr(ThreadConsumer, "start", begin)
+    return started
+
+
+def test_the_ack_of_a_thread_is_for_all_of_its_handler(
+    broker: rq_dlq.Broker,
+    consumers: dict[threading.Thread, ThreadConsumer],
+    monkeypatch: pytest.MonkeyPatch,
+    working: Working,
+) -> None:
+    monkeypatch.setattr("rq_dlq.worker.thread_consumer.ACK_WITHIN", 60)  # no call is slow
+    queue, waits, go_on = broker.queue("a"), threading.Event(), threading.Event()
+
+    @queue.handler(concurrency=2)
+    def handle(_: Any) -> None:
+        if consumers[threading.current_thread()]._done and not waits.is_set():
+            waits.set()
+            go_on.wait(60)
+
+    queue.send_many(range(200))
+    with working(broker):
+        assert waits.wait(60)
+        wait_until(
+            lambda: queue.stats().totals.get("acked") == 199
+        )  # also what ended before the one that waits
+        go_on.set()
+        wait_until(lambda: queue.stats().totals["acked"] == 200)
+
+
+def test_acks_wait_no_longer_for_many_short_calls_than_for_a_long_one(
+    broker: rq_dlq.Broker,
+    consumers: dict[threading.Thread, ThreadConsumer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, waiting = [0.0], list[int]()
+    for module in ("thread_consumer", "running"):
+        monkeypatch.setattr(f"rq_dlq.worker.{module}.time", SimpleNamespace(monotonic=lambda: now[0]))
+    queue = broker.queue("a")
+
+    @queue.handler()
+    def handle(_: Any) -> None:
+        waiting.append(len(consumers[threading.current_thread()]._done))
+        now[0] += ACK_WITHIN * 0.4
+
+    queue.send_many(range(50))
+    Worker(broker, until="empty").run()
+    assert len(waiting) == 50
+    assert max(waiting) == 2
 
 
 @COLOURS

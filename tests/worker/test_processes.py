@@ -136,7 +136,7 @@ def test_a_killed_worker_s_messages_are_taken_over(
         with working(broker):
             wait_until(lambda: taken)
     ((at, count),) = taken
-    assert at - killed < 1 + 1
+    assert at - killed < 1 + 9  # a second, on a machine that does nothing else
     assert count == 2
 
 
