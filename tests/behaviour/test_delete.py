@@ -16,6 +16,7 @@ from rq_dlq import (
     PolicyError,
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
+    _calls,
 )
 from rq_dlq._calls.manage import transfer
 from rq_dlq._work import jobs
@@ -147,6 +148,15 @@ async def test_who_opened_it_before_registers_it_again(
         assert sync_broker.queues() == ["a"]
         assert raw.hget("rq:{a}:settings", "max_in_flight") == b"1"
         await (await one(consumer)).ack()
+
+
+async def test_what_was_not_told_of_the_deletion_sends_nothing(broker: Any, raw: Any) -> None:
+    """It is told, opens the queue again, and repeats the call."""
+    core = broker.queue("a")._core
+    sender, items = core.senders.lend(core.keys), ["id", core.codec.packer(4, {})("x")]
+    call = _calls.delivery.send(sender, delay=0, ttl=0, items=items, opening="of before")
+    assert await broker._run(alone(call)) is None
+    assert left_of(raw, "a") == set()
 
 
 async def test_a_session_and_a_job_register_it_again(broker: Any, sync_broker: rq_dlq.Broker) -> None:

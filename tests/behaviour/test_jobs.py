@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rq_dlq import _calls
+from rq_dlq._calls import jobs as calls
 from rq_dlq._work import jobs
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput
 from tests.audit import audit
@@ -129,6 +130,29 @@ async def test_a_move_says_what_the_queue_knew(broker: Any) -> None:
     assert await broker._run(jobs.move(queue._core.keys, "j", attempt)) == (3, 1)
     assert await broker._run(jobs.move(queue._core.keys, "j", attempt)) == (0, 0)  # again
     assert await bodies(queue) == ["first", "y", "z"]
+
+
+@pytest.mark.parametrize("longest", [100, 100_000, calls.ANY])
+async def test_a_move_takes_as_many_as_it_may_whatever_it_knows_of_their_length(
+    longest: int, broker: Any
+) -> None:
+    queue = broker.queue("a")
+    (attempt,) = lists = await stage(broker, queue, "t", range(10))
+    await commit(broker, queue, lists)
+    moves = [jobs.move(queue._core.keys, "j", attempt, 4, longest) for _ in range(4)]
+    assert [(await broker._run(steps)).messages for steps in moves] == [4, 4, 2, 0]
+    assert await bodies(queue, 99) == [*range(10)]
+
+
+async def test_a_move_that_ends_because_of_long_messages_cuts_none_in_two(broker: Any) -> None:
+    """Its bytes are used up by the id of the second one."""
+    queue, most = broker.queue("a"), 524_288
+    long = "x" * (most - 1 - len("t0") - len(queue._core.codec.packer(4, {})("")))
+    (attempt,) = lists = await stage(broker, queue, "t", [long, "y"])
+    await commit(broker, queue, lists)
+    part = await broker._run(jobs.move(queue._core.keys, "j", attempt, 4, most))
+    assert part.messages == 2
+    assert await bodies(queue, 9) + await bodies(queue, 9) == [long, "y"]  # a claim has a bound, too
 
 
 async def test_what_was_never_committed_cannot_be_moved(broker: Any) -> None:

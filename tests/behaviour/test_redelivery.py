@@ -82,6 +82,15 @@ async def test_explicit_delay_takes_the_place_of_the_policy_s(broker: Any, clock
     assert (await (await one(queue)).nack()).delay == 2.0
 
 
+async def test_the_shortest_delay_is_waited_for(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    await queue.send("x")
+    assert (await (await one(queue)).nack(delay="1ms")).delay == 0.001
+    assert await queue.claim() == []
+    clock.advance("1ms")
+    assert (await one(queue)).body == "x"
+
+
 async def test_explicit_delay_of_a_batch(broker: Any) -> None:
     queue = broker.queue("a")
     await queue.send_many(range(3))

@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -116,6 +117,34 @@ def share_of_ideal(url: str, what: str, duration: float) -> float:
     return messages * seconds / together / (max(times) - min(times))
 
 
+def bare_share(what: str, duration: float) -> float:
+    """The same without any queue: bare tasks, or threads, that sleep again and again."""
+    together, seconds, _ = WAITING[what]
+    rounds = round(duration / seconds)
+
+    def blocking() -> None:
+        for _ in range(rounds):
+            time.sleep(seconds)
+
+    async def awaiting() -> None:
+        for _ in range(rounds):
+            await asyncio.sleep(seconds)
+
+    async def all_awaiting() -> None:
+        await asyncio.gather(*(awaiting() for _ in range(together)))
+
+    began = time.perf_counter()
+    if "async" in what:
+        asyncio.run(all_awaiting())
+    else:
+        threads = [threading.Thread(target=blocking) for _ in range(together)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return rounds * seconds / (time.perf_counter() - began)
+
+
 def rate(url: str, messages: int, *cores: int | None) -> float:
     """Messages a second of workers on these cores."""
     with rq_dlq.Broker(url) as broker:
@@ -138,16 +167,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--messages", type=int, default=1_000_000, help="that one worker takes")
     parser.add_argument("--seconds", type=float, default=5, help="that handlers which wait take at least")
     chosen = parser.parse_args(arguments)
-    console, table = Console(), Table("", "", "goal", "met")
+    console, table = Console(), Table("", "", "goal", "met", "without a queue")
 
-    def add(what: str, shown: str, goal: str, *, met: bool) -> None:
-        table.add_row(what, shown, goal, "yes" if met else "no")
+    def add(what: str, shown: str, goal: str, bare: str = "", *, met: bool) -> None:
+        table.add_row(what, shown, goal, "yes" if met else "no", bare)
 
     with tempfile.TemporaryDirectory(), servers.running() as path, Progress(console=console) as progress:
         url = f"unix://{path}"
         for what, (_, _, goal) in WAITING.items():
-            found = share_of_ideal(url, what, chosen.seconds)
-            add(f"{what}: of the ideal", f"{found:.3f}", f"≥ {goal}", met=found >= goal)
+            found, bare = share_of_ideal(url, what, chosen.seconds), bare_share(what, chosen.seconds)
+            add(f"{what}: of the ideal", f"{found:.3f}", f"≥ {goal}", f"{bare:.3f}", met=found >= goal)
         early, late = memory(url, chosen.messages, progress)
         what = f"memory of a worker after {chosen.messages // 10:,} and {chosen.messages:,} messages"
         add(what, f"{early:.1f} and {late:.1f} MB", f"≤ {MOST_GROWTH} times", met=late <= early * MOST_GROWTH)
