@@ -98,7 +98,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     def take_done(self) -> list[Delivery[Any]]:
         """Take the finished messages of the whole team."""
-        return [delivery for done in self._team for delivery in take(done)]
+        return [delivery for done in self._team if done for delivery in take(done)]
 
     def _next(self) -> Delivery[Any] | None:
         if self._stop.finishing.is_set():
@@ -154,7 +154,8 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         now, timed_out = time.monotonic(), self._runs_longer_than(self._timeout)
         if (timed_out or now - self._claimed > STUCK_AFTER) and self._may_retry:
             self.release_unstarted(self._tending)
-        if (self._runs_longer_than(ACK_WITHIN) or self._failing_since) and self._may_retry:
+        late = self._failing_since or self._runs_longer_than(ACK_WITHIN)
+        if self._done and late and self._may_retry:
             self._tending.run(self.ack_done())
         if now - self._extended > self._lease / 3 and now - self._asked > min(RETRY_AFTER, self._lease / 3):
             self._keep_leases(now, None if timed_out else self._current)
