@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN
+from rq_dlq.worker.consumer import ACK_WITHIN
 from rq_dlq.worker.holding import RETRY_AFTER
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rq_dlq import _work
     from rq_dlq.asyncio.delivery import Delivery
     from rq_dlq.worker.stopping import Stop
+
+ACK_TOGETHER = 250  # this many finished messages are acked at once
 
 
 class AsyncAcks:

@@ -16,7 +16,7 @@ LONG_WAIT = 60_000  # milliseconds of a waiting claim; a stop cuts it short
 FIRST_WAIT, IDLE_WAIT = 10, 1_000  # milliseconds, the shortest and the longest wait for a queue to drain
 FIRST_PAUSE = 0.02  # seconds before a consumer claims again after it found only suspects
 LONGEST_PAUSE = 0.25
-WAITING = 0.001  # seconds after which a call is taken for one that waits
+BRIEF = 0.0002  # seconds of a call that waits for nothing, at most
 
 
 @dataclass
@@ -38,8 +38,8 @@ class Pace:
 
     @property
     def waits(self) -> bool:
-        """Whether calls usually last so long that they must be waiting for something."""
-        return self._usual is not None and self._usual > WAITING
+        """Whether calls usually wait for something: one after the other, as many would be over sooner."""
+        return self._usual is not None and self._usual > self.at_once * BRIEF
 
     @property
     def claim(self) -> int:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rq_dlq.worker.shared import Shared
 
 ACK_WITHIN = _work.ACK_WITHIN
-ACK_TOGETHER = 250  # this many finished messages are acked at once
 STUCK_AFTER = 1.0  # seconds after which messages that a consumer has not started are released
 
 D = TypeVar("D", bound="Leased[Any]")

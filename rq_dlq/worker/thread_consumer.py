@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rq_dlq import _work
 from rq_dlq.worker.claiming import Pace
-from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, STUCK_AFTER, Consumer
+from rq_dlq.worker.consumer import ACK_WITHIN, STUCK_AFTER, Consumer
 from rq_dlq.worker.holding import RETRY_AFTER, take
 from rq_dlq.worker.running import Running
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
@@ -44,7 +44,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self._claimed = self._extended = 0.0  # when it last did this, monotonic seconds
         self._asked = 0.0  # when it last asked to extend leases
         self._in_doubt = False  # deliveries that were not started may be lost
-        self._waits_since = 0.0  # when the first of `_done` had ended, monotonic seconds
+        self._acks_due = 0.0  # when to ack what is in `_done`, monotonic seconds
 
     def _main(self) -> None:
         super()._main()
@@ -73,6 +73,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     def _run_all(self) -> None:
         """Run the handler on all claimed messages, and settle them; the next claim makes the last acks."""
+        share = 1 / len(self._team)
         while (delivery := self._next()) is not None:
             handling = self._observers.handling(delivery) if self._observers else None
             error = self._calls.run(delivery)
@@ -82,19 +83,16 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
                 handling.end(error)
             self._pace.note(took)
             if self.can_wait(delivery, error):
-                self._waits_since = self._waits_since if self._done else ended
+                if not self._done:
+                    self._acks_due = ended + ACK_WITHIN
                 self._done.append(delivery)
             else:
                 self._settle(delivery, error)
             self._current = None
-            if self._done and self._unstarted and self._are_acks_due(ended, took) and self._may_retry:
+            next_end = ended + took * share  # of a call of this team, if they go on as this one
+            if next_end > self._acks_due and self._done and self._unstarted and self._may_retry:
                 self._settling.run(self.ack_done())
         self.permit.end()
-
-    def _are_acks_due(self, now: float, took: float) -> bool:
-        """Whether acks would wait too long for the next end of a call, if the calls go on as this one."""
-        waits = now - self._waits_since + took / len(self._team)
-        return waits > ACK_WITHIN or len(self._done) >= ACK_TOGETHER
 
     def take_done(self) -> list[Delivery[Any]]:
         """Take the finished messages of the whole team."""

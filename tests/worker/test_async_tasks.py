@@ -14,7 +14,7 @@ import pytest
 import rq_dlq
 from rq_dlq.worker import Worker
 from rq_dlq.worker.async_tasks import AsyncTasks, _is_current
-from rq_dlq.worker.claiming import WAITING, Pace
+from rq_dlq.worker.claiming import BRIEF, Pace
 
 MANY = 40
 VARIABLE = ContextVar("variable", default="")
@@ -149,11 +149,11 @@ async def test_calls_that_usually_wait_begin_in_the_same_turn() -> None:
         AsyncTasks(deque[Any](range(5)), run, lambda: True, pace, create).begin()
         return {*asyncio.all_tasks()} - {own_task()}
 
-    pace.note(WAITING / 2)
+    pace.note(5 * BRIEF)
     assert len(begin()) == 1, "it may run the others, too"
     await turns(3)
     for _ in range(20):
-        pace.note(WAITING * 2)
+        pace.note(6 * BRIEF)
     assert len(begin()) == 5
     await turns(1)
     assert len(ran) == len({*ran}) == 5
