@@ -78,13 +78,9 @@ class Holding(ABC, Generic[D]):
                     report(delivery, settlement, None)
         return []
 
-    def take_done(self) -> list[D]:
-        """Take the finished messages that are acked together."""
-        return take(self._done)
-
     def ack_done(self) -> _work.Steps[bool]:
         """Ack all finished messages; False: some are left, to be acked again."""
-        again = done = self.take_done()
+        again = done = take(self._done)
         try:
             again = yield from self.ack(done)
         finally:

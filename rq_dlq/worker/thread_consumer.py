@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work
 from rq_dlq.worker.claiming import Pace
 from rq_dlq.worker.consumer import ACK_WITHIN, STUCK_AFTER, Consumer
-from rq_dlq.worker.holding import RETRY_AFTER, take
+from rq_dlq.worker.holding import RETRY_AFTER
 from rq_dlq.worker.running import Running
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
 
 if TYPE_CHECKING:
-    from collections import deque
-
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.client.handlers import Handler
     from rq_dlq.worker.shared import Shared
-
-Team: TypeAlias = "list[deque[Delivery[Any]]]"
-"""The finished messages of each thread that runs a handler, which are acked together."""
 
 
 class ThreadConsumer(Consumer["Delivery[Any]"]):
     """Claims for one handler, runs one call after the other, and acks in batches.
 
     The worker's thread extends leases and releases messages that wait too long.
-
-    Args:
-        team: that it joins.
     """
 
-    def __init__(self, handler: Handler, shared: Shared, team: Team) -> None:
+    def __init__(self, handler: Handler, shared: Shared) -> None:
         super().__init__(handler.queue, shared)
-        team.append(self._done)
-        self._team = team
         self._timeout = handler.timeout
         self._claiming, self._settling = shared.claiming, shared.settling
         self._pace = Pace()
@@ -73,7 +63,6 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     def _run_all(self) -> None:
         """Run the handler on all claimed messages, and settle them; the next claim makes the last acks."""
-        share = 1 / len(self._team)
         while (delivery := self._next()) is not None:
             handling = self._observers.handling(delivery) if self._observers else None
             error = self._calls.run(delivery)
@@ -89,14 +78,10 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             else:
                 self._settle(delivery, error)
             self._current = None
-            next_end = ended + took * share  # of a call of this team, if they go on as this one
+            next_end = ended + took  # of a call, if they go on as this one
             if next_end > self._acks_due and self._done and self._unstarted and self._may_retry:
                 self._settling.run(self.ack_done())
         self.permit.end()
-
-    def take_done(self) -> list[Delivery[Any]]:
-        """Take the finished messages of the whole team."""
-        return [delivery for done in self._team if done for delivery in take(done)]
 
     def _next(self) -> Delivery[Any] | None:
         if self._stop.finishing.is_set():
@@ -152,8 +137,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         now, timed_out = time.monotonic(), self._runs_longer_than(self._timeout)
         if (timed_out or now - self._claimed > STUCK_AFTER) and self._may_retry:
             self.release_unstarted(self._tending)
-        late = self._failing_since or self._runs_longer_than(ACK_WITHIN)
-        if self._done and late and self._may_retry:
+        if (self._runs_longer_than(ACK_WITHIN) or self._failing_since) and self._may_retry:
             self._tending.run(self.ack_done())
         if now - self._extended > self._lease / 3 and now - self._asked > min(RETRY_AFTER, self._lease / 3):
             self._keep_leases(now, None if timed_out else self._current)

@@ -27,7 +27,7 @@ from rq_dlq.worker.reporting import Reporting
 from rq_dlq.worker.shared import Shared
 from rq_dlq.worker.stopping import TICK, Stop, cutting_short, heeding_signals
 from rq_dlq.worker.tally import Tally, logger
-from rq_dlq.worker.thread_consumer import Team, ThreadConsumer
+from rq_dlq.worker.thread_consumer import ThreadConsumer
 from rq_dlq.worker.upkeep import Upkeep
 from rq_dlq.worker.vitals import Vitals
 
@@ -172,8 +172,7 @@ class Worker:
                 yield AsyncConsumer(handler, _again(handler, twin, state), concurrency, twin, shared)
             else:
                 own = replace(handler, queue=_again(handler, self._broker, state))
-                team: Team = []
-                yield from [ThreadConsumer(own, shared, team) for _ in range(concurrency)]
+                yield from [ThreadConsumer(own, shared) for _ in range(concurrency)]
 
     def _time_left(self) -> float:
         """How long cancelled calls still have, seconds; infinite before a second signal."""

@@ -22,8 +22,6 @@ from rq_dlq.worker.async_acks import AsyncAcks
 from rq_dlq.worker.consumer import ACK_WITHIN
 from rq_dlq.worker.stopping import Stop
 from rq_dlq.worker.thread_consumer import ThreadConsumer
-from tests.servers import wait_until
-from tests.worker.conftest import Working
 
 COLOURS = pytest.mark.parametrize("colour", ["def", "async def"])
 Trips = list[Any]
@@ -100,31 +98,6 @@ def consumers(monkeypatch: pytest.MonkeyPatch) -> dict[threading.Thread, ThreadC
 
     monkeypatch.setattr(ThreadConsumer, "start", begin)
     return started
-
-
-def test_the_ack_of_a_thread_is_for_all_of_its_handler(
-    broker: rq_dlq.Broker,
-    consumers: dict[threading.Thread, ThreadConsumer],
-    monkeypatch: pytest.MonkeyPatch,
-    working: Working,
-) -> None:
-    monkeypatch.setattr("rq_dlq.worker.thread_consumer.ACK_WITHIN", 60)  # no call is slow
-    queue, waits, go_on = broker.queue("a"), threading.Event(), threading.Event()
-
-    @queue.handler(concurrency=2)
-    def handle(_: Any) -> None:
-        if consumers[threading.current_thread()]._done and not waits.is_set():
-            waits.set()
-            go_on.wait(60)
-
-    queue.send_many(range(200))
-    with working(broker):
-        assert waits.wait(60)
-        wait_until(
-            lambda: queue.stats().totals.get("acked") == 199
-        )  # also what ended before the one that waits
-        go_on.set()
-        wait_until(lambda: queue.stats().totals["acked"] == 200)
 
 
 def test_acks_wait_no_longer_for_many_short_calls_than_for_a_long_one(
