@@ -54,7 +54,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._loop, self._loop_name = shared.loop, f"event loop ({self.queue.name})"
         self._pace = Pace(at_once=concurrency)
         create = partial(self._loop.create_task, name=self._thread.name)
-        self._tasks = AsyncTasks(self._unstarted, self._run, self._may_begin, self._pace, create)
+        self._tasks = AsyncTasks(self._unstarted, self._run, self._may_begin, concurrency, create)
         self._calls = AsyncCalls(handler, self._tasks.running, shared.stop)
         self._over: list[Delivery[Any]] = []  # those that ended in this turn of the event loop
         self._not_begun: list[Delivery[Any]] = []  # their tasks have; their leases may be over

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from rq_dlq.asyncio.delivery import Delivery
-    from rq_dlq.worker.claiming import Pace
 
     Run: TypeAlias = Callable[[Delivery[Any]], Coroutine[Any, Any, None]]
 
@@ -24,7 +23,7 @@ Call: TypeAlias = tuple[asyncio.Task[None], float, float]
 
 
 class AsyncTasks:
-    """Begins calls, as many at once as the pace says.
+    """Begins calls, at most `most` at once.
 
     A call that waits for something has a task for itself. Those that wait for nothing run one after the other
     in one task, since a task costs as much as all the rest of such a call.
@@ -33,7 +32,6 @@ class AsyncTasks:
         unstarted: the deliveries whose calls are to begin; another thread may take some.
         run: runs the call of a delivery to its end.
         may_begin: whether a call may begin now.
-        pace: of the calls; it tells whether they usually wait for something.
         create: makes a task.
 
     Attributes:
@@ -46,11 +44,11 @@ class AsyncTasks:
         unstarted: deque[Delivery[Any]],
         run: Run,
         may_begin: Callable[[], bool],
-        pace: Pace,
+        most: int,
         create: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self._unstarted, self._run, self._may_begin = unstarted, run, may_begin
-        self._pace, self._create = pace, create
+        self._most, self._create = most, create
         self._turn: object = None  # of the event loop, in which calls share a task; None: it is over
         self.running: dict[Delivery[Any], Call] = {}
         self.claimed = 0.0
@@ -58,12 +56,11 @@ class AsyncTasks:
     @property
     def full(self) -> bool:
         """Whether no more calls can run at once."""
-        return len(self.running) >= self._pace.at_once
+        return len(self.running) >= self._most
 
     def begin(self) -> None:
         """Begin as many calls as can run. If the first waits for nothing, its task runs others, too."""
-        several = len(self._unstarted) > 1 and len(self.running) + 1 < self._pace.at_once
-        if several and not self._pace.waits:
+        if len(self._unstarted) > 1 and len(self.running) + 1 < self._most:
             self._turn, began = object(), time.monotonic()
             self._begin_one(partial(self._run_on, self._turn, began), began)
             asyncio.get_running_loop().call_soon(self._begin_each)

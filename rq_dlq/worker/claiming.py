@@ -16,7 +16,6 @@ LONG_WAIT = 60_000  # milliseconds of a waiting claim; a stop cuts it short
 FIRST_WAIT, IDLE_WAIT = 10, 1_000  # milliseconds, the shortest and the longest wait for a queue to drain
 FIRST_PAUSE = 0.02  # seconds before a consumer claims again after it found only suspects
 LONGEST_PAUSE = 0.25
-BRIEF = 0.0002  # seconds of a call that waits for nothing, at most
 
 
 @dataclass
@@ -35,11 +34,6 @@ class Pace:
         """Note how long so many calls took, each."""
         known = self._usual
         self._usual = seconds if known is None else seconds + 0.75**calls * (known - seconds)
-
-    @property
-    def waits(self) -> bool:
-        """Whether calls usually wait for something: one after the other, as many would be over sooner."""
-        return self._usual is not None and self._usual > self.at_once * BRIEF
 
     @property
     def claim(self) -> int:

@@ -14,7 +14,6 @@ import pytest
 import rq_dlq
 from rq_dlq.worker import Worker
 from rq_dlq.worker.async_tasks import AsyncTasks, _is_current
-from rq_dlq.worker.claiming import BRIEF, Pace
 
 MANY = 40
 VARIABLE = ContextVar("variable", default="")
@@ -106,7 +105,7 @@ async def test_what_has_waited_runs_no_other_call() -> None:
         tasks.running.pop(delivery)
 
     unstarted: deque[Any] = deque(["waits", "b"])
-    tasks = AsyncTasks(unstarted, run, lambda: True, Pace(at_once=9), asyncio.get_running_loop().create_task)
+    tasks = AsyncTasks(unstarted, run, lambda: True, 9, asyncio.get_running_loop().create_task)
     tasks.begin()
     await turns(3)
     assert "b" in ran
@@ -129,34 +128,11 @@ async def test_calls_that_wait_share_no_task_where_others_began_in_the_same_turn
         tasks.running.pop(delivery)
 
     unstarted: deque[Any] = deque(range(MANY))
-    tasks = AsyncTasks(unstarted, run, lambda: True, Pace(at_once=3), asyncio.get_running_loop().create_task)
+    tasks = AsyncTasks(unstarted, run, lambda: True, 3, asyncio.get_running_loop().create_task)
     tasks.begin()
     tasks.begin()
     await turns(MANY)
     assert len(set(ran)) == len(ran) == 3
-
-
-async def test_calls_that_usually_wait_begin_in_the_same_turn() -> None:
-    ran, pace = list[asyncio.Task[Any]](), Pace(at_once=5)
-
-    async def run(delivery: Any) -> None:
-        del delivery
-        ran.append(own_task())
-
-    def begin() -> set[asyncio.Task[Any]]:
-        ran.clear()
-        create = asyncio.get_running_loop().create_task
-        AsyncTasks(deque[Any](range(5)), run, lambda: True, pace, create).begin()
-        return {*asyncio.all_tasks()} - {own_task()}
-
-    pace.note(5 * BRIEF)
-    assert len(begin()) == 1, "it may run the others, too"
-    await turns(3)
-    for _ in range(20):
-        pace.note(6 * BRIEF)
-    assert len(begin()) == 5
-    await turns(1)
-    assert len(ran) == len({*ran}) == 5
 
 
 async def test_a_task_may_run_before_it_is_known() -> None:
@@ -171,7 +147,7 @@ async def test_a_task_may_run_before_it_is_known() -> None:
             coroutine.send(None)
         return asyncio.create_task(asyncio.sleep(0))
 
-    tasks = AsyncTasks(deque[Any](range(5)), run, lambda: True, Pace(at_once=9), create)
+    tasks = AsyncTasks(deque[Any](range(5)), run, lambda: True, 9, create)
     tasks.begin()
     await turns(2)
     assert ran == list(range(5))
