@@ -40,6 +40,7 @@ MORE = 10  # chunks that a sender sends beyond the plan, again and again, while 
 MOST = 4  # times what is planned: then what is not done is left
 LEFT = 0.25  # of the sends of unknown outcome, which nobody sends again
 START = 30.0  # seconds until the first message, at most
+ARRIVAL = 0.1  # seconds until an extension that a zombie had sent has reached a busy server, at most
 WAKING = 30.0  # seconds until a zombie has heard what came of its ack, at most
 TICK = 0.002  # seconds between two looks
 
@@ -231,7 +232,8 @@ class Trial:
         for name in filter(self.crowd.stands_still, [*self.freezing]):
             path, start = self.place.journals / f"{name}.journal", self.freezing.pop(name)
             *_, held = (ids for said, ids in lines(path) if said == "got")  # perhaps just before it was told
-            zombie = Zombie(name, held.split(), start, time.monotonic() + self.plan.lease / 1000 + TICK)
+            until = time.monotonic() + ARRIVAL + self.plan.lease / 1000
+            zombie = Zombie(name, held.split(), start, until)
             self.zombies.append(zombie)
             self.done.frozen.append(zombie)
 
