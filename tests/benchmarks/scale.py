@@ -14,9 +14,9 @@ import multiprocessing
 import os
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -137,11 +137,9 @@ def bare_share(what: str, duration: float) -> float:
     if "async" in what:
         asyncio.run(all_awaiting())
     else:
-        threads = [threading.Thread(target=blocking) for _ in range(together)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(together) as threads:
+            for _ in range(together):
+                threads.submit(blocking)
     return rounds * seconds / (time.perf_counter() - began)
 
 

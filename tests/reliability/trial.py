@@ -35,7 +35,7 @@ ACTS: dict[str, Callable[[Place], None]] = {
     "worker": work,
     "awaiting": partial(work, concurrency=BATCH, colour="async def"),
 }
-TOGETHER = 100  # messages that a worker has begun and not acked, at most (async_acks.ACK_TOGETHER)
+TOGETHER = 100  # messages that a worker has begun and not acked, at most
 MORE = 10  # chunks that a sender sends beyond the plan, again and again, while something planned is not done
 MOST = 4  # times what is planned: then what is not done is left
 LEFT = 0.25  # of the sends of unknown outcome, which nobody sends again

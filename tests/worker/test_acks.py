@@ -87,32 +87,24 @@ def test_no_round_trip_is_for_acks_alone(
     assert ["ack"] not in trips
 
 
-@pytest.fixture
-def consumers(monkeypatch: pytest.MonkeyPatch) -> dict[threading.Thread, ThreadConsumer]:
-    """Those that were started, by their threads."""
-    started, start = dict[threading.Thread, ThreadConsumer](), ThreadConsumer.start
+def test_acks_wait_no_longer_for_many_short_calls_than_for_a_long_one(
+    broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, waiting, consumers = [0.0], list[int](), list[ThreadConsumer]()
+    start = ThreadConsumer.start
 
     def begin(consumer: ThreadConsumer) -> None:
-        started[consumer._thread] = consumer
+        consumers.append(consumer)
         start(consumer)
 
     monkeypatch.setattr(ThreadConsumer, "start", begin)
-    return started
-
-
-def test_acks_wait_no_longer_for_many_short_calls_than_for_a_long_one(
-    broker: rq_dlq.Broker,
-    consumers: dict[threading.Thread, ThreadConsumer],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now, waiting = [0.0], list[int]()
     for module in ("thread_consumer", "running"):
         monkeypatch.setattr(f"rq_dlq.worker.{module}.time", SimpleNamespace(monotonic=lambda: now[0]))
     queue = broker.queue("a")
 
     @queue.handler()
     def handle(_: Any) -> None:
-        waiting.append(len(consumers[threading.current_thread()]._done))
+        waiting.append(len(consumers[0]._done))
         now[0] += ACK_WITHIN * 0.4
 
     queue.send_many(range(50))
