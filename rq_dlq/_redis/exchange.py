@@ -51,6 +51,8 @@ def exchange(calls: Calls, scripts: Scripts, *, repeated: bool, apart: bool = Fa
     """
     commands = [call.command(scripts) for call in calls]
     replies = yield commands
+    if not any(isinstance(reply, Exception) for reply in replies):  # nearly always
+        return [call.read(reply, repeated) for call, reply in zip(calls, replies, strict=True)]
     unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
     if unknown:
         # A plain command may refer to the calls before it (a WAIT): it is sent again with them.

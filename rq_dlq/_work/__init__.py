@@ -52,4 +52,5 @@ from rq_dlq._work.steps import (
     Wait,
     unrepeated,
 )
+from rq_dlq._work.taking import take_all
 from rq_dlq._work.upkeep import ROLES, MaintenanceRole, is_drained, maintain, stats

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
@@ -18,11 +18,13 @@ from rq_dlq._work.shared import claim_view
 from rq_dlq._work.steps import MAX_BLOCK, Batch, NodeUnavailable, Steps, Wait, seed, unrepeated
 from rq_dlq._work.views import find
 from rq_dlq.errors import BrokerRefused, MissingRights, UnprocessableMessage
+from rq_dlq.values.leased import Lease, read_bodies
 from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
-    from rq_dlq.values.message import Leased, Row
+    from rq_dlq.values.leased import Leased
+    from rq_dlq.values.message import Row
     from rq_dlq.values.settlement import Settlement
 
 logger = logging.getLogger("rq_dlq")
@@ -32,6 +34,8 @@ MOST_ROUNDS = 1_000  # claims that have to be repeated at once, so that none goe
 C = TypeVar("C")
 C_co = TypeVar("C_co", covariant=True)
 D = TypeVar("D", bound="Leased[Any]")
+Make: TypeAlias = "Callable[[Sequence[Row], Lease[Any]], list[D]]"
+"""Makes the deliveries of a claim, from its rows and its lease."""
 Undecodable: TypeAlias = "Callable[[D, Settlement, UnprocessableMessage], None]"
 """Receives a delivery whose body does not decode, how it was settled, and the error."""
 
@@ -66,7 +70,7 @@ class Permit(Protocol):
 
 def claim(
     queue: Queue[Any],
-    make: Callable[[Row, str, int], D],
+    make: Make[D],
     *,
     count: int = 1,
     wait: int = 0,
@@ -180,7 +184,7 @@ def patiently(
 
 def _claim_once(
     queue: Queue[Any],
-    make: Callable[[Row, str, int], D],
+    make: Make[D],
     count: int,
     lease: int,
     patience: int,
@@ -213,10 +217,9 @@ def _claim_once(
             default_policy=queue.policy,
             opening=queue.opening if queue.opened else "",
         )
-        deliveries = [make(row, token, claimed.now + lease) for row in claimed.rows]
-        queue.observers.claimed(deliveries, claimed.now)
-        good = deliveries
-        if not _all_decode(deliveries):
+        shared = Lease(token, claimed.now, claimed.now + lease, queue.name, queue.codec, queue.keys.family)
+        good = deliveries = make(claimed.rows, shared)
+        if not read_bodies(deliveries, queue.codec):
             good = yield from _decodable(queue, deliveries, undecodable)
         if resumed:
             good = yield from _fitting(queue, good, count, suspects=permit is None)
@@ -239,15 +242,6 @@ def _token(queue: Queue[Any]) -> tuple[str, bool]:
         return token, True
     token = os.urandom(10).hex()
     return f"{token}@{queue.keys.family}" if queue.viewed else token, False
-
-
-def _all_decode(deliveries: list[D]) -> bool:
-    try:
-        for delivery in deliveries:
-            delivery.body  # noqa: B018 - decodes it
-    except UnprocessableMessage:
-        return False
-    return True
 
 
 def _decodable(queue: Queue[Any], deliveries: list[D], undecodable: Undecodable[D] | None) -> Steps[list[D]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -12,13 +11,14 @@ from rq_dlq._work.claim import claim
 from rq_dlq._work.cut_off import give_back
 from rq_dlq._work.riding import riding
 from rq_dlq._work.settle import ack, held_or_raise, release
+from rq_dlq._work.taking import take_all
 from rq_dlq.errors import BrokerRefused, LeaseLost
 from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
     from rq_dlq._work.steps import Steps
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
     from rq_dlq.values.settlement import Settlement
 
 ACK_WITHIN = 0.005  # seconds that acks wait for others
@@ -32,7 +32,7 @@ class Consuming(Generic[D]):
     Any thread may ack a delivery: a deferred one is in one deque, and who takes it out settles it.
 
     Args:
-        make: makes a delivery of a row, a token, the end of its lease, and this loop.
+        make: makes the deliveries of a claim, from its rows, its lease, and this loop.
         count: messages of one claim.
         wait: milliseconds that each claim waits.
         lease: milliseconds; None: the queue's.
@@ -45,7 +45,7 @@ class Consuming(Generic[D]):
     def __init__(
         self,
         queue: Queue[Any],
-        make: Callable[..., D],
+        make: Callable[..., list[D]],
         *,
         count: int,
         wait: int,
@@ -160,11 +160,7 @@ class Consuming(Generic[D]):
 
     def _take_acked(self) -> list[D]:
         """The deliveries to ack, without those that were settled otherwise meanwhile, as by `queue.ack`."""
-        taken: list[D] = []
-        with suppress(IndexError):  # another thread took one
-            while self._acked:
-                taken.append(self._acked.popleft())
-        return [delivery for delivery in taken if delivery.outcome == "deferred"]
+        return [delivery for delivery in take_all(self._acked) if delivery.outcome == "deferred"]
 
     def _take_rest(self) -> list[D]:
         """The delivery of this step and those not handed out, without those that were settled."""

@@ -14,7 +14,7 @@ from rq_dlq.values.observer import Observer, Settled
 
 if TYPE_CHECKING:
     from rq_dlq._calls import Held
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
     from rq_dlq.values.observer import Sending
     from rq_dlq.values.settlement import Settlement
 
@@ -40,11 +40,6 @@ class Observers(list[Observer]):
             contexts.leave(error)
             raise
         contexts.leave(None)
-
-    def claimed(self, deliveries: Iterable[Leased[Any]], now: int) -> None:
-        """Note when messages were claimed, for those that look."""
-        for delivery in deliveries if self else ():
-            delivery._claimed = now
 
     def handling(self, delivery: Leased[Any]) -> Handling:
         """Show them that a call of a handler or a `with` block begins; the caller ends it."""

@@ -33,9 +33,10 @@ def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
     if isinstance(first, Wait) or isinstance(second, Wait):
         yield from _alone(rider, first)
         return (yield from _alone(steps, second))
-    number = len(_calls(first))
+    riders = _calls(first)
+    number = len(riders)
     try:
-        replies = yield Batch([*_calls(first), *_calls(second)])
+        replies = yield Batch([*riders, *_calls(second)])
     except BrokerRefused:
         try:
             yield from _alone(rider, _repeated(first))

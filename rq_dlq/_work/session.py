@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
     from rq_dlq._work.send import SendOptions
     from rq_dlq._work.steps import Steps
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
 
 T = TypeVar("T")
 NAMED = 5  # ids that an error names

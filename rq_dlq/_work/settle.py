@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
     from rq_dlq.values.failure import Cause
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
 
 GOLDEN = (
     0.6180339887498949  # by which a script steps from one delay of a batch to the next (lua/lib/judge.lua)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rq_dlq._work.queue import Queue
     from rq_dlq._work.seen import Seen
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
 
 D = TypeVar("D", bound="Leased[Any]")
 SECOND = 1_000  # milliseconds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _work
@@ -20,9 +19,10 @@ from rq_dlq.values.codec import DEFAULT_PRIORITY
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 
     from rq_dlq.asyncio.broker import Broker
+    from rq_dlq.values.leased import Lease
     from rq_dlq.values.message import Message, Row
 
 T = TypeVar("T")
@@ -165,7 +165,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         """
         steps = _work.claim(
             self._core,
-            self._delivery,
+            self._deliveries,
             count=count_of(count),
             wait=0 if wait is None else milliseconds(wait, name="wait"),
             lease=None if lease is None else milliseconds(lease, name="lease", minimum=1),
@@ -215,7 +215,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         """
         consuming: _work.Consuming[Delivery[T]] = _work.Consuming(
             self._core,
-            partial(Delivery, queue=self),
+            self._deliveries,
             count=count_of(count),
             wait=0 if wait is None else milliseconds(wait, name="wait"),
             lease=None if lease is None else milliseconds(lease, name="lease", minimum=1),
@@ -227,8 +227,10 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         """Make a session: what it sends and what it acks takes effect together, or not at all."""
         return Session(self)
 
-    def _delivery(self, row: Row, token: str, lease_until: int) -> Delivery[T]:
-        return Delivery(row, token, lease_until, self)
+    def _deliveries(
+        self, rows: Sequence[Row], lease: Lease[T], consuming: _work.Consuming[Delivery[T]] | None = None
+    ) -> list[Delivery[T]]:
+        return [Delivery(row, lease, self, consuming) for row in rows]
 
     async def _run(self, steps: _work.Steps[R]) -> R:
         return await self._broker._run(steps)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rq_dlq.client.base import BrokerBase
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
 
 L = TypeVar("L", bound="Leased[Any]")
 
@@ -49,9 +49,10 @@ def batch(queue: Any, deliveries: Iterable[L]) -> list[L]:
         InvalidInput: they are not deliveries, or one is of another queue, where its token says nothing.
     """
     try:
-        given: list[Any] = [delivery for delivery in deliveries if delivery.token]
-        for delivery in [one for one in given if one._queue is not queue]:
-            _check_family(queue, delivery)
+        given: list[Any] = [*deliveries]
+        for delivery in {one._lease: one for one in given}.values():  # one of each claim
+            if delivery._queue is not queue:
+                _check_family(queue, delivery)
     except (AttributeError, TypeError):
         message = "a batch is a list of deliveries, as claim() returns it"
         raise InvalidInput(message) from None

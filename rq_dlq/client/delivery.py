@@ -10,7 +10,7 @@ from rq_dlq.errors import LeaseLost, Poison, Redeliver
 from rq_dlq.errors.guesses import answering
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.forks import this_process
-from rq_dlq.values.message import Leased, Row
+from rq_dlq.values.leased import Lease, Leased
 from rq_dlq.values.settlement import Settlement
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from rq_dlq.client.queue import Queue
+    from rq_dlq.values.message import Row
 
 T = TypeVar("T")
 
@@ -42,19 +43,14 @@ class Delivery(Leased[T]):
     def __init__(
         self,
         row: Row,
-        token: str,
-        lease_until: int,
+        lease: Lease[T],
         queue: Queue[T],
         consuming: _work.Consuming[Delivery[T]] | None = None,
     ) -> None:
-        core = queue._core  # no super().__init__(): a claim makes up to a thousand
-        self.id = row.id
-        self.queue = core.name
-        self._row, self._codec = row, core.codec
-        self.token = token
-        self._held = (row.id, token)
-        self._family = core.keys.family
-        self._lease_ends = lease_until
+        self.id = row.id  # no super().__init__(): a claim makes up to a thousand
+        self._row = row
+        self._lease = lease
+        self._held = (row.id, lease.token)
         self._queue = queue
         self._consuming = consuming
 
@@ -142,7 +138,7 @@ class Delivery(Leased[T]):
         self._refuse_if_deferred()
         core = self._queue._core
         span = core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        self._lease_ends = self._queue._run(_work.extend_one(core, self._held, span, self.outcome))
+        self._lease.ends = self._queue._run(_work.extend_one(core, self._held, span, self.outcome))
         return self.lease_until
 
     def __enter__(self) -> Self:

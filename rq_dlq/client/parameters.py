@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.values.durations import shown
-from rq_dlq.values.message import Leased
+from rq_dlq.values.leased import Leased
 
 _POSITIONAL = (
     inspect.Parameter.POSITIONAL_ONLY,

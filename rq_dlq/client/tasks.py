@@ -13,7 +13,7 @@ from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.schedule import USUAL_ZONE, Missed, Record, Rule
 
 if TYPE_CHECKING:
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
 
 
 @dataclass

@@ -17,13 +17,16 @@ from rq_dlq._work import Batch
 from rq_dlq.doctor.check import Check, untold
 from rq_dlq.errors import BrokerRefused, MissingRights, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, Ids
-from rq_dlq.values.message import Leased
+from rq_dlq.values.leased import Leased
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rq_dlq._redis import Connections
     from rq_dlq._scripts import Scripts
     from rq_dlq._work import Queue, Steps
     from rq_dlq.client.settings import BrokerSettings
+    from rq_dlq.values.leased import Lease
     from rq_dlq.values.message import Row
 
 ROUNDS = 20
@@ -125,10 +128,10 @@ def _there_and_back(queue: Queue[Any]) -> Steps[int]:
     options = _work.send_options(None, None, DEFAULT_PRIORITY, None)
     yield from _work.send_one(queue, "well?", None, options)
 
-    def delivery(row: Row, token: str, lease_until: int) -> Leased[Any]:
-        return Leased(row, queue.codec, queue.name, token, lease_until, family=queue.keys.family)
+    def deliveries(rows: Sequence[Row], lease: Lease[Any]) -> list[Leased[Any]]:
+        return [Leased(row, lease) for row in rows]
 
-    claimed = yield from _work.claim(queue, delivery)
+    claimed = yield from _work.claim(queue, deliveries)
     yield from _work.ack(queue, [message._held for message in claimed])
     _, stats = yield upkeep.stats(queue.keys, queue.name)
     return int(stats.totals.get("acked", 0))

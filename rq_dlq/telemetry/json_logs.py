@@ -17,7 +17,7 @@ from rq_dlq.values.visible import visible_json
 
 if TYPE_CHECKING:
     from rq_dlq.client.base import BrokerBase
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
 
 Fields = Mapping[str, object]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
     from rq_dlq.values.observer import Settled
     from rq_dlq.values.process import ProcessReport
 
@@ -174,8 +174,7 @@ class WorkerMetrics(Observer):
     def handling(self, delivery: Leased[Any]) -> AbstractContextManager[object]:
         """A handler begins."""
         queue = delivery.queue
-        if delivery._claimed is not None:
-            self._waits(queue).observe(max(0, delivery._claimed - delivery.due) / 1000)
+        self._waits(queue).observe(max(0, delivery._lease.began - delivery.due) / 1000)
         handling = self._handled[delivery] = _Handling(self._seconds, self._running(queue), queue)
         return handling
 

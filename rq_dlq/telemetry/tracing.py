@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from rq_dlq.client.base import BrokerBase
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
     from rq_dlq.values.observer import Sending, Settled
 
 SCHEMA = "https://opentelemetry.io/schemas/1.44.0"

@@ -63,18 +63,21 @@ class Codec(Generic[T]):
             values, and bytes.
         max_bytes: the most bytes that an encoded message may have.
 
+    Attributes:
+        read: decodes JSON as the type, and raises what its parts raise; None: the type is bytes.
+
     Raises:
         InvalidMessage: the type is not known.
     """
 
     def __init__(self, type: Any, max_bytes: int) -> None:
         self.type = type
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._encoder = msgspec.json.Encoder(enc_hook=models.encode)
         self._raw = type is bytes
         self._known: set[Any] = set()  # classes of bodies that lose nothing
         self._plain: dict[tuple[int, bool], Callable[[T], bytes]] = {}  # packers without headers
-        self._read = None if self._raw else _reader(type)
+        self.read = None if self._raw else _reader(type)
 
     def packer(
         self, priority: int, headers: Mapping[str, str], *, persistent: bool = True
@@ -104,7 +107,7 @@ class Codec(Generic[T]):
         as_json = record.pack_head(priority, packed, raw=False, persistent=persistent)
         as_bytes = record.pack_head(priority, packed, raw=True, persistent=persistent)
         taken = len(as_json) - 1  # by the headers
-        room, encode, known, look = self._max_bytes - taken, self._encode, self._known, self._look
+        room, encode, known, look = self.max_bytes - taken, self._encode, self._known, self._look
         check = None if self._raw or self.type is Any else self._check
 
         def pack(body: Any) -> bytes:
@@ -117,7 +120,7 @@ class Codec(Generic[T]):
             if len(data) > room:
                 raise MessageTooLarge(
                     f"a message of {taken + len(data):,} bytes is over the limit of "
-                    f"{self._max_bytes:,}: send a reference to the data, or raise max_message_bytes"
+                    f"{self.max_bytes:,}: send a reference to the data, or raise max_message_bytes"
                 )
             if check is not None:
                 check(data)
@@ -187,15 +190,15 @@ class Codec(Generic[T]):
         """
         if raw and (self._raw or self.type is Any):
             return data  # type: ignore[return-value]
-        if self._read is None:
+        if self.read is None:
             raise UnprocessableMessage("the body was not sent as bytes, but the queue's type is bytes")
-        if len(data) > self._max_bytes:
+        if len(data) > self.max_bytes:
             raise UnprocessableMessage(
-                f"a body of {len(data):,} bytes is over the limit of {self._max_bytes:,}: "
+                f"a body of {len(data):,} bytes is over the limit of {self.max_bytes:,}: "
                 "raise max_message_bytes for its consumers, too, and redrive it"
             )
         try:
-            return self._read(data)  # type: ignore[no-any-return]
+            return self.read(data)  # type: ignore[no-any-return]
         except Exception as error:  # RecursionError, ValueError, UnicodeError, hooks …
             message = f"the body cannot be decoded as {_type_name(self.type)}: {error}"
             raise UnprocessableMessage(message) from error

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
@@ -18,9 +18,6 @@ from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec, strings_of
 from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment, read_history
 from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.names import check_id
-
-if TYPE_CHECKING:
-    from rq_dlq.values.settlement import Fate, Settlement
 
 T = TypeVar("T")
 _UNREAD = object()  # marks a body that was not decoded yet
@@ -76,19 +73,26 @@ class Received(Answering, Generic[T]):
 
     Attributes:
         id: the message's id, for life.
-        queue: the name of the queue it was read from.
     """
 
     _body: Any = _UNREAD
 
     def __init__(self, row: Row, codec: Codec[T], queue: str) -> None:
         self.id = row.id
-        self.queue = queue
         self._row = row
-        self._codec = codec
+        self._source = (queue, codec)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} of {self.queue!r}>"
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue it was read from."""
+        return self._source[0]
+
+    @property
+    def _codec(self) -> Codec[T]:
+        return self._source[1]
 
     @property
     def body(self) -> T:
@@ -247,48 +251,6 @@ class Received(Answering, Generic[T]):
     def fingerprint(self) -> str:
         """Identifies its kind of failure."""
         return states.group_of(self._row.state) or self.cause.fingerprint
-
-
-class Leased(Received[T]):
-    """A message that a consumer holds; from a dead-letter or expiry queue it has what a `DeadLetter` has.
-
-    Attributes:
-        token: the claim's id, which proves that the consumer holds it.
-        outcome: how it was settled through this object. Deferred: a loop will ack it with its next claim.
-        lost: a worker found that the lease was lost while the handler runs.
-    """
-
-    outcome: Fate | None = None
-    lost = False
-    _settled: tuple[Settlement, BaseException | str | None] | None = None  # what was done, by which error
-    _claimed: int | None = None  # when, milliseconds of the server's clock; None: the broker has no observers
-    _handling: Any = None  # what the broker's observers see of it; None: there are none, or it has not begun
-
-    def __init__(
-        self, row: Row, codec: Codec[T], queue: str, token: str, lease_until: int, *, family: str
-    ) -> None:
-        self.id = row.id  # not by super(): a claim makes up to a thousand
-        self.queue = queue
-        self._row, self._codec = row, codec
-        self.token = token
-        self._held = (row.id, token)
-        self._family = family
-        self._lease_ends = lease_until
-
-    @property
-    def original_queue(self) -> str:
-        """The queue that it was sent to; if it is dead: where it failed, and where a redrive returns it."""
-        return self.token.partition("@")[2] or self._family  # a view's token names the queue
-
-    @property
-    def settled(self) -> bool:
-        """Whether it was acked, nacked, poisoned or released through this object."""
-        return self.outcome is not None
-
-    @property
-    def lease_until(self) -> datetime:
-        """When the lease ends, by the server's clock (UTC)."""
-        return moment(self._lease_ends)
 
 
 class DeadLetter(Received[T]):

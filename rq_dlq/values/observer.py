@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rq_dlq.values.failure import Cause
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
     from rq_dlq.values.settlement import Fate
 
 

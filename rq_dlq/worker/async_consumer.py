@@ -20,7 +20,7 @@ from rq_dlq.worker.async_calls import AsyncCalls
 from rq_dlq.worker.async_tasks import AsyncTasks
 from rq_dlq.worker.claiming import Pace
 from rq_dlq.worker.consumer import STUCK_AFTER, Consumer
-from rq_dlq.worker.holding import RETRY_AFTER, take
+from rq_dlq.worker.holding import RETRY_AFTER
 from rq_dlq.worker.running import end_child
 from rq_dlq.worker.tally import logger
 
@@ -254,7 +254,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             self._tasks.begin()
 
     async def _release_unstarted(self) -> None:
-        taken = take(self._unstarted)
+        taken = _work.take_all(self._unstarted)
         if await self._broker._run(self.release(taken)):
             self.permit.end_of(taken)
         else:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Sequence
 
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
     from rq_dlq.worker.stopping import Until
 
 LONG_WAIT = 60_000  # milliseconds of a waiting claim; a stop cuts it short

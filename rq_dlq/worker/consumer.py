@@ -11,13 +11,13 @@ from rq_dlq import _work
 from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
 from rq_dlq.values.settlement import FAILED, Settlement
 from rq_dlq.worker.claiming import Patience
-from rq_dlq.worker.holding import RETRY_AFTER, Holding, take
+from rq_dlq.worker.holding import RETRY_AFTER, Holding
 from rq_dlq.worker.stopping import Stopped
 from rq_dlq.worker.tally import SettingsInForce, logger, report
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
     from rq_dlq.worker.shared import Shared
 
 ACK_WITHIN = _work.ACK_WITHIN
@@ -44,7 +44,7 @@ class Consumer(Holding[D]):
     def __init__(self, queue: Any, shared: Shared) -> None:
         super().__init__(queue._core, shared)
         self.pause = 0.0
-        self._make = queue._delivery
+        self._make = queue._deliveries
         self._stop = shared.stop
         self._until = shared.until
         self._tending = shared.tending
@@ -103,7 +103,7 @@ class Consumer(Holding[D]):
 
     def release_unstarted(self, connections: Connections) -> None:
         """Release what has not begun, from any thread."""
-        taken = take(self._unstarted)
+        taken = _work.take_all(self._unstarted)
         if connections.run(self.release(taken)):
             self.permit.end_of(taken)
         else:

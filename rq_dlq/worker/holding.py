@@ -20,7 +20,7 @@ from rq_dlq.worker.tally import logger, report
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
     from rq_dlq.worker.shared import Shared
 
 RETRY_AFTER = 1.0  # seconds before a refused call is tried again
@@ -80,7 +80,7 @@ class Holding(ABC, Generic[D]):
 
     def ack_done(self) -> _work.Steps[bool]:
         """Ack all finished messages; False: some are left, to be acked again."""
-        again = done = take(self._done)
+        again = done = _work.take_all(self._done)
         try:
             again = yield from self.ack(done)
         finally:
@@ -132,7 +132,7 @@ class Holding(ABC, Generic[D]):
         lost: list[D] = []
         for delivery, held_still in zip(deliveries, still, strict=True):
             if held_still:
-                delivery._lease_ends = deadline
+                delivery._lease.ends = deadline
                 continue
             lost.append(delivery)
             if not delivery.settled and self.runs(delivery):
@@ -153,12 +153,3 @@ class Holding(ABC, Generic[D]):
             self._tally.add([Settlement(delivery.id, "lost") for delivery in dropped], "lost")
             logger.warning("%s: the lease was lost before %d calls began", self.queue.name, len(dropped))
             self.permit.end_of(dropped)
-
-
-def take(deliveries: deque[D]) -> list[D]:
-    """Take all out of a deque that two threads use."""
-    taken: list[D] = []
-    with suppress(IndexError):
-        while True:
-            taken.append(deliveries.popleft())
-    return taken

@@ -18,7 +18,7 @@ from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
     from rq_dlq.policy import QueueSettings
-    from rq_dlq.values.message import Leased
+    from rq_dlq.values.leased import Leased
     from rq_dlq.values.settlement import Fate, Settlement
 
 logger = logging.getLogger("rq_dlq.worker")

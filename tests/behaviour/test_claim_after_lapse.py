@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from rq_dlq import SharedDeadLetterStrategy, _work
 from rq_dlq._calls import Call, delivery
 from rq_dlq._work import batches
 from rq_dlq._work.claim import ROUNDS
+from rq_dlq.values.leased import Lease, Leased
 from rq_dlq.values.message import Row
 from tests.behaviour.helpers import AT_ONCE, after, counts
 from tests.behaviour.stepping import alone
@@ -20,10 +20,9 @@ from tests.conftest import Clock
 LAPSED = 300
 
 
-def made(row: Row, token: str, until: int) -> Any:
-    """A delivery, in either colour."""
-    del token, until
-    return SimpleNamespace(id=row.id, body=None)
+def made(rows: Sequence[Row], lease: Lease[Any]) -> list[Leased[Any]]:
+    """Deliveries, in either colour."""
+    return [Leased(row, lease) for row in rows]
 
 
 async def lapse(queue: Any, clock: Clock, count: int, acked: int = 0, **options: Any) -> None:

@@ -37,7 +37,7 @@ NAMES = {
         send_many session settings stats unschedule""",
     "Delivery": """ack body cause charged data delivery_count died_at due enqueued_at expires_at extend
         fingerprint headers history lapsed lease_until lost nack nacked original_queue outcome part poison
-        priority reason redelivered redriven release released settled state""",
+        priority queue reason redelivered redriven release released settled state token""",
     "DeadLetters": "browse groups job jobs purge redrive select",
     "Policies": "explain put read remove set undeclare",
     "RedriveJob": "began by cancel chosen counts how id pause refresh refusals resume state undo wait why",
@@ -47,7 +47,7 @@ NAMES = {
     "Task": "name options send",
 }
 # What an object has, and its class not.
-ATTRIBUTES = {"Broker": "settings", "Delivery": "id queue token"}
+ATTRIBUTES = {"Broker": "settings", "Delivery": "id"}
 
 
 def public(kind: type) -> set[str]:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from rq_dlq._calls import Call
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import Batch, Steps
 from rq_dlq.policy import Entry, PolicyMap
+from rq_dlq.values.leased import Leased
 from rq_dlq.values.names import Naming
 from tests.behaviour.helpers import waits
 from tests.contents import contents
@@ -333,7 +333,7 @@ def used(name: str) -> tuple[Client, Client, Client]:
         return _work.send_one(queues[0], "x", None, _work.SendOptions())
 
     def claimed(_: rq_dlq.Broker) -> Steps[Any]:
-        return _work.claim(queues[0], lambda *_: SimpleNamespace(body="x"))
+        return _work.claim(queues[0], lambda rows, lease: [Leased(row, lease) for row in rows])
 
     return Client(opened), Client(sent), Client(claimed)
 

@@ -73,6 +73,22 @@ async def test_extended_lease_starts_anew(broker: Any, clock: Clock) -> None:
     assert await bodies(queue) == ["x"]
 
 
+@pytest.mark.parametrize("batch", [False, True])
+async def test_messages_of_one_claim_show_the_lease_that_they_share(
+    broker: Any, clock: Clock, batch: bool
+) -> None:
+    queue = broker.queue("a", redelivery=AT_ONCE, lease="10s")
+    await queue.send_many(["x", "y", "z"])
+    first, second = await queue.claim(2)
+    (other,) = await queue.claim()
+    ends = other.lease_until
+    clock.advance("9s")
+    await (queue.extend([first]) if batch else first.extend())
+    assert first.lease_until == second.lease_until
+    assert second.lease_until.timestamp() * 1000 == clock.now + 10_000
+    assert other.lease_until == ends
+
+
 async def test_a_lease_can_be_shortened(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", redelivery=AT_ONCE, lease="1h")
     await queue.send("x")

@@ -215,7 +215,7 @@ def test_who_waits_for_letters_finds_the_queue_that_has_the_name_now(
     queue, lost = sync_broker.queue("a"), sync_broker.queue("LOST")
     queue.open()
     assert lost.claim() == []
-    steps = _work.claim(lost._core, lost._delivery, wait=60_000)
+    steps = _work.claim(lost._core, lost._deliveries, wait=60_000)
     looks(sync_broker, steps, 3)
     sync_broker.policies.remove("a")
     sync_broker.queue("LOST").send("new")
@@ -334,7 +334,7 @@ def test_who_waits_asks_a_bounded_number_of_queues(
     """Each second others, by plain reads; no script runs where there is nothing."""
     monkeypatch.setattr("rq_dlq._work.shared.SECOND", 0)  # no second passes here between two looks
     lost = sync_broker.queue("LOST")
-    first, *later = looks(sync_broker, _work.claim(lost._core, lost._delivery, wait=60_000), 7)
+    first, *later = looks(sync_broker, _work.claim(lost._core, lost._deliveries, wait=60_000), 7)
     assert not any(isinstance(call, Call) for sent in (first, *later) for call in sent)
     assert max(len(sent) for sent in later) <= 4 * EACH + 2
     dead = {f"rq:{{{family}}}:dead" for family in many}
@@ -352,7 +352,7 @@ def test_who_takes_letters_asks_few_queues(many: list[str], sync_broker: rq_dlq.
         queue.poison(queue.claim(3))
     lost = sync_broker.queue("LOST")
     lost.claim()
-    (sent,) = looks(sync_broker, _work.claim(lost._core, lost._delivery), 1)
+    (sent,) = looks(sync_broker, _work.claim(lost._core, lost._deliveries), 1)
     again = [call for call in sent if isinstance(call, Call)]
     assert [call.script for call in again] == ["claim"]
     assert len(sent) <= 4 * 25 + 4

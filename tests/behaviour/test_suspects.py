@@ -34,7 +34,7 @@ async def claimed(queue: Any, count: int = 10, permit: Permit | None = None) -> 
     """A worker's claim."""
     plain = getattr(queue, "inner", queue)
     permit = permit or Permit()
-    steps = _work.claim(plain._core, plain._delivery, count=count, lease=LEASE * 1000, permit=permit)
+    steps = _work.claim(plain._core, plain._deliveries, count=count, lease=LEASE * 1000, permit=permit)
     deliveries: list[Any] = await queue._run(steps)
     return deliveries
 
@@ -396,7 +396,7 @@ async def test_suspects_of_a_claim_that_is_taken_up_go_back(queue: Any, clock: C
     """A claim by hand was lost on the way; a worker of the same queue object takes it up (I12)."""
     await suspect(queue, clock, 0, 1)
     plain = getattr(queue, "inner", queue)
-    steps = _work.claim(plain._core, plain._delivery, count=4)
+    steps = _work.claim(plain._core, plain._deliveries, count=4)
     step = steps.send(None)
     while not (isinstance(step, Call) and step.script == "claim"):
         step = steps.send(await queue._run(alone(step)))

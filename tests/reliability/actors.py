@@ -156,7 +156,7 @@ def note_got(place: Place, journal: Journal, deliveries: Sequence[rq_dlq.Deliver
     early = [
         delivery.id
         for delivery in deliveries
-        if delivery._lease_ends - place.lease < max(delivery.due, delivery.body)
+        if delivery._lease.ends - place.lease < max(delivery.due, delivery.body)
     ]
     if early:
         journal.note("early", early)

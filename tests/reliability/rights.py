@@ -123,7 +123,7 @@ class World:
         lapsed = orders.claim(2, lease="1ms")
         orders.send("due", delay="1ms")
         orders.send("mortal", ttl="2ms")
-        wait_until(lambda: broker._run(one(_calls.upkeep.clock())) > lapsed[0]._lease_ends + 10)
+        wait_until(lambda: broker._run(one(_calls.upkeep.clock())) > lapsed[0]._lease.ends + 10)
         _half_committed(
             broker, staged(broker, orders, "here", "half"), staged(broker, bills, "there", "half")
         )

@@ -125,7 +125,7 @@ def note_got(
     early = [
         delivery.id
         for delivery in deliveries
-        if delivery._lease_ends - place.lease < not_before(delivery)
+        if delivery._lease.ends - place.lease < not_before(delivery)
         and int(delivery.id.rpartition("-")[2]) == back
     ]
     if early:

@@ -23,7 +23,7 @@ def suspects(queue: Any, *bodies: Any) -> None:
     """Send these; a worker claims them, and dies."""
     queue.send_many(bodies)
     permit = Permit(threading.Lock())
-    for delivery in queue._run(_work.claim(queue._core, queue._delivery, count=100, permit=permit)):
+    for delivery in queue._run(_work.claim(queue._core, queue._deliveries, count=100, permit=permit)):
         delivery.extend("1ms")
     wait_until(lambda: queue.maintain() and queue.stats().ready == len(bodies))
 

@@ -143,7 +143,8 @@ def _extend_claim(shop: Shop) -> None:
 
 def _read_claim(shop: Shop) -> None:
     held = shop.broker._run(batches.read_claim(shop.queue._core.keys, shop.token, 0, 9))
-    look_at(shop.queue._delivery(row, shop.token, 0) for row in held.rows())
+    for one in shop.held[:1]:
+        look_at(shop.queue._deliveries(held.rows(), one._lease))
 
 
 def _scan(shop: Shop) -> None:
