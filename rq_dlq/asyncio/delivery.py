@@ -137,7 +137,7 @@ class Delivery(Leased[T]):
         self._refuse_if_deferred()
         core = self._queue._core
         span = core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        self._lease.ends = await self._queue._run(_work.extend_one(core, self._held, span, self.outcome))
+        await self._queue._run(_work.extend_one(core, self, span))
         return self.lease_until
 
     async def __aenter__(self) -> Self:

@@ -21,6 +21,7 @@ from rq_dlq.values.durations import human
 from rq_dlq.values.settlement import FAILED
 from rq_dlq.worker.async_consumer import AsyncConsumer
 from rq_dlq.worker.importing import refuse_while_importing
+from rq_dlq.worker.leases import Leases
 from rq_dlq.worker.lifespan import entered, event_loop
 from rq_dlq.worker.logs import show_log
 from rq_dlq.worker.reporting import Reporting
@@ -87,6 +88,7 @@ class Worker:
         self._until: Until = until
         self._given_up = inf  # when cancelled calls have had their time
         self._doctor = doctor.Watch(broker.settings, checkup, private=broker._known_url is None)
+        self._leases = Leases(self.vitals)
         self._upkeep = Upkeep([handler for handler, _ in self._handlers], self.vitals)
 
     def run(self) -> None:
@@ -214,6 +216,7 @@ class Worker:
             while (started := _alive(started)) and self._time_left() > 0:
                 for consumer in started:
                     with suppress(Exception):  # perhaps the same one again
+                        self._leases.extend([consumer], tending)
                         consumer.tend()
             self._abandon(started)
             raise
@@ -224,6 +227,7 @@ class Worker:
         while alive and self._time_left() > 0:
             alive = _alive(alive)
             for consumer in alive:
+                self._leases.keep(alive, tending)
                 consumer.tend()
                 self.vitals.turn("worker")
             self._doctor.look(tending)
