@@ -118,16 +118,24 @@ def extend_one(queue: Queue[Any], one: Leased[Any], lease: int) -> Steps[None]:
 
 
 def extend(queue: Queue[Any], deliveries: Sequence[Leased[Any]], lease: int) -> Steps[list[bool]]:
-    """Extend leases (milliseconds), and note when they end; whether each message is still held."""
+    """Extend leases (milliseconds), and note when they end; whether each message is still held.
+
+    In a worker none is made to end sooner: the worker does not cut short what a handler asked for, nor a
+    handler, which knows nothing of the worker's next extension, what the worker did.
+    """
     held, still = [one._held for one in deliveries], [False] * len(deliveries)
     for window in chunks(_by_family(queue, held), WINDOW):
-        calls = [delivery.extend(keys, [held[n] for n in numbers], lease=lease) for keys, numbers in window]
+        calls = [
+            delivery.extend(keys, [held[n] for n in numbers], lease=lease, only_later=queue.tended)
+            for keys, numbers in window
+        ]
         replies = [(yield calls[0])] if len(calls) == 1 else (yield Batch(calls))
         for (_, numbers), (deadline, verdicts) in zip(window, replies, strict=True):
             for n, verdict in zip(numbers, verdicts, strict=True):
                 still[n] = verdict
                 if verdict:
-                    deliveries[n]._lease.ends = deadline
+                    shared = deliveries[n]._lease
+                    shared.ends = max(shared.ends, deadline) if queue.tended else deadline
     return still
 
 

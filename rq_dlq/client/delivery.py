@@ -125,6 +125,8 @@ class Delivery(Leased[T]):
     def extend(self, lease: Duration | None = None) -> datetime:
         """Restart the lease. All messages of a claim share one lease.
 
+        A worker extends leases by itself. In a handler this makes the lease end later, never sooner.
+
         Args:
             lease: the time from now; None: the queue's lease.
 

@@ -277,7 +277,7 @@ def _again(handler: Handler, broker: Broker | asyncio.Broker, state: Any) -> Any
     """The queue of a handler, of this broker, for a worker with this state."""
     work: _work.Queue[Any] = handler.queue._core
     again = broker.queue(work.name, type=handler.body_type(), lease=work.lease / 1000, **work.given)
-    again._state = state
+    again._state, again._core.tended = state, True
     return again
 
 

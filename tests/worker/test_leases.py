@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 import rq_dlq
-from rq_dlq import _work
+from rq_dlq import BrokerUnavailable, _work
 from tests.servers import wait_until
 from tests.worker.conftest import Working
+from tests.worker.test_holding import lease_end
 
 THREADS = 20
 LEASE = 1.5
@@ -97,3 +100,49 @@ def test_a_thousand_messages_are_extended_in_one_round_trip(broker: rq_dlq.Broke
     step = next(_work.extend(queue._core, queue.claim(1_000), 30_000))
     assert isinstance(step, _work.Batch)
     assert len(step.calls) == 4
+
+
+@pytest.mark.parametrize("colour", ["def", "async def"])
+def test_no_extension_makes_a_lease_end_sooner(
+    colour: str, broker: rq_dlq.Broker, raw: Any, working: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither that of a handler, which the worker does not see, nor the worker's, which a handler forgets."""
+    queue, extend = broker.queue("a", lease=3), _work.extend
+    asked, told, ends = list[int](), list[int](), list[float]()
+
+    def extends(queue: Any, deliveries: Any, lease: int) -> _work.Steps[list[bool]]:
+        if len(ends) < 4:
+            raise BrokerUnavailable("the handler comes first")
+        still = yield from extend(queue, deliveries, lease)
+        asked.append(lease)
+        return still
+
+    def note(until: datetime, delivery: Any) -> None:
+        told.extend(round(1000 * end.timestamp()) for end in (until, delivery.lease_until))
+        ends.append(lease_end(raw))
+
+    def plain(_: Any, delivery: Any) -> None:
+        note(delivery.lease_until, delivery)
+        for lease in ("1ms", "10m", "1ms"):
+            note(delivery.extend(lease), delivery)
+        wait_until(lambda: len(asked) > 1)
+        note(delivery.lease_until, delivery)
+
+    async def awaiting(_: Any, delivery: Any) -> None:
+        note(delivery.lease_until, delivery)
+        for lease in ("1ms", "10m", "1ms"):
+            note(await delivery.extend(lease), delivery)
+        while len(asked) < 2:  # noqa: ASYNC110 - a condition elsewhere
+            await asyncio.sleep(0.01)
+        note(delivery.lease_until, delivery)
+
+    monkeypatch.setattr(_work, "extend", extends)
+    queue.handler(concurrency=1)(plain if colour == "def" else awaiting)
+    queue.send("x")
+    with working(broker):
+        wait_until(lambda: queue.stats().totals.get("acked"))
+    assert told == [end for end in ends for _ in range(2)]
+    claimed, sooner, later, *rest = ends
+    assert (sooner, rest) == (claimed, [later, later])
+    assert later > claimed + 500_000
+    assert queue.stats().totals == {"sent": 1, "acked": 1}
