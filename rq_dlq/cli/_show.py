@@ -63,7 +63,7 @@ class Column:
             shown = f"{shown[:MOST_OF_A_CELL]}…"
         style = "dim" if value in (0, None) else self.style
         shown = visible(shown) if self.wrap else visible_line(shown)
-        return Text(shown, style, no_wrap=self.cut, overflow="ellipsis" if self.cut else None)
+        return Text(shown, style, no_wrap=not self.wrap, overflow=None if self.wrap else "ellipsis")
 
 
 def text_of(key: str, value: Any) -> str:
@@ -228,7 +228,7 @@ class Output:
 
     def _table_with(self, below: Sequence[Column], rows: Sequence[Row], columns: Sequence[Column]) -> None:
         """Write a table, and below each of its rows the cells of more columns."""
-        heading, *lines = self.stdout.render_lines(table_of(rows, columns), pad=False)
+        heading, *lines = self.stdout.render_lines(table_of(rows, columns, space=1), pad=False)
         self.stdout.print(Text.assemble(*((part.text, part.style or "") for part in heading)))
         for line, row in zip(lines, rows, strict=True):
             shown = Text.assemble(*((part.text, part.style or "") for part in line))

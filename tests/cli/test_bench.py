@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 
 import pytest
 import redis
 from click.testing import CliRunner
 
 import rq_dlq
-from rq_dlq.cli import main
+from rq_dlq.cli import _scratch, main
 from rq_dlq.cli.bench import BUSY, limits
 from rq_dlq.cli.bench.figures import WORKERS, Figure
 from tests.cli.conftest import Shell
@@ -44,6 +45,19 @@ def test_the_table_has_a_line_for_each_figure(shell: Shell) -> None:
     told = shell(*QUICK).stdout
     for text in ("send many", "worker as it comes", "idle pick-up, p50", "EVALSHA of an empty script", "%"):
         assert text in told
+
+
+def test_it_says_which_server_it_measures(
+    shell: Shell, redis_socket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that of the variable: who set it would take the figures for those of that server."""
+    monkeypatch.setattr(_scratch, "ensure", lambda: SimpleNamespace(url=shell.url, backend="redis-server 7"))
+    monkeypatch.setenv("RQ_DLQ_URL", "redis://production:1")
+    assert f"on unix://{redis_socket}" in shell(*QUICK).stderr
+    told = CliRunner().invoke(main, ["-o", "json", *QUICK])
+    assert told.exit_code == 0, told.output
+    unused = "$RQ_DLQ_URL is not used: to use that server, pass --url"
+    assert told.stderr.startswith(f"on the embedded redis-server 7; {unused}\n")
 
 
 def test_it_measures_a_cluster(tmp_path: Path) -> None:
