@@ -21,7 +21,7 @@ from rq_dlq.values.durations import human
 from rq_dlq.values.settlement import FAILED
 from rq_dlq.worker.async_consumer import AsyncConsumer
 from rq_dlq.worker.importing import refuse_while_importing
-from rq_dlq.worker.lifespan import entered, event_loop
+from rq_dlq.worker.lifespan import NotEntered, entered, event_loop
 from rq_dlq.worker.logs import show_log
 from rq_dlq.worker.reporting import Reporting
 from rq_dlq.worker.shared import Shared
@@ -141,9 +141,10 @@ class Worker:
         shared = Shared(
             self.stop, self._until, self.tally, self.vitals, only, claiming, settling, tending, loop
         )
+        consumers: list[Consumer[Any]] = []
         try:
-            with entered(self._lifespan, loop, self._patience) as state:
-                consumers = list(self._consumers(shared, state))
+            with entered(self._lifespan, loop, self._patience, self.stop) as state:
+                consumers += self._consumers(shared, state)
                 self._doctor.look(tending)
                 self._upkeep.declare(claiming)
                 self._upkeep.look(tending)
@@ -154,6 +155,8 @@ class Worker:
                 reporting.leave(tending)
                 if self._until == "empty":
                     self._sum_up(tending)
+        except NotEntered:
+            return
         finally:
             claiming.close()
             if self._twinned:
