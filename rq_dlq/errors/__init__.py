@@ -50,9 +50,11 @@ class BrokerUnavailable(RqDlqError):
 
     Attributes:
         indeterminate: the call may have been carried out; False: nothing was done.
+        node: the address of the node of a cluster that does not answer; empty: it does, or has no address.
     """
 
     indeterminate = True
+    node = ""
 
 
 class Unconfirmed(BrokerUnavailable):
