@@ -180,6 +180,9 @@ class Redeliver(Exception):
         InvalidDuration: `after` is not a duration.
     """
 
+    after: Duration | None = None  # for a subclass that does not call this `__init__`
+    charge: bool = True
+
     @answering
     def __init__(self, after: Duration | None = None, *, charge: bool = True) -> None:
         if after is not None:

@@ -63,6 +63,8 @@ class Heartbeat:
                     self._renew(keys, tokens)
                 except RqDlqError as error:
                     logger.warning("%s: the leases of a batch were not renewed: %s", keys.family, error)
+                except Exception:  # the thread must live: the other batches have only this one
+                    logger.exception("%s: the leases of a batch were not renewed", keys.family)
 
     def _renew(self, keys: QueueKeys, tokens: list[str]) -> None:
         over = self._broker._run(_work.batches.extend_batch(keys, tokens, self._lease))

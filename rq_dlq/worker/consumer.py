@@ -237,7 +237,9 @@ class Consumer(Holding[D]):
                 (settlement,) = yield from _work.settle_by_error(
                     queue, [delivery._held], error, delivery._values
                 )
-            except InvalidInput as nonsense:  # as in a Redeliver whose delay was changed to "soon"
+            except Exception as nonsense:  # as for a Redeliver whose delay was changed to "soon"
+                if isinstance(nonsense, RqDlqError) and not isinstance(nonsense, InvalidInput):
+                    raise  # that is not the fault of the handler's error
                 error = nonsense
             else:
                 return settlement, error

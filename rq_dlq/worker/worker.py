@@ -15,7 +15,8 @@ from rq_dlq import _work, asyncio, doctor
 from rq_dlq._redis import FAIL_FAST, Retries
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.tasks import Tasks
-from rq_dlq.errors import BrokerUnavailable, ConfigurationError, RqDlqError
+from rq_dlq.errors import BrokerUnavailable, RqDlqError
+from rq_dlq.worker.arguments import check_until, wanted
 from rq_dlq.worker.async_consumer import AsyncConsumer
 from rq_dlq.worker.ending import leave, sum_up
 from rq_dlq.worker.importing import refuse_while_importing
@@ -59,7 +60,7 @@ class Worker:
         vitals: whether it lives and works, for probes in other threads.
 
     Raises:
-        ConfigurationError: there is no handler to run.
+        ConfigurationError: there is no handler to run, or an argument is not valid.
     """
 
     def __init__(
@@ -70,10 +71,11 @@ class Worker:
         queues: Mapping[str, int | None] | None = None,
         checkup: Duration = "30s",
     ) -> None:
+        check_until(until)
         self.stop = Stop()
         self.tally = Tally()
         self.vitals = Vitals(self.stop.finishing.is_set)
-        self._handlers = list(_wanted(broker._handlers, queues))
+        self._handlers = list(wanted(broker._handlers, queues))
         for handler, _ in self._handlers:
             if isinstance(handler.function, Tasks):
                 handler.function.check()
@@ -267,19 +269,3 @@ def _again(handler: Handler, broker: Broker | asyncio.Broker, state: Any) -> Any
     again = broker.queue(work.name, type=handler.body_type(), lease=work.lease / 1000, **work.given)
     again._state = state
     return again
-
-
-def _wanted(
-    handlers: Sequence[Handler], queues: Mapping[str, int | None] | None
-) -> Iterator[tuple[Handler, int]]:
-    by_name = {handler.queue.name: handler for handler in handlers}
-    if not by_name:
-        raise ConfigurationError(
-            "there is no handler to run: decorate a function with @queue.handler or @broker.task"
-        )
-    for name, concurrency in (queues or dict.fromkeys(by_name)).items():
-        if name not in by_name:
-            known = ", ".join(by_name)
-            message = f"no handler takes the messages of {name!r}; there are handlers for {known}"
-            raise ConfigurationError(message)
-        yield by_name[name], concurrency or by_name[name].concurrency

@@ -41,6 +41,14 @@ def test_it_measures_everything_and_leaves_nothing(shell: Shell, redis_socket: s
         assert ours(client) == set()
 
 
+@pytest.mark.parametrize("seconds", ["nan", "NaN", "-nan", "inf", "0", "3601", "soon"])
+@pytest.mark.parametrize("command", ["bench", "demo"])
+def test_a_time_that_is_none_is_refused(command: str, seconds: str) -> None:
+    told = CliRunner().invoke(main, [command, "--seconds", seconds])
+    assert told.exit_code == 2
+    assert "Invalid value for '--seconds'" in told.output
+
+
 def test_the_table_has_a_line_for_each_figure(shell: Shell) -> None:
     told = shell(*QUICK).stdout
     for text in ("send many", "worker as it comes", "idle pick-up, p50", "EVALSHA of an empty script", "%"):

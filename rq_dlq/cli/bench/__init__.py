@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from rq_dlq.cli._context import Command, Context, Failure, pass_context
+from rq_dlq.cli._options import Number
 from rq_dlq.cli._scratch import interrupt_on_signals, remove, server_of
 
 SECONDS = 20.0
@@ -20,7 +21,7 @@ BUSY = 50  # commands a second that others run
 @click.command(cls=Command)
 @click.option(
     "--seconds",
-    type=click.FloatRange(1, 3600),
+    type=Number(1, 3600),
     default=SECONDS,
     show_default=True,
     help="About how long to measure.",

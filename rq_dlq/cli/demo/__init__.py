@@ -11,6 +11,7 @@ import secrets
 import click
 
 from rq_dlq.cli._context import FAILED, Command, Context, pass_context
+from rq_dlq.cli._options import Number
 from rq_dlq.cli._scratch import interrupt_on_signals, server_of
 
 SENDING = 12.0  # seconds
@@ -20,7 +21,7 @@ SENDING = 12.0  # seconds
 @click.option("--rows", type=click.IntRange(20), help="Use only this many of the 1,959 flights.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(6, 600),
+    type=Number(6, 600),
     default=SENDING,
     show_default=True,
     help="How long to send flights.",
