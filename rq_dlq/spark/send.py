@@ -71,12 +71,7 @@ class Send:
         self._stream = stream
         self._options = replace(options, url=resolve(options.url))
         self._job = options.job or secrets.token_hex(12)
-        with Broker(
-            self._options.url,
-            namespace=options.namespace,
-            durability=options.durability,
-            replicas=options.replicas,
-        ) as broker:
+        with Broker(self._options.url, namespace=options.namespace, **options.sender) as broker:
             broker.queues()
             for family in options.families():
                 only_live(broker.queue(family)._core, "write to")
@@ -84,7 +79,7 @@ class Send:
     @property
     def _broker(self) -> Broker:
         options = self._options
-        return broker_at(options.url or "", options.namespace, options.durability, options.replicas)
+        return broker_at(options.url or "", options.namespace, **options.sender)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of one task."""

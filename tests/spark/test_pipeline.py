@@ -131,6 +131,24 @@ def test_without_spark_s_jar_delta_is_only_local(spark: SparkSession) -> None:
         store_at(spark, "s3a://bucket/x", "delta")
 
 
+@pytest.mark.parametrize(
+    ("out", "folder"),
+    [
+        ("dbfs:/mnt/archive", "dbfs:/mnt/archive"),
+        ("s3a://bucket/archive/", "s3a://bucket/archive"),
+        ("hdfs:/archive", "hdfs:/archive"),
+        ("file:/data/archive", "file:///data/archive"),
+        ("file:///data/archive", "file:///data/archive"),
+        ("/data/archive", "file:///data/archive"),
+        ("/data/10:/30", "file:///data/10:/30"),
+        (Path("/data/archive"), "file:///data/archive"),
+        ("archive", f"file://{Path.cwd()}/archive"),
+    ],
+)
+def test_what_begins_like_a_url_is_one(out: str | Path, folder: str) -> None:
+    assert PipelineSettings(queue="orders", out=out).folder == folder
+
+
 def test_a_url_that_became_a_path_is_refused() -> None:
     with pytest.raises(InvalidInput, match="Pass a URL as text"):
         PipelineSettings(queue="orders", out=Path("s3a://bucket/x"))

@@ -78,6 +78,14 @@ def test_a_string_is_text_and_a_json_document_where_it_is_said(
     assert [message.body for message in broker.queue("json").peek()] == [{"id": 0}]
 
 
+def test_a_body_may_be_as_large_as_the_option_allows(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    large = spark.range(1).select(F.repeat(F.lit("x"), 3 << 19).alias("body"))
+    with pytest.raises(Exception, match=r"a message of 1,572,8.. bytes is over the limit of 1,048,576"):
+        write(large)
+    write(large, maxMessageBytes="2m")
+    assert broker.queue("a").stats().ready == 1
+
+
 def test_spark_writes_nan_as_text(spark: SparkSession) -> None:
     """So a body made by it does not say that a number was none; the page does."""
     row = spark.range(1).select(F.to_json(F.struct(F.lit(float("nan")).alias("n")))).first()
