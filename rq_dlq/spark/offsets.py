@@ -19,6 +19,20 @@ def query_of(token: str) -> str | None:
     return found and found[1]
 
 
+def family_of(token: str | None, usual: str = "") -> str:
+    """The queue that the token of a row names; `usual`, if it names none.
+
+    Raises:
+        InvalidInput: there is no token, or no queue.
+    """
+    if token and (family := token.partition("@")[2] or usual):
+        return family
+    raise InvalidInput(
+        "a row has no batch that names its queue: pass on the columns id and batch of rows that a stream or "
+        "claim() has read"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """The last batch of one queue.
