@@ -183,6 +183,37 @@ def test_a_sink_that_looks_at_another_server_loses_nothing(
 
 
 @streams
+def test_rows_that_are_sent_under_their_ids_are_sent_once_whatever_fails(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    queue = broker.queue("orders", redelivery=rq_dlq.RedeliveryPolicy(initial_delay=0))
+    ids, copies = queue.send_many(range(4)), broker.queue("copies", dedup_window="1h")
+    copies.open()
+    fails, tries, got = [ids[2], ids[1], ""], list[int](), list[int]()
+
+    def sink(frame: DataFrame, epoch: int) -> None:
+        bad = functions.col("id") == fails[len(tries)]
+        tries.append(epoch)
+        good = frame.where(~bad).select("id", "body")
+        json_rows = {"queue": "copies", "idColumn": "id", "contentType": "application/json"}
+        good.write.format("rq_dlq").options(**json_rows).mode("append").save()
+        sent = copies.claim(10)
+        got.extend(delivery.body for delivery in sent)
+        copies.ack(sent)
+        if len(tries) == 1:
+            message = "the driver dies"
+            raise RuntimeError(message)
+        frame.where(bad).write.format("rq_dlq").option("operation", "nack").mode("append").save()
+
+    with pytest.raises(StreamingQueryException, match="the driver dies"):
+        run(spark, sink, tmp_path)
+    for _ in range(2):
+        run(spark, sink, tmp_path)
+    assert (tries, got) == ([0, 0, 1], [0, 1, 3, 2])
+    assert queue.stats().totals["acked"] == 4
+
+
+@streams
 def test_an_idle_query_acks_its_last_batch_and_reports_the_backlog(
     spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
 ) -> None:
