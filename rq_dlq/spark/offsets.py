@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 from rq_dlq._work.batches import token_of
 from rq_dlq.errors import InvalidInput
+from rq_dlq.values.later import upgrade
 
 _OF_A_QUERY = re.compile(r"([^.@]+)\.[0-9]+\.[0-9]+@")  # see `Offset.name` and `token_of`
 
@@ -63,15 +64,19 @@ class Offset:
     queues: Mapping[str, Position]
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Self:
+    def of(cls, value: Any) -> Self:
         """Read an offset that Spark has stored.
 
         Raises:
             InvalidInput: it belongs to a stream of a history, or to another source.
+            UpgradeRequired: a later version wrote it.
         """
-        if not {"query", "queues"} <= value.keys():
+        if not isinstance(value, Mapping) or not {"query", "queues"} <= value.keys():
             message = "the checkpoint is not of a stream of messages: another view or source needs a new one"
             raise InvalidInput(message)
+        known = {each.name for each in fields(Position)}
+        if any(position.keys() - known for position in value["queues"].values()):
+            raise upgrade("the checkpoint", "")
         return cls(value["query"], {family: Position(**known) for family, known in value["queues"].items()})
 
     def as_json(self) -> dict[str, Any]:
