@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Self, TypeVar
 
+from rq_dlq._work.choice import REASONS
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
 from rq_dlq.spark.option_values import (
@@ -139,7 +140,7 @@ class ReadOptions(Options):
     since: int | None = option("since", moment, None, only=_TIMED)
     until: int | None = option("until", moment, None, only=_TIMED)
     ids: tuple[str, ...] = option("ids", message_ids, "", only=_NAMED)
-    reason: str = option("reason", text, only=_FAILED)
+    reason: str = option("reason", one_of(("", *REASONS)), only=_FAILED)
     fingerprint: str = option("fingerprint", text, only=_FAILED)
     error_class: str = option("errorClass", text, only=_FAILED)
     history: str = option("history", one_of(STORIES), "struct", only=("dlq", "expired"))

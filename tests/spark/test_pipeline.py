@@ -64,6 +64,14 @@ def planned(spark: SparkSession, out: Path, queue: str = "*") -> Plan:
     return plan(at(spark, out, queue).read("dlq"), [DOWN])
 
 
+def test_a_queue_whose_name_has_a_comma(spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path) -> None:
+    for name in ("a,b", "c"):
+        broker.queue(name).send(1)
+    for queue, names in (("*", ["a,b", "c"]), ('["a,b"]', ["a,b"])):
+        found = at(spark, tmp_path, queue).read("metrics").select("queue").collect()
+        assert sorted(row.queue for row in found) == names
+
+
 @pytest.fixture
 def elsewhere(spark: SparkSession, tmp_path: Path) -> str:
     """A directory that only Hadoop's file systems know: Python's own files cannot be there."""

@@ -457,11 +457,10 @@ def test_a_redrive_of_what_is_not_dead_is_warned_of(
     queue.poison(queue.claim(1), "bad")
     columns = StructType([StructField(name, StringType()) for name in ("queue", "id")])
     redrive = operation_of({"operation": "redrive", "url": redis_url}, columns, overwrite=False)
-    rows = [{"queue": "a", "id": "m"}, {"queue": "a", "id": "other"}, {"queue": "nope", "id": "m"}]
+    rows = [{"queue": "a", "id": "m"}, {"queue": "a", "id": "other"}]
     redrive.commit([redrive.write(iter([pa.RecordBatch.from_pylist(rows)]))])  # type: ignore[list-item]
     assert queue.stats().ready == 1
-    assert "redrive: 1 rows; 2 more were left alone, since they are not dead" in caplog.text
-    assert "nope" not in broker.queues()
+    assert "redrive: 1 rows; 1 more were left alone, since they are not dead" in caplog.text
 
 
 # Bad input
