@@ -133,6 +133,18 @@ async def test_policies_are_shown_and_simulated(pages: Browser, async_broker: An
         assert (await pages.get("/policies", **bad)).status_code == 400, bad
 
 
+async def test_settings_are_shown_as_people_read_them(pages: Browser, async_broker: Any) -> None:
+    await async_broker.policies.set(
+        "orders.#", expiry={"max_expiry_delay": "7d", "retention": None}, redelivery={"max_delay": "10m"}
+    )
+    says = "redelivery: max_delay 10m, delays none; expiry: max_expiry_delay 7d, retention forever"
+    assert f">{says}<" in await pages.text("/policies")
+    await async_broker.queue("orders").open()
+    text = await pages.text("/queue", name="orders")
+    for field, value in (("redelivery.max_delay", "10m"), ("expiry.retention", "forever")):
+        assert f"<td>{field}</td><td>{value}</td>" in text
+
+
 async def test_schedules_are_listed(pages: Browser, orders: Any) -> None:
     assert "There are no schedules" in await pages.text("/schedules")
     await orders.schedule("nightly", {}, cron="0 7 * * *")
