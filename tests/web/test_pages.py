@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from typing import Any
 
 from tests.behaviour.helpers import one
-from tests.web.conftest import Browser, Open, die
+from tests.web.conftest import ONCE, Browser, Open, die
 
 
 async def test_without_queues_all_is_well(pages: Browser) -> None:
@@ -116,6 +117,25 @@ async def test_what_is_gone_is_not_here(pages: Browser, orders: Any) -> None:
         assert (answer.status_code, says in answer.text.replace("&#39;", "'")) == (404, True), path
     assert (await pages.get("/queue")).status_code == 400
     assert (await pages.get("/group", queue="orders", id="expired", letters="x")).status_code in {400, 404}
+
+
+async def test_the_names_of_dead_letters_lead_to_their_queues(
+    pages: Browser, orders: Any, async_broker: Any
+) -> None:
+    await async_broker.policies.set("shop.#", dead_letter={"strategy": "shared", "name": "SHOP.DEAD"})
+    await die(orders, 1)
+    await die(async_broker.queue("shop.mail", redelivery=ONCE), 1, 2)
+    for name, queue in (("DLQ.orders", "orders"), ("EXP.orders", "orders"), ("SHOP.DEAD", "shop.mail")):
+        answer = await pages.get("/queue", name=name)
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/queue?name={queue}"), name
+    await die(async_broker.queue("shop.bills", redelivery=ONCE), 1)
+    text = await pages.text("/queue", name="SHOP.DEAD")
+    for queue, number in (("shop.bills", 1), ("shop.mail", 2)):
+        assert f'/queue?name={queue}">{queue}</a></td><td>dead messages</td><td class="n">{number}<' in text
+    answer = await pages.get("/message", queue="SHOP.DEAD", id="1")
+    assert answer.status_code == 404
+    assert "those of shop.bills, shop.mail" in answer.text
+    assert "there is no queue" in unescape((await pages.get("/queue", name="DLQ.nope")).text)
 
 
 async def test_without_workers(pages: Browser) -> None:
