@@ -46,9 +46,9 @@ def worker_row(worker: ProcessReport, *, table: bool) -> dict[str, Any]:
     row = attributes(worker, *names, "started_at", "seen_at", "ago")
     if not table:
         return row
-    silent, up = worker.state == "silent", (worker.seen_at - worker.started_at).total_seconds()
+    silent = worker.state == "silent"
     return row | {
         "state": f"silent {text_of('ago', worker.ago)}" if silent else worker.state,
         "queues": " ".join(f"{name}:{one.concurrency}" for name, one in worker.queues.items()),
-        "up": up if silent else up + worker.ago,
+        "up": worker.up,
     }

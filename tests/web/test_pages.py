@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
 
+from msgspec.structs import replace
+
+from rq_dlq._work.processes import Reporter
+from rq_dlq.values.process import ConsumerReport, ProcessReport
 from tests.behaviour.helpers import one
 from tests.web.conftest import ONCE, Browser, Open, die
 
@@ -142,8 +147,25 @@ async def test_without_workers(pages: Browser) -> None:
     assert "No worker reports" in await pages.text("/workers")
 
 
+async def test_workers_are_shown(pages: Browser, async_broker: Any) -> None:
+    reporter = Reporter(ProcessReport("web-1:4711", queues={"orders": ConsumerReport(3)}))
+    began = datetime.now(UTC) - timedelta(days=3)
+    await async_broker._run(reporter.note(async_broker.settings.namespace, started_at=began))
+    text = await pages.text("/workers")
+    assert "<b>web-1:4711</b>" in text
+    assert '<td class="wide">3d</td>' in text
+
+
+def test_a_worker_is_up_until_it_is_silent() -> None:
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    report = ProcessReport(started_at=began, seen_at=began + timedelta(seconds=30))
+    assert [replace(report, ago=ago).up for ago in (0.0, 10.0, 40.0)] == [30, 40, 30]
+
+
 async def test_policies_are_shown_and_simulated(pages: Browser, async_broker: Any) -> None:
-    assert "There are no entries" in await pages.text("/policies")
+    text = await pages.text("/policies")
+    assert "There are no entries" in text
+    assert "Messages a second after it <input" in text
     await async_broker.policies.set("orders.#", redelivery={"max_redeliveries": 3, "initial_delay": "1s"})
     text = await pages.text("/policies", queue="orders.new", messages=50, outage="10s", rate="5")
     assert "<b>orders.#</b>" in text
