@@ -10,11 +10,14 @@ from types import SimpleNamespace
 import pytest
 import redis
 from click.testing import CliRunner
+from rich.console import Console
 
 import rq_dlq
 from rq_dlq.cli import _scratch, main
+from rq_dlq.cli._show import Output
 from rq_dlq.cli.bench import BUSY, limits
 from rq_dlq.cli.bench.figures import WORKERS, Figure
+from rq_dlq.cli.bench.view import show
 from tests.cli.conftest import Shell
 from tests.servers import wait_until
 from tests.servers.clusters import Cluster
@@ -127,6 +130,25 @@ def test_what_others_run_is_counted(shell: Shell, redis_socket: str) -> None:
             over.set()
             thread.join()
         wait_until(lambda: limits.commands_a_second(broker) <= BUSY)
+
+
+@pytest.mark.parametrize(("width", "bar"), [(120, 20), (80, 11), (60, 5)])
+def test_bars_are_as_long_as_there_is_room(width: int, bar: int, capsys: pytest.CaptureFixture[str]) -> None:
+    found = [
+        Figure("send one", 12_345, limit=24_690, limit_is="EVALSHA of an empty script"),
+        Figure("cost of a call, 20,000 : 2,000 pending", 1.05, "times", 1, "no difference"),
+    ]
+    output = Output(stdout=Console(width=width))
+    show(output, found, None)
+    text = capsys.readouterr().out
+    lines = [line.split() for line in text.splitlines()]
+    (row,) = [line for line in lines if "12,345/s" in line]
+    assert row[:4] == ["send", "one", "12,345/s", "24,690/s"]
+    assert (len(row[4]), row[5]) == (bar, "50%")
+    assert "cost of a call, 20,000 : 2,000 pending" in text
+    assert "…" not in text
+    assert ("EVALSHA" in row) is (width == 120)
+    assert "EVALSHA of an empty script" in text
 
 
 @pytest.mark.parametrize(
