@@ -215,15 +215,21 @@ def release(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:
     return _settle("release", keys, {}, held, done="released")
 
 
-def extend(keys: QueueKeys, held: Iterable[Held], *, lease: int) -> Call[tuple[int, list[bool]]]:
-    """Extend leases. Reads as the new deadline (milliseconds) and whether each is still held."""
+def extend(
+    keys: QueueKeys, held: Iterable[Held], *, lease: int, only_later: bool = False
+) -> Call[tuple[int, list[bool]]]:
+    """Extend leases. Reads as the new deadline (milliseconds) and whether each is still held.
+
+    Args:
+        only_later: leave a lease as it is that ends later.
+    """
     ids, items = _items(held)
 
     def read(reply: Any) -> tuple[int, list[bool]]:
         deadline, *verdicts = whole(reply, 1 + len(ids))
         return deadline, [verdict == _SETTLED for verdict in verdicts]
 
-    return Call("extend", keys, {"lease": lease}, items, read)
+    return Call("extend", keys, {"lease": lease, "only_later": int(only_later)}, items, read)
 
 
 def _items(held: Iterable[Held]) -> tuple[Sequence[str], list[Argument]]:

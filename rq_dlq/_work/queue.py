@@ -47,6 +47,7 @@ class Queue(Generic[T]):
         members: the queues that a view has shown so far, by their names and parts.
         seen: where a view's letters are.
         viewed: this is such a member; its tokens name its family.
+        tended: a worker extends the leases of what is claimed, so no extension may make one end sooner.
         confirm: the replicas that have to confirm a send; None: none.
         fingerprint: names the kind of an exception, as the user sees it.
         version: of the program, which stands in its failures; empty: none.
@@ -73,6 +74,7 @@ class Queue(Generic[T]):
     members: dict[Address, Queue[T]] = field(default_factory=dict[Address, "Queue[T]"])
     seen: Seen = field(default_factory=Seen)
     viewed: bool = False
+    tended: bool = False
     confirm: Confirm | None = None
     fingerprint: Callable[[BaseException], str | None] | None = None
     version: str = ""

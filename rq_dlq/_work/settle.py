@@ -111,26 +111,37 @@ def settle_by_error(
     return (yield from release(queue, held))
 
 
-def extend_one(queue: Queue[Any], held: Held, lease: int, before: Fate | None = None) -> Steps[int]:
-    """Extend one lease; the new deadline (milliseconds).
+def extend_one(queue: Queue[Any], one: Leased[Any], lease: int) -> Steps[None]:
+    """Extend one lease (milliseconds).
 
     Raises:
         LeaseLost: the token is stale.
     """
-    deadline, (still,) = yield from extend(queue, [held], lease)
+    (still,) = yield from extend(queue, [one], lease)
     if not still:
-        held_or_raise(Settlement(held[0], "lost"), before)
-    return deadline
+        held_or_raise(Settlement(one.id, "lost"), one.outcome)
 
 
-def extend(queue: Queue[Any], held: Sequence[Held], lease: int) -> Steps[tuple[int, list[bool]]]:
-    """Extend leases; the new deadline (milliseconds), and whether each is still held."""
-    deadline, still = 0, [False] * len(held)
-    for keys, numbers in _by_family(queue, held):
-        deadline, part = yield delivery.extend(keys, [held[n] for n in numbers], lease=lease)
-        for n, kept in zip(numbers, part, strict=True):
-            still[n] = kept
-    return deadline, still
+def extend(queue: Queue[Any], deliveries: Sequence[Leased[Any]], lease: int) -> Steps[list[bool]]:
+    """Extend leases (milliseconds), and note when they end; whether each message is still held.
+
+    In a worker none is made to end sooner: the worker does not cut short what a handler asked for, nor a
+    handler, which knows nothing of the worker's next extension, what the worker did.
+    """
+    held, still = [one._held for one in deliveries], [False] * len(deliveries)
+    for window in chunks(_by_family(queue, held), WINDOW):
+        calls = [
+            delivery.extend(keys, [held[n] for n in numbers], lease=lease, only_later=queue.tended)
+            for keys, numbers in window
+        ]
+        replies = [(yield calls[0])] if len(calls) == 1 else (yield Batch(calls))
+        for (_, numbers), (deadline, verdicts) in zip(window, replies, strict=True):
+            for n, verdict in zip(numbers, verdicts, strict=True):
+                still[n] = verdict
+                if verdict:
+                    shared = deliveries[n]._lease
+                    shared.ends = max(shared.ends, deadline) if queue.tended else deadline
+    return still
 
 
 def family_of(queue: Queue[Any], token: str) -> QueueKeys:

@@ -140,7 +140,17 @@ class Supervisor:
             if code is not None:
                 self._ended(slot, code, now)
         elif not slot.done and now >= slot.due:
+            self._start(slot, now)
+
+    def _start(self, slot: Slot, now: float) -> None:
+        try:
             slot.process, slot.since = start(self.command), now
+        except OSError as error:  # no memory or descriptor is left, say: that is no reason to end the others
+            slot.pause = min(2 * slot.pause, LONGEST_PAUSE)
+            slot.due = now + slot.pause
+            logger.warning(
+                "process %d cannot be started: %s; trying again in %.1f s", slot.number, error, slot.pause
+            )
 
     def _ended(self, slot: Slot, code: int, now: float) -> None:
         assert slot.process is not None  # noqa: S101 - for the type checker
@@ -156,7 +166,7 @@ class Supervisor:
             return
         slot.pause = FIRST_PAUSE if now - slot.since > LONGEST_PAUSE else min(2 * slot.pause, LONGEST_PAUSE)
         slot.due = now + slot.pause
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        how = f"was killed by {_name(-code)}" if code < 0 else f"ended with exit code {code}"
         logger.warning("process %d %s: restarting it in %.1f s", slot.number, how, slot.pause)
 
     def _reload(self, changed: str) -> None:
@@ -182,3 +192,11 @@ class Supervisor:
                 slot.done = True
             elif not (first and slot.reloading):  # it was told already
                 slot.process.terminate()
+
+
+def _name(number: int) -> str:
+    """Of a signal; most of those for real time have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -119,13 +119,7 @@ class Batches(OwnQueue[T]):
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was extended.
         """
         span = self._core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        given = batch(self, deliveries)
-        held = [delivery._held for delivery in given]
-        deadline, still = self._broker._run(_work.extend(self._core, held, span))
-        for delivery, held_still in zip(given, still, strict=True):
-            if held_still:
-                delivery._lease.ends = deadline
-        return still
+        return self._broker._run(_work.extend(self._core, batch(self, deliveries), span))
 
     def _settle(
         self,

@@ -125,6 +125,8 @@ class Delivery(Leased[T]):
     def extend(self, lease: Duration | None = None) -> datetime:
         """Restart the lease. All messages of a claim share one lease.
 
+        A worker extends leases by itself. In a handler this makes the lease end later, never sooner.
+
         Args:
             lease: the time from now; None: the queue's lease.
 
@@ -138,7 +140,7 @@ class Delivery(Leased[T]):
         self._refuse_if_deferred()
         core = self._queue._core
         span = core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        self._lease.ends = self._queue._run(_work.extend_one(core, self._held, span, self.outcome))
+        self._queue._run(_work.extend_one(core, self, span))
         return self.lease_until
 
     def __enter__(self) -> Self:

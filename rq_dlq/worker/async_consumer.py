@@ -250,6 +250,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         kept = [delivery for delivery in held if not (delivery.settled or delivery.lost)]
         lost = await self._broker._run(self.extend(kept)) if kept else []
         if lost is not None:
+            self.note_lost(lost)
             self.drop(lost)
             self._extended = began
             self._tasks.begin()

@@ -140,24 +140,21 @@ class Holding(ABC, Generic[D]):
     def extend(self, deliveries: Sequence[D]) -> _work.Steps[list[D] | None]:
         """Extend the leases of these deliveries; returns the lost ones. None: unknown."""
         try:
-            held = [delivery._held for delivery in deliveries]
-            deadline, still = yield from _work.extend(self.queue, held, self.queue.lease)
+            still = yield from _work.extend(self.queue, deliveries, self.queue.lease)
         except RqDlqError as failure:
             self._log("cannot extend the leases", failure, WARNING)
             return None
         self._vitals.note_success(self.queue.name, logger)
-        lost: list[D] = []
-        for delivery, held_still in zip(deliveries, still, strict=True):
-            if held_still:
-                delivery._lease.ends = deadline
-                continue
-            lost.append(delivery)
+        return [delivery for delivery, held in zip(deliveries, still, strict=True) if not held]
+
+    def note_lost(self, lost: Iterable[D]) -> None:
+        """Tell handlers that run, by `Delivery.lost`, and log it."""
+        for delivery in lost:
             if not delivery.settled and self.runs(delivery):
                 delivery.lost = True
                 logger.warning(
                     "%s %s: the lease was lost while its handler runs", delivery.queue, delivery.id
                 )
-        return lost
 
     def drop(self, lost: Iterable[D]) -> None:
         """Drop deliveries that were lost before their calls began."""

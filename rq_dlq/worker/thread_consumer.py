@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class ThreadConsumer(Consumer["Delivery[Any]"]):
     """Claims for one handler, runs one call after the other, and acks in batches.
 
-    The worker's thread extends leases and releases messages that wait too long.
+    The worker's thread extends its leases (`Leases`) and releases messages that wait too long.
     """
 
     def __init__(self, handler: Handler, shared: Shared) -> None:
@@ -134,14 +134,12 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         return len(self._unstarted) + len(self._done) + (self._current is not None), self._claimed
 
     def tend(self) -> None:
-        """Extend leases, release messages that wait behind a stuck call."""
+        """Release messages that wait behind a stuck call, ack what ended before it."""
         now, timed_out = time.monotonic(), self._runs_longer_than(self._timeout)
         if (timed_out or now - self._claimed > STUCK_AFTER) and self._may_retry:
             self.release_unstarted(self._tending)
         if (self._runs_longer_than(ACK_WITHIN) or self._failing_since) and self._may_retry:
             self._tending.run(self.ack_done())
-        if now - self._extended > self._lease / 3 and now - self._asked > min(RETRY_AFTER, self._lease / 3):
-            self._keep_leases(now, None if timed_out else self._current)
 
     def cut_short(self) -> None:
         """Raise an error inside a call that runs too long, or in any after a second signal."""
@@ -157,14 +155,22 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             return False
         return time.monotonic() - self._calls.began > seconds
 
-    def _keep_leases(self, now: float, current: Delivery[Any] | None) -> None:
-        """Extend the lease of each claim of which something is left."""
+    def take_due(self) -> list[Delivery[Any]]:
+        """A delivery of each claim whose lease is to be extended now; `note_extended` has to follow."""
+        now, third = time.monotonic(), self._lease / 3
+        if now - self._extended <= third or now - self._asked <= min(RETRY_AFTER, third):
+            return []
+        current = None if self._runs_longer_than(self._timeout) else self._current
         held = [*self._unstarted.copy(), *self._done.copy(), *([current] if current is not None else ())]
         kept = {delivery.token: delivery for delivery in held if not (delivery.settled or delivery.lost)}
         if kept:
             self._asked = now
-            lost = self._tending.run(self.extend([*kept.values()]))
-            if lost is not None:
-                self._extended = now
-            if lost != []:  # some are lost, or it is unknown
-                self._in_doubt = True
+        return [*kept.values()]
+
+    def note_extended(self, lost: list[Delivery[Any]] | None) -> None:
+        """Note which of the leases that were due are lost; None: unknown."""
+        if lost is not None:
+            self._extended = self._asked
+            self.note_lost(lost)
+        if lost != []:
+            self._in_doubt = True

@@ -20,6 +20,7 @@ from rq_dlq.worker.arguments import check_until, wanted
 from rq_dlq.worker.async_consumer import AsyncConsumer
 from rq_dlq.worker.ending import leave, sum_up
 from rq_dlq.worker.importing import refuse_while_importing
+from rq_dlq.worker.leases import Leases
 from rq_dlq.worker.lifespan import NotEntered, entered, event_loop
 from rq_dlq.worker.logs import show_log
 from rq_dlq.worker.reporting import Reporting
@@ -87,6 +88,7 @@ class Worker:
         self._given_up = inf  # when cancelled calls have had their time
         self._giving_up = inf  # when Redis has had its time
         self._doctor = doctor.Watch(broker.settings, checkup, private=broker._known_url is None)
+        self._leases = Leases(self.vitals)
         self._upkeep = Upkeep([handler for handler, _ in self._handlers], self.vitals)
 
     def run(self) -> None:
@@ -225,6 +227,7 @@ class Worker:
             while (started := _alive(started)) and self._time_left() > 0:
                 for consumer in started:
                     with suppress(Exception):  # perhaps the same one again
+                        self._leases.extend([consumer], tending)
                         consumer.tend()
             leave(consumers, started, tending, reporting, given_up=True)
             raise
@@ -243,6 +246,7 @@ class Worker:
             alive = _alive(alive)
             for consumer in alive:
                 if self._is_of_use(consumer):
+                    self._leases.keep([*filter(self._is_of_use, alive)], tending)
                     consumer.tend()
                 self.vitals.turn("worker")
             stopping = self.stop.finishing.is_set()
@@ -267,5 +271,5 @@ def _again(handler: Handler, broker: Broker | asyncio.Broker, state: Any) -> Any
     """The queue of a handler, of this broker, for a worker with this state."""
     work: _work.Queue[Any] = handler.queue._core
     again = broker.queue(work.name, type=handler.body_type(), lease=work.lease / 1000, **work.given)
-    again._state = state
+    again._state, again._core.tended = state, True
     return again

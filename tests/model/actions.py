@@ -87,7 +87,7 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
             "lost": lost,
         },
     ),
-    "extend": (2, {"items": items, "lease": leases, "lost": lost}),
+    "extend": (2, {"items": items, "lease": leases, "only_later": st.booleans(), "lost": lost}),
     "claim_again": (2, {"place": places, "lease": leases}),
     "redrive": (3, {"place": graves, "chosen": some_ids, "limit": limits, "age": spans, "lost": lost}),
     "ack": (2, {"items": items, "lost": lost}),

@@ -189,10 +189,11 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         pairs = self.pairs(items)
         self.settle(_calls.delivery.release(self.keys, pairs), self.model.release(pairs), lost)
 
-    def extend(self, items: list[tuple[int, str]], lease: int, lost: bool) -> None:
+    def extend(self, items: list[tuple[int, str]], lease: int, only_later: bool, lost: bool) -> None:
         pairs = self.pairs(items)
-        reply, again = self.run(_calls.delivery.extend(self.keys, pairs, lease=lease), lost=lost)
-        assert reply == (self.clock.now + lease, self.model.extend(pairs, lease))
+        call = _calls.delivery.extend(self.keys, pairs, lease=lease, only_later=only_later)
+        reply, again = self.run(call, lost=lost)
+        assert reply == (self.clock.now + lease, self.model.extend(pairs, lease, only_later=only_later))
         assert again is None or again == reply
 
     # Whole claims

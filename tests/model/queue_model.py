@@ -203,14 +203,15 @@ class Model:
         message.waits, message.rests = False, 0
         return "released"
 
-    def extend(self, held: Iterable[tuple[str, str]], lease: int) -> list[bool]:
-        """The leases start anew, each for all that its token holds."""
+    def extend(self, held: Iterable[tuple[str, str]], lease: int, *, only_later: bool) -> list[bool]:
+        """The leases start anew, each for all that its token holds, unless they would end sooner then."""
         still = []
         for message_id, token in held:
             message = self.messages.get(message_id)
             still.append(message is not None and message.holder == token)
             if still[-1]:
-                self.leases[token] = self.now + lease
+                least = self.leases.get(token, 0) if only_later else 0
+                self.leases[token] = max(least, self.now + lease)
         return still
 
     def extend_claim(self, token: str, lease: int) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import rq_dlq
-from rq_dlq import RedeliveryPolicy, SharedDeadLetterStrategy, _work
+from rq_dlq import RedeliveryPolicy, SharedDeadLetterStrategy, _calls, _work
 from rq_dlq._calls import claims, redrives, scans
 from rq_dlq._calls import outcomes as events
 from rq_dlq._work import batches, jobs, outcomes
@@ -179,7 +179,7 @@ CONSUMER: dict[str, Verb] = {
     "nack": lambda me: me.settle(_work.nack, "boom"),
     "poison": lambda me: me.settle(_work.poison, "bad"),
     "release": lambda me: me.settle(_work.release),
-    "extend": lambda me: me.run(_work.extend(me.orders._core, me.world.held, 9_999_999))[1],
+    "extend": lambda me: me.run(_calls.delivery.extend(me.keys, me.world.held, lease=9_999_999))[1],
     "ack in a session": lambda me: me.session(claim=2, send=False),
     "ack and send": lambda me: me.session(claim=2, send=True),
     "claim a batch": lambda me: (

@@ -34,7 +34,7 @@ def test_what_was_lost_before_it_began_is_not_begun(
         if noticed == "while a handler runs":
             wait_until(lambda: delivery.lost)
         else:
-            monkeypatch.setattr("rq_dlq.worker.thread_consumer.ThreadConsumer._keep_leases", lambda *_: None)
+            monkeypatch.setattr("rq_dlq.worker.leases.Leases.keep", lambda *_: None)
             wait_until(lambda: raw.time()[0] > start + 2)
 
     queue.send_many(range(200))

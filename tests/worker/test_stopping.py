@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import signal
 import subprocess
@@ -134,6 +135,34 @@ def test_a_process_that_is_being_started_gets_the_signal(monkeypatch: pytest.Mon
     assert Supervisor(waiting, 1).run() == 0
     (process,) = started
     assert process.returncode == -signal.SIGTERM
+
+
+@pytest.mark.usefixtures("signals_restored")
+def test_a_process_that_cannot_be_started_now_is_started_later_and_costs_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The machine may have no descriptors left for a moment. The others go on until they are told to end."""
+    monkeypatch.setattr(_processes, "LONGEST_PAUSE", 0.05)
+    waiting = [sys.executable, "-S", "-c", "import sys; sys.stdin.read()"]
+    started: list[subprocess.Popen[bytes]] = []
+    refusals, start = [OSError(errno.EMFILE, "Too many open files")] * 3, _processes.start
+
+    def scarce(*args: Any) -> subprocess.Popen[bytes]:
+        if len(started) == 2 and refusals:
+            raise refusals.pop()
+        started.append(start(*args))
+        if len(started) == 2:
+            started[0].send_signal(signal.SIGRTMIN + 1)
+        elif len(started) == 3:
+            supervisor.end()
+        return started[-1]
+
+    monkeypatch.setattr(_processes, "start", scarce)
+    supervisor = Supervisor(waiting, 2)
+    assert supervisor.run() == 0
+    assert [one.returncode for one in started[1:]] == [-signal.SIGTERM] * 2
+    assert f"process 1 was killed by signal {signal.SIGRTMIN + 1}" in caplog.text
+    assert caplog.text.count("process 1 cannot be started: [Errno 24] Too many open files") == 3
 
 
 class Draining(subprocess.Popen[bytes]):

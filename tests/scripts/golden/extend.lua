@@ -1,8 +1,8 @@
 -- Starts the lease anew. A claim has one lease, so everything that the token still holds is kept. Returns the new
 -- deadline, then a verdict for each item.
 -- drains
-local lease = ARGV[1] -- milliseconds
--- items from ARGV[2]: held (lib/settled)
+local lease, only_later = ARGV[1], ARGV[2] -- milliseconds; 1: a lease that ends later is left as it is
+-- items from ARGV[3]: held (lib/settled)
 local messages, states, leases = KEYS[1], KEYS[2], KEYS[3]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
@@ -25,7 +25,8 @@ local function refusal(id, token, text)
   end
   return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
 end
-local first, reply = 2, { now + lease }
+local first, reply = 3, { now + lease }
+local option = only_later == '1' and 'GT' or 'CH' -- CH changes only what ZADD replies
 local asked, n = tonumber(ARGV[first]), 0
 local texts = redis.call('HMGET', states, unpack(ARGV, first + 1, first + asked))
 for at = first + asked + 1, #ARGV, 2 do
@@ -35,7 +36,7 @@ for at = first + asked + 1, #ARGV, 2 do
     local held = holds(token, texts[n])
     reply[n + 1] = held and SETTLED or refusal(ARGV[first + n], token, texts[n])
     if held then
-      redis.call('ZADD', leases, now + lease, token)
+      redis.call('ZADD', leases, option, now + lease, token)
     end
   end
 end

@@ -1,0 +1,48 @@
+"""The leases of threads, which the worker's thread extends."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.worker.stopping import TICK
+from rq_dlq.worker.thread_consumer import ThreadConsumer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq._redis import Connections
+    from rq_dlq.client.delivery import Delivery
+    from rq_dlq.worker.consumer import Consumer
+    from rq_dlq.worker.vitals import Vitals
+
+
+class Leases:
+    """Keeps the leases of what threads hold, those of one queue together.
+
+    With a round trip for each thread, a thousand threads would take longer than a lease lasts.
+    """
+
+    def __init__(self, vitals: Vitals) -> None:
+        self._vitals = vitals
+        self._again = 0.0  # when to look again, monotonic seconds
+
+    def keep(self, consumers: Sequence[Consumer[Any]], tending: Connections) -> None:
+        """Extend what is due, unless this was done a moment ago."""
+        if time.monotonic() >= self._again:
+            self.extend(consumers, tending)
+            self._again = time.monotonic() + TICK
+
+    def extend(self, consumers: Sequence[Consumer[Any]], tending: Connections) -> None:
+        """Extend what is due."""
+        queues: defaultdict[str, dict[ThreadConsumer, list[Delivery[Any]]]] = defaultdict(dict)
+        for consumer in consumers:
+            if isinstance(consumer, ThreadConsumer) and (due := consumer.take_due()):
+                queues[consumer.queue.name][consumer] = due
+        for holders in queues.values():
+            lost = tending.run(next(iter(holders)).extend([*chain(*holders.values())]))
+            for holder, due in holders.items():
+                holder.note_extended(lost and [delivery for delivery in due if delivery in lost])
+            self._vitals.turn("worker")
