@@ -246,7 +246,7 @@ class Worker:
             alive = _alive(alive)
             for consumer in alive:
                 if self._is_of_use(consumer):
-                    self._leases.keep([*filter(self._is_of_use, alive)], tending)
+                    self._leases.keep(filter(self._is_of_use, alive), tending)
                     consumer.tend()
                 self.vitals.turn("worker")
             stopping = self.stop.finishing.is_set()
