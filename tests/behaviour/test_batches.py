@@ -12,6 +12,7 @@ from rq_dlq._calls import claims
 from rq_dlq._calls.scans import Page
 from rq_dlq._work import batches
 from rq_dlq._work.batches import CLAIM, ClaimedBatch
+from rq_dlq._work.renewal import Renewal
 from rq_dlq.values.message import Row
 from rq_dlq.values.state import first_delivery
 from tests.behaviour.faults import lose_replies
@@ -297,6 +298,27 @@ async def test_what_nobody_has_swept_is_still_held(broker: Any, clock: Clock) ->
     assert await read(broker, queue, batch) == names
     clock.advance("1h")
     assert await ack(broker, queue, batch) == 10
+
+
+async def test_leases_are_renewed_while_more_is_claimed(broker: Any, clock: Clock) -> None:
+    """Nobody else knows of the claims of a batch before the last one is made."""
+    queue, other = broker.queue("a", redelivery=AT_ONCE), broker.queue("other", redelivery=AT_ONCE)
+    renewal = Renewal(LEASE)
+
+    async def pass_time(script: str) -> None:
+        if script == "claim":
+            clock.advance("25s")
+
+    async def claim_slowly(queue: Any) -> ClaimedBatch:
+        steps = batches.claim_batch(queue._core, "b", limit=SEVERAL, lease=LEASE, renewal=renewal)
+        claimed: ClaimedBatch = await drive(broker, steps, pass_time)
+        return claimed
+
+    names = {family: await family.send_many(range(SEVERAL)) for family in (queue, other)}
+    claimed = {family: await claim_slowly(family) for family in (queue, other)}
+    for family, batch in claimed.items():
+        await family.maintain()
+        assert await read(broker, family, batch) == names[family]
 
 
 # Settling
