@@ -142,6 +142,17 @@ async def test_a_batch_of_large_dead_letters_has_all_of_them(broker: Any) -> Non
     assert await counts(queue) == {"leased": 10}
 
 
+async def test_a_claim_takes_fewer_that_were_delivered_before(broker: Any) -> None:
+    """I9: one takes Redis as long as several fresh ones. The batch has all of them."""
+    queue = broker.queue("a")
+    names, batch = await sent(broker, queue, SEVERAL)
+    await release(broker, queue, batch)
+    again = await claim(broker, queue, "again")
+    assert max(again.sizes) < 400
+    assert await read(broker, queue, again) == names
+    assert again.bytes == batch.bytes
+
+
 async def test_a_batch_of_nothing(broker: Any) -> None:
     queue = broker.queue("a")
     batch = await claim(broker, queue, wait=1)
