@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rq_dlq import _work
+from rq_dlq._work.renewal import PART
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
 
 logger = logging.getLogger("rq_dlq.spark")
-PART = 3  # leases are renewed when a third of their time is over
 
 
 class Heartbeat:

@@ -204,6 +204,38 @@ def test_what_one_shard_has_committed_is_not_dropped_in_the_others(
     assert [[message.id for message in queue.peek()] for queue in queues] == [["first a:0"], ["first a:1"]]
 
 
+class Task:
+    """The context of a task."""
+
+    def partitionId(self) -> int:  # noqa: N802 - Spark's name
+        return 0
+
+
+def test_too_many_delays_are_refused(
+    broker: rq_dlq.Broker, redis_url: str, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One script commits a list for each of them in each task."""
+    monkeypatch.setattr("rq_dlq.spark.send.MOST_LISTS", 3)
+    monkeypatch.setattr("rq_dlq.spark.send.TaskContext.get", Task)
+    options = WriteOptions.of({"queue": "a", "url": redis_url, "delayColumn": "later"})
+    send = Send(options, columns_of("body string, later int"))
+
+    def rows(*delays: int) -> Staged:
+        batch = pa.RecordBatch.from_pylist([{"body": "x", "later": delay} for delay in delays])
+        return send.write(iter([batch]))
+
+    with pytest.raises(InvalidInput, match=r"more than 3 lists: .* Round the columns of delayColumn"):
+        rows(1, 2, 3, 4)
+    assert staged(raw) == []
+    tasks = [rows(1, 2), rows(3, 3, 4)]
+    with pytest.raises(InvalidInput, match="more than 3 lists"):
+        send.commit(tasks)
+    send.abort(tasks)
+    assert staged(raw) == []
+    send.commit([rows(1), rows(1), rows(2), rows(2)])  # a list for each task, as without a column
+    assert (broker.queue("a").stats().scheduled, staged(raw)) == (4, [])
+
+
 def test_a_failing_task_leaves_nothing(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> None:
     """One fails when it has staged a part of its rows, the other one is done."""
     good = spark.range(0, 3_000, 1, 1).select(F.lit(b"x").alias("body"))
