@@ -36,6 +36,7 @@ from rq_dlq import (
     RedeliveryPolicy,
     RqDlqError,
 )
+from rq_dlq.worker import Worker
 from tests import servers
 from tests.contents import contents
 
@@ -82,6 +83,7 @@ HEADERS = [
     ["a"], [("a", "b")], "a=b", 5, object(), Hostile(),
 ]  # fmt: skip
 COUNTS = [0, -1, 1001, True, None, 1.0, "1", math.nan, 10**30, object()]
+FLAGS = [None, 0, 5, 0.5, "no", b"yes", [], {}, object()]
 POLICIES: list[dict[str, Any]] = [
     {"max_redeliveries": -2}, {"max_redeliveries": 1.5}, {"max_redeliveries": True},
     {"max_redeliveries": "3"},
@@ -230,6 +232,75 @@ def test_headers(headers: Any, queue: Any) -> None:
         queue.send_many([Message(body=1, headers=headers)])
 
 
+@pytest.mark.parametrize("flag", FLAGS, ids=named)
+@pytest.mark.parametrize("option", ["persistent", "new"])
+def test_flags(option: str, flag: Any, queue: Any) -> None:
+    for call in (
+        lambda: queue.send("x", **{option: flag}),
+        lambda: queue.send_many(["x"], **{option: flag}),
+    ):
+        with pytest.raises(InvalidInput, match="Pass True or False") as raised:
+            call()
+        sentence(raised.value)
+
+
+@pytest.mark.parametrize("before", [0, 5, True, "now", [], object()], ids=named)
+def test_what_is_no_overview(before: Any, queue: Any) -> None:
+    with pytest.raises(InvalidInput, match="Pass what an earlier overview") as raised:
+        queue._broker.overview(before)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("limit", [None, -1, 1.5, True, "1"], ids=named)
+def test_limits_of_the_audit(limit: Any, queue: Any) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        queue._broker.audit(limit)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("name", [None, 5, b"a", "", " ", "a\nb", "\ud800", "a" * 200, ["a"]], ids=named)
+def test_names_of_schedules(name: Any, queue: Any) -> None:
+    for call in (
+        lambda: queue.schedule(name, "x", every="1h"),
+        lambda: queue.unschedule(name),
+        lambda: queue.pause_schedule(name),
+        lambda: queue.resume_schedule(name),
+    ):
+        with pytest.raises(InvalidInput, match="cannot name a schedule") as raised:
+            call()
+        sentence(raised.value)
+
+
+@pytest.mark.parametrize("job", [None, 5, b"a", ["a"], object()], ids=named)
+def test_ids_of_redrives(job: Any, queue: Any) -> None:
+    with pytest.raises(InvalidInput, match="there is no redrive") as raised:
+        queue.dlq.job(job)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("function", [int, 5, None, lambda app: app], ids=named)
+def test_lifespans(function: Any, queue: Any) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be a lifespan") as raised:
+        queue._broker.lifespan(function)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("until", [None, "burst", "", 5, True, ["empty"]], ids=named)
+def test_ends_of_a_worker(until: Any, queue: Any) -> None:
+    queue.handler(print)
+    with pytest.raises(ConfigurationError, match="'stopped', 'empty', 'drained'") as raised:
+        Worker(queue._broker, until=until)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("queues", [["a"], "a", 5, True, {"a"}], ids=named)
+def test_what_is_no_choice_of_queues(queues: Any, queue: Any) -> None:
+    queue.handler(print)
+    with pytest.raises(ConfigurationError, match="Pass a mapping of names") as raised:
+        Worker(queue._broker, queues=queues)
+    sentence(raised.value)
+
+
 @pytest.mark.parametrize("count", COUNTS, ids=named)
 def test_counts(count: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
@@ -309,6 +380,14 @@ def test_concurrency(concurrency: Any, queue: Any) -> None:
     sentence(raised.value)
 
 
+@pytest.mark.parametrize("concurrency", [0, -1, 1001, True, 2.0, "4"], ids=named)
+def test_concurrency_of_a_worker(concurrency: Any, queue: Any) -> None:
+    queue.handler(print)
+    with pytest.raises(ConfigurationError, match="use a whole number from 1 to 1,000") as raised:
+        Worker(queue._broker, queues={"a": concurrency})
+    sentence(raised.value)
+
+
 @pytest.mark.parametrize("delay", DURATIONS, ids=named)
 def test_delays_of_a_nack(delay: Any, sync_broker: rq_dlq.Broker, raw: Any) -> None:
     queue = sync_broker.queue("a")
@@ -319,6 +398,19 @@ def test_delays_of_a_nack(delay: Any, sync_broker: rq_dlq.Broker, raw: Any) -> N
         delivery.nack(delay=delay)
     with pytest.raises(InvalidDuration):
         delivery.extend(delay)
+    assert contents(raw) == before
+
+
+@pytest.mark.parametrize("charge", FLAGS, ids=named)
+def test_what_is_neither_charged_nor_free(charge: Any, sync_broker: rq_dlq.Broker, raw: Any) -> None:
+    queue = sync_broker.queue("a")
+    queue.send("x")
+    (delivery,) = queue.claim()
+    before = contents(raw)
+    for nack in (lambda: delivery.nack(charge=charge), lambda: queue.nack([delivery], charge=charge)):
+        with pytest.raises(InvalidInput, match="Pass True or False") as raised:
+            nack()
+        sentence(raised.value)
     assert contents(raw) == before
 
 

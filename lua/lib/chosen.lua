@@ -4,21 +4,21 @@
 -- needs: reply, source, now, rows, ids, texts, long
 -- needs: keys: messages, states, history, expiring, leases, claims; args: token, answer, suspects, lease, consumer
 -- gives: chosen, taken
-local MOST = 524288 -- bytes that it leases, or one message (I9)
-
+local NOT_FRESH = answer == 'count' and 1500 or 0 -- bytes in place of which a batch takes one that is not fresh: as long
+local most = 524288 -- bytes that it leases, or one message (I9)
 local records, read, spent = {}, 0, 0
 local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, nil, nil
 local size, ends, leaves = 0, #reply, 0 -- the lengths of chosen, reply and taken: to ask for one is a search
 -- Of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
 local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
 for place = 1, #ids do
-  if spent > MOST then -- the rest stays
+  if spent > most then -- the rest stays
     break
   elseif place > read and not long then
     records, read = redis.call('HMGET', messages, unpack(ids)), #ids
   elseif place > read then
     -- needs: read_records
-    records, read = read_records(records, ids, texts, place, MOST - spent)
+    records, read = read_records(records, ids, texts, place, most - spent)
   end
   local id, text = ids[place], texts[place]
   local record = not seen[id] and records[place] -- a send that was cut off and repeated has two rows
@@ -30,6 +30,7 @@ for place = 1, #ids do
       return not_fresh_line
     end)()
     line = not_fresh(source, rows[place], id, record, text)
+    most = most - NOT_FRESH
   end
   if line ~= 'later' then -- else it stays
     taken[leaves + 1], leaves = rows[place], leaves + 1

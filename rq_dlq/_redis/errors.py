@@ -111,6 +111,12 @@ def is_final(error: BaseException) -> bool:
     return isinstance(error, _FINAL) or (error.__cause__ is not None and is_final(error.__cause__))
 
 
+def timed_out(error: BaseException) -> bool:
+    """Whether the server was waited for in vain, for a reply or for a connection."""
+    late = isinstance(error, exceptions.TimeoutError | TimeoutError)
+    return late or (error.__cause__ is not None and timed_out(error.__cause__))
+
+
 def code_of(error: BaseException) -> str:
     """The code of a server's error, if we know it; else empty."""
     found = _CODE.search(str(error))
@@ -171,7 +177,9 @@ def unavailable(url: str, error: BaseException) -> Exception:
         return BrokerRefused(f"{place}: {_ADVICE[_why_not_let_in(reason)]}")
     if isinstance(error, exceptions.ConnectionError) and code_of(error) in _PASSES:
         error = refusal(error)  # a new connection was refused here, too
-    return BrokerUnavailable(_what_to_do(place, error, reason, START_NODE if node else START))
+    found = BrokerUnavailable(_what_to_do(place, error, reason, START_NODE if node else START))
+    found.node = node or ""
+    return found
 
 
 def _why_not_let_in(reason: str) -> str:

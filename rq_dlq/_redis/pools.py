@@ -34,6 +34,7 @@ resources.files("rq_dlq")  # for the Lua files
 
 SOCKET_TIMEOUT = 5.0  # seconds
 CONNECT_TIMEOUT = 2.0
+HASTY = 1.0  # seconds, for what is done last
 SHORTEST_TIMEOUT = 2 * MAX_BLOCK / 1000  # a server that blocks on purpose must not look dead
 SENTINEL_PORT = 26_379
 SENTINEL_TIMEOUT = 1.0  # seconds; then the next sentinel is asked
@@ -137,6 +138,12 @@ def pool_at(pool: Any, host: str, port: int, colour: Colour) -> Any:
     return colour.connection.ConnectionPool(
         connection_class=kind, max_connections=pool.max_connections, **settings
     )
+
+
+def hasty(pool: Any, colour: Colour) -> Any:
+    """A pool of connections to the same server that wait no longer than a second."""
+    settings = {**pool.connection_kwargs, "socket_timeout": HASTY, "socket_connect_timeout": HASTY}
+    return colour.connection.ConnectionPool(connection_class=pool.connection_class, **settings)
 
 
 def pools_of(pool: Any) -> list[Any]:

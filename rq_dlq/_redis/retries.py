@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,12 +16,25 @@ class Retries:
     Args:
         attempts: tries in all; None: no limit.
         seconds: from the first to the last try; None: no limit.
-        until: once it is set, there is no further try.
+        until: once it is set, there is no further try. Only the second one is made all the same, unless the
+            first has waited for Redis in vain: it may have met a connection that broke long before.
     """
 
     attempts: int | None = 3
     seconds: float | None = 1.0
     until: threading.Event | None = None
+
+    def end_with(self, error: BaseException) -> bool:
+        """Whether there is no second try after this error of the first one."""
+        from rq_dlq._redis.errors import timed_out  # noqa: PLC0415 - not before there are connections
+
+        over = self.until is not None and self.until.is_set()
+        return self.attempts == 1 or (over and timed_out(error))
+
+    def in_cluster(self) -> Retries:
+        """In their place where there are several nodes: to move a slot or to promote a replica takes 5 s."""
+        fail_fast = (self.attempts, self.seconds) == (FAIL_FAST.attempts, FAIL_FAST.seconds)
+        return replace(self, attempts=None, seconds=5.0) if fail_fast else self
 
     def settings(self) -> dict[str, Any]:
         """For tenacity, if there is a second try; the first one is already over."""
@@ -34,12 +47,9 @@ class Retries:
             stops.append(tenacity.stop_after_attempt(self.attempts - 1))
         if self.seconds is not None:
             stops.append(tenacity.stop_after_delay(self.seconds))
-        waits = {}
         if self.until is not None:
             stops.append(tenacity.stop_when_event_set(self.until))
-            waits["sleep"] = tenacity.sleep_using_event(self.until)
         return {
-            **waits,
             "stop": tenacity.stop_any(*stops) if stops else tenacity.stop_never,
             "wait": tenacity.wait_random_exponential(multiplier=0.05, max=1.0),
             "retry": tenacity.retry_if_exception(
@@ -51,5 +61,3 @@ class Retries:
 
 FAIL_FAST = Retries()
 ONE_TRY = Retries(attempts=1)
-IN_CLUSTER = Retries(attempts=None, seconds=5.0)
-"""In its place where there are several nodes: to move a slot or to promote a replica takes so long."""

@@ -45,8 +45,12 @@ def whoami() -> Steps[str]:
 
 
 def audit(namespace: str, limit: int) -> Steps[list[AuditRecord]]:
-    """What operators did in all queues of a namespace, the newest first."""
-    check_limit(limit)
+    """What operators did in all queues of a namespace, the newest first.
+
+    Raises:
+        InvalidInput: the limit is not valid.
+    """
+    check_limit(limit, optional=False)
     found: list[AuditRecord] = []
     for family in (yield upkeep.registered(namespace)):
         found += yield calls.audit(QueueKeys(namespace, family), limit)

@@ -16,6 +16,7 @@ from rq_dlq._calls import claims, delivery, scans
 from rq_dlq._calls.scans import Page
 from rq_dlq._work.claim import open_to_drain, patiently
 from rq_dlq._work.queue import forget
+from rq_dlq._work.renewal import PAGE, Renewal
 from rq_dlq._work.settle import release
 from rq_dlq._work.steps import WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import InvalidInput
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
 
 CLAIM = 500  # messages in one claim of a batch: about 2 ms of Redis
-PAGE = 500  # claims in one script that keeps them
 LOOKED_AT = 50  # claims whose lists one command reads: about 1 MB
 
 
@@ -74,14 +74,23 @@ def tokens_at(address: str, family: str) -> list[str]:
 
 
 def claim_batch(
-    queue: Queue[Any], name: str, *, limit: int, lease: int, wait: int = 0, size: float = math.inf
+    queue: Queue[Any],
+    name: str,
+    *,
+    limit: int,
+    lease: int,
+    wait: int = 0,
+    size: float = math.inf,
+    renewal: Renewal | None = None,
 ) -> Steps[ClaimedBatch]:
     """Claim up to `limit` messages under a name, and wait up to `wait` milliseconds for the first.
 
     A batch ends when nothing more is ready, so it also ends while a producer goes on.
 
     Args:
+        lease: milliseconds; each claim's is renewed until the last claim is made.
         size: bytes; the claim that reaches them is the last.
+        renewal: renews the leases of batches of other queues, too, which were claimed just before.
 
     Raises:
         InvalidInput: the queue is a view.
@@ -92,14 +101,16 @@ def claim_batch(
     if queue.view:
         message = f"cannot claim a batch of {queue.name!r}: it shows what failed in others. Claim from those"
         raise InvalidInput(message)
+    renewal = renewal or Renewal(lease)
     sizes: list[int] = []
     got = 0
 
     def once(patience: int, *, alarmed: bool, thorough: bool) -> Steps[tuple[delivery.Claimed | None, int]]:
+        token = token_of(name, queue.keys.family, len(sizes))
         claimed: delivery.Claimed = yield delivery.claim(
             queue.keys,
             part=queue.part,
-            token=token_of(name, queue.keys.family, len(sizes)),
+            token=token,
             count=min(CLAIM, limit - sum(sizes)),
             lease=lease,
             patience=patience,
@@ -110,6 +121,7 @@ def claim_batch(
             default_policy=queue.policy,
             answer="count",
         )
+        yield from renewal.note(queue.keys, token, claimed)
         return claimed if claimed.messages else None, claimed.wait
 
     while sum(sizes) < limit and got < size:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._calls import repetition
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
@@ -12,6 +13,7 @@ from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     from rq_dlq._calls import Call, Held
+    from rq_dlq.values.settlement import Settlement
 
 R = TypeVar("R")
 MOST = 10_000  # that are remembered, since a call may never be repeated
@@ -28,11 +30,12 @@ class Settlements:
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, Held], None] = OrderedDict()
 
-    def resolve(self, call: Call[R], held: Sequence[Held]) -> Call[R]:
-        """The call; a repetition, if the same verb is indeterminate for all that it settles."""
-        if self._known and all((call.script, one) in self._known for one in held):
-            return repetition(call)
-        return call
+    def resolve(self, call: Call[list[Settlement]], held: Sequence[Held]) -> Call[list[Settlement]]:
+        """The call; it is a repetition for those messages for which the same verb is indeterminate."""
+        if not self._known:
+            return call
+        again = [(call.script, one) in self._known for one in held]
+        return call._replace(reader=partial(_read_each, call, again)) if any(again) else call
 
     def note(self, call: Call[R], held: Sequence[Held], error: BaseException) -> None:
         """Remember a call that ended in an error, if that leaves its outcome open."""
@@ -47,6 +50,12 @@ class Settlements:
         if self._known:
             for one in held:
                 self._known.pop((call.script, one), None)
+
+
+def _read_each(call: Call[list[Settlement]], again: Sequence[bool], reply: Any) -> list[Settlement]:
+    """The settlements; only where a message is settled `again`, "before" and "gone" mean that it was done."""
+    both = zip(call.reader(reply), repetition(call).reader(reply), again, strict=True)
+    return [repeated if is_again else first for first, repeated, is_again in both]
 
 
 class Claims(deque[tuple[int, str]]):

@@ -9,8 +9,8 @@ from rq_dlq._calls import redrives, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work.groups import NEW_WITHIN, index_groups
 from rq_dlq._work.steps import Batch, NodeUnavailable, Steps, chunks, lost_among, unrepeated
-from rq_dlq.errors import BrokerRefused, MissingRights
-from rq_dlq.values.durations import milliseconds
+from rq_dlq.errors import BrokerRefused, InvalidInput, MissingRights
+from rq_dlq.values.durations import milliseconds, shown
 from rq_dlq.values.failure import moment
 from rq_dlq.values.overview import Overview, QueueOverview, UnreachableQueue
 
@@ -34,7 +34,12 @@ def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) 
 
     Args:
         before: an earlier overview, whose groups are taken where the queue's counts are the same.
+
+    Raises:
+        InvalidInput: `before` is not an overview.
     """
+    if not isinstance(before, Overview | None):
+        raise InvalidInput(f"before is {shown(before)}. Pass what an earlier overview() returned, or None")
     at: int = yield upkeep.clock()
     names, unlisted = yield from _names(namespace, before)
 

@@ -143,9 +143,11 @@ def sibling(queue: Queue[T], part: Part) -> Queue[T]:
     )
 
 
-def check_limit(limit: int | None) -> None:
-    """Raise InvalidInput unless this is None or a whole number, 0 or more."""
-    if limit is not None and (type(limit) is not int or limit < 0):
+def check_limit(limit: int | None, *, optional: bool = True) -> None:
+    """Raise InvalidInput unless this is a whole number, 0 or more, or None where that is allowed."""
+    if limit is None and optional:
+        return
+    if type(limit) is not int or limit < 0:
         raise InvalidInput(f"limit {limit!r}: use a whole number of messages, 0 or more")
 
 

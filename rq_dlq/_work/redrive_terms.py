@@ -55,7 +55,9 @@ class Terms:
     def __post_init__(self) -> None:
         rate, canary, part = self.rate, self.canary, self.min_success
         if rate is not None and not (_is_number(rate) and 0 < rate <= 1_000_000):  # noqa: PLR2004
-            raise InvalidInput(f"rate {shown(rate)}: pass messages a second, above 0, or none for no limit")
+            raise InvalidInput(
+                f"rate {shown(rate)}: pass messages a second, above 0, or leave it out for no limit"
+            )
         if canary is not None and not (type(canary) is int and 0 < canary <= MOST_CANARY):
             raise InvalidInput(
                 f"canary {shown(canary)}: pass how many messages come first, 1 to {MOST_CANARY:,}"

@@ -146,6 +146,8 @@ def find(queue: Queue[Any], job: str) -> Steps[list[Redrive]]:
     Raises:
         InvalidInput: there is none.
     """
+    if not isinstance(job, str):
+        raise unknown(queue.keys, job)
     places = {member.keys: None for member in (yield from members(queue))}
     records: list[Redrive | None] = yield Batch([calls.record(keys, job) for keys in places])
     found = [one for one in records if one is not None]

@@ -132,7 +132,12 @@ def declare(queue: Queue[Any], wanted: Mapping[str, Record]) -> Steps[None]:
 
 
 def remove(queue: Queue[Any], name: str) -> Steps[bool]:
-    """Remove a schedule; whether there was one."""
+    """Remove a schedule; whether there was one.
+
+    Raises:
+        InvalidInput: this cannot be the name of one.
+    """
+    _check_name(name)
     while before := (yield schedules.record_of(queue.keys, name)):
         if (yield schedules.schedule(queue.keys, name, known=before, record=b"", at=None)):
             return True
@@ -145,6 +150,7 @@ def set_paused(queue: Queue[Any], name: str, *, paused: bool) -> Steps[bool]:
     Raises:
         InvalidInput: there is no such schedule.
     """
+    _check_name(name)
     while True:
         (now, _), before = yield Batch(
             [schedules.due(queue.keys, limit=0), schedules.record_of(queue.keys, name)]

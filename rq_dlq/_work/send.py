@@ -15,6 +15,7 @@ from rq_dlq._work.steps import CHUNK, CHUNK_BYTES, WINDOW, Steps
 from rq_dlq.errors import InvalidInput, KnownId, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.values.durations import Duration, milliseconds
+from rq_dlq.values.flags import check_flag
 from rq_dlq.values.message import Message
 from rq_dlq.values.names import check_id
 from rq_dlq.values.observer import Sending
@@ -65,10 +66,13 @@ def send_options(
 
     Raises:
         InvalidDuration: a delay below 0 or a ttl below one millisecond.
+        InvalidInput: `persistent` or `new` is neither True nor False.
     """
-    plain = delay is None and ttl is None and headers is None and persistent and not new
+    plain = delay is None and ttl is None and headers is None and persistent is True and new is False
     if plain and priority is DEFAULT_PRIORITY:  # nearly always
         return PLAIN
+    check_flag(persistent, "persistent")
+    check_flag(new, "new")
     return SendOptions(
         0 if delay is None else milliseconds(delay, name="delay"),
         0 if ttl is None else milliseconds(ttl, name="ttl", minimum=1),

@@ -10,6 +10,7 @@ from rq_dlq._work.observers import NO_CAUSE
 from rq_dlq._work.steps import CHANGED, CHUNK, WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
 from rq_dlq.values.durations import Duration, milliseconds
+from rq_dlq.values.flags import check_flag
 from rq_dlq.values.settlement import Fate, Settlement
 
 if TYPE_CHECKING:
@@ -44,7 +45,11 @@ def nack(
 
     Args:
         values: what the messages say themselves (`Received._values`).
+
+    Raises:
+        InvalidInput: the delay or `charge` is not valid; nothing was done.
     """
+    check_flag(charge, "charge")
     if isinstance(error, queue.redelivery.fatal):
         return (yield from poison(queue, held, error, values=values))
     after = None if delay is None else milliseconds(delay, name="delay")

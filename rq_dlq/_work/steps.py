@@ -35,13 +35,7 @@ class Batch:
 
 
 class NodeUnavailable(BrokerUnavailable):
-    """A node of a cluster cannot be reached, or cannot carry out a call now. Other nodes may.
-
-    Attributes:
-        node: the address of one that does not answer; empty: it does, or has no address.
-    """
-
-    node = ""
+    """A node of a cluster cannot be reached, or cannot carry out a call now. Other nodes may."""
 
 
 @dataclass(frozen=True, slots=True)

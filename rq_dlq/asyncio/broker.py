@@ -221,6 +221,9 @@ class Broker(OwnBroker):
         Args:
             before: an earlier overview. The groups of a queue are taken from it while they are less than
                 five seconds old, and as long as the queue's counts are the same, for up to a minute.
+
+        Raises:
+            InvalidInput: `before` is not an overview.
         """
         settings = self.settings
         codec: Codec[Any] = Codec(Any, settings.max_message_bytes)

@@ -70,6 +70,9 @@ class Scheduled(OwnQueue[T]):
 
         Returns:
             Whether there was one.
+
+        Raises:
+            InvalidInput: this cannot be the name of one.
         """
         return await self._broker._run(_work.schedules.remove(self._core, name))
 

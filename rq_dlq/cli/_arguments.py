@@ -7,6 +7,9 @@ import re
 import click
 from click.core import ParameterSource
 
+NO_LIMIT = (", or None (or -1) for no limit", ", or None for no limit")
+"""What Python passes for no limit; an option takes `unlimited`."""
+
 
 def with_options(text: str, ctx: click.Context) -> str:
     """The text of an error, with options in place of the arguments that it names.
@@ -20,6 +23,8 @@ def with_options(text: str, ctx: click.Context) -> str:
     options = _by_argument(ctx)
     if not options:
         return text
+    for advice in NO_LIMIT:
+        text = text.replace(advice, ", or unlimited")
     any_of, long = "|".join(options), "|".join([name for name in options if "_" in name] or ["(?!)"])
     named = re.compile(
         rf"\A({any_of})(?=[ :])"

@@ -77,9 +77,8 @@ class Failure(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print it on stderr."""
-        click.echo(
-            f"{click.style('Error:', fg='red', bold=True)} {visible(self.message)}", file=file, err=True
-        )
+        error = click.style("Error:", fg="red", bold=True)
+        click.echo(f"{error} {visible(self.message)}", file=file, err=True, color=self.show_color)
 
 
 class Answering(click.Command):
@@ -175,6 +174,8 @@ class Commands(Group):
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """Run the command line; what the encoding of stdout lacks is printed as an escape."""
+        if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+            settings["color"] = False
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
@@ -247,7 +248,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
             _log(context.verbose)
         case _:  # --no-color
             context.output.plain()
-            ctx.color = False
+            ctx.color = ctx.find_root().color = False
 
 
 class ToStderr(logging.Handler):

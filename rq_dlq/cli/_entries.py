@@ -15,6 +15,7 @@ from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import Column
 from rq_dlq.errors import PolicyError, RqDlqError
 from rq_dlq.policy import Entry, Pattern
+from rq_dlq.policy.readable import as_read
 from rq_dlq.policy_files import Problem, Reading
 from rq_dlq.values.readable import many
 from rq_dlq.values.visible import visible
@@ -93,7 +94,7 @@ def set_all(
 def _say_gone(context: Context, before: Entry | None, entry: Entry) -> None:
     """Say what the entry before had set, and this one does not: it may have been meant as an addition."""
     fields, now = _fields.fields_of(before) if before is not None else {}, _fields.fields_of(entry)
-    gone = [f"{where} {_fields.as_read(where, value)}" for where, value in fields.items() if where not in now]
+    gone = [f"{where} {as_read(where, value)}" for where, value in fields.items() if where not in now]
     if gone:
         context.output.say(
             f"the entry before also set {', '.join(gone)}: to keep that, set all in one command"

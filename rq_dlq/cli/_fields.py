@@ -1,4 +1,4 @@
-"""The fields of a policy as options and as people read them."""
+"""The fields of a policy as options and in tables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from rq_dlq.policy.fields import BY_PART, FIELDS, TABLE, meant
-from rq_dlq.values.durations import human
+from rq_dlq.policy.fields import BY_PART, TABLE, meant
+from rq_dlq.policy.readable import as_read
 
 if TYPE_CHECKING:
     from rq_dlq.cli._context import Context
@@ -43,22 +43,8 @@ def passed(fields: Sequence[Field], given: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def as_read(where: str, value: Any) -> str:
-    """A field's value in Redis, as people read it."""
-    field = FIELDS.get(where)
-    if value is None:
-        return (field.none if field else "") or "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return " ".join(as_read(where, item) for item in value)  # pyright: ignore[reportUnknownVariableType]
-    if field is not None and field.in_ms:
-        return f"-{human(-value)}" if value < 0 else human(value)
-    return f"{value:,g}" if isinstance(value, float) else str(value) or '""'
-
-
 def shown(context: Context, where: str, value: Any) -> Any:
-    """The same in a table; as it is for programs."""
+    """A field's value in Redis, as people read it in a table; as it is for programs."""
     return as_read(where, value) if context.output.format == "table" else value
 
 

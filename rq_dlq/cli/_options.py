@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -91,6 +93,17 @@ def seconds(minimum: int = 1) -> Callable[[click.Context, click.Parameter, str],
             raise click.BadParameter(text, ctx, param) from None
 
     return read
+
+
+class Number(click.FloatRange):
+    """A number within bounds. NaN, which is neither below nor above any, is refused, too."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
 
 
 def exactly_one(what: str, *options: tuple[str, object]) -> None:

@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from rq_dlq.values.process import ProcessReport
 
 MAINTAINERS = (
-    Column("process", "bold"), Column("started_at", title="since"), Column("ago", title="seen"),
-    Column("longest", title="longest ms"), Column("upkeep", title="messages", wrap=True),
-    Column("roles", wrap=True),
+    Column("process", "bold", wrap=True), Column("started_at", title="since"), Column("ago", title="seen"),
+    Column("longest", title="longest ms"), Column("upkeep", title="messages", wrap=True, below=True),
+    Column("roles", wrap=True, below=True),
 )  # fmt: skip
 WORKERS = (
-    Column("process", "bold", wrap=True), Column("state"), Column("queues", wrap=True), Column("held"),
-    Column("oldest"), Column("done"), Column("failed", "red"), Column("version"), Column("up"),
+    Column("process", "bold", wrap=True), Column("state"), Column("queues", wrap=True, below=True),
+    Column("held"), Column("oldest"), Column("done", below=True), Column("failed", "red", below=True),
+    Column("version", below=True), Column("up", below=True),
 )  # fmt: skip
 NOBODY = "no maintenance process (`rq-dlq maintain`): workers and claiming clients do its work"
 
@@ -45,9 +46,9 @@ def worker_row(worker: ProcessReport, *, table: bool) -> dict[str, Any]:
     row = attributes(worker, *names, "started_at", "seen_at", "ago")
     if not table:
         return row
-    silent, up = worker.state == "silent", (worker.seen_at - worker.started_at).total_seconds()
+    silent = worker.state == "silent"
     return row | {
         "state": f"silent {text_of('ago', worker.ago)}" if silent else worker.state,
         "queues": " ".join(f"{name}:{one.concurrency}" for name, one in worker.queues.items()),
-        "up": up if silent else up + worker.ago,
+        "up": worker.up,
     }

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import TYPE_CHECKING
 
 from rq_dlq._calls import Command
+from rq_dlq._redis.urls import masked
+from rq_dlq.embedded import ensure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rq_dlq._work import Steps
+    from rq_dlq.cli._context import Context
     from rq_dlq.client.broker import Broker
+
+
+def server_of(context: Context) -> str:
+    """The URL of the server to try things out on: of --url, or the embedded one; it is said which.
+
+    Never that of $RQ_DLQ_URL, which may be a production server.
+    """
+    if context.url:
+        context.output.say(f"on {masked(context.url)}")
+        return context.url
+    endpoint = ensure()
+    unused = (
+        "; $RQ_DLQ_URL is not used: to use that server, pass --url" if os.environ.get("RQ_DLQ_URL") else ""
+    )
+    context.output.say(f"on the embedded {endpoint.backend}{unused}")
+    return endpoint.url
 
 
 def interrupt_on_signals() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 UNKNOWN_WIDTH = 1_000  # columns where the output is not a terminal: nothing is cut off in a file
 MOST_OF_A_CELL = 300  # characters of a cell that a table shows
-ANY_WIDTH = 100_000  # columns, more than a table has
 INDENT = 4  # columns, of what is below a row
 WHOLE = ("id", "job", "group")  # what a person copies: never cut, however narrow the terminal
 SPANS = ("oldest", "next_due", "delay", "ago", "age", "up")  # seconds
@@ -40,8 +39,9 @@ class Column:
         title: the heading; empty: the key.
         cut: keep a cell on one line, and cut off what does not fit into the terminal.
         wrap: a cell may have several lines.
-        below: a cell stands below its row, where the table is too wide for the terminal. The columns that
-            are not below do not wrap.
+        below: where the table is too wide for the terminal, a cell stands below its row: a text (`cut` or
+            `wrap`) as it is, a figure with its heading, and nothing if it is 0 or empty. The last columns
+            go first. Of those that stay, only the first may wrap: what is too long stands above its row.
     """
 
     key: str
@@ -50,6 +50,15 @@ class Column:
     cut: bool = False
     wrap: bool = False
     below: bool = False
+
+    @property
+    def heading(self) -> str:
+        """What stands above its cells."""
+        return self.title or self.key.replace("_", " ")
+
+    def width(self, rows: Sequence[Row]) -> int:
+        """What it needs so that nothing is broken or cut off."""
+        return max(len(self.heading), *(self.cell(row).cell_len for row in rows))
 
     def cell(self, row: Row) -> Text:
         """The cell of a row."""
@@ -63,7 +72,7 @@ class Column:
             shown = f"{shown[:MOST_OF_A_CELL]}…"
         style = "dim" if value in (0, None) else self.style
         shown = visible(shown) if self.wrap else visible_line(shown)
-        return Text(shown, style, no_wrap=self.cut, overflow="ellipsis" if self.cut else None)
+        return Text(shown, style, no_wrap=not self.wrap, overflow=None if self.wrap else "ellipsis")
 
 
 def text_of(key: str, value: Any) -> str:
@@ -87,34 +96,17 @@ def as_json(value: Any) -> str:
 
 
 QUEUES = (
-    Column("name", "bold", wrap=True), Column("paused", "bold yellow"), Column("ready"), Column("scheduled"),
-    Column("leased"), Column("dead", "red"), Column("expired", "yellow"), Column("oldest"),
-    Column("next_due"),
+    Column("name", "bold", wrap=True), Column("paused", "bold yellow", below=True), Column("ready"),
+    Column("scheduled", below=True), Column("leased", below=True), Column("dead", "red"),
+    Column("expired", "yellow", below=True), Column("oldest", below=True), Column("next_due", below=True),
 )  # fmt: skip
 MESSAGES = (
     Column("id", "bold"), Column("enqueued_at"), Column("delivery_count", title="tries"),
     Column("priority"), Column("body", cut=True),
 )  # fmt: skip
-LETTERS = (
-    Column("id", "bold"), Column("died_at"), Column("delivery_count", title="tries"),
-    Column("reason", "red"), Column("error", cut=True),
-)  # fmt: skip
-GROUPS = (
-    Column("group", "bold cyan"), Column("count"), Column("last_hour"), Column("trend", "bold yellow"),
-    Column("reason", "red"), Column("last_seen"), Column("error", cut=True, below=True),
-)  # fmt: skip
 HISTORY = (
     Column("delivery", title="try"), Column("event", "bold"), Column("at"), Column("delay"),
     Column("consumer"), Column("error", wrap=True),
-)  # fmt: skip
-SCHEDULES = (
-    Column("queue", wrap=True), Column("name", "bold", wrap=True), Column("rule", wrap=True),
-    Column("missed"), Column("next_at"), Column("last_at"), Column("paused", "bold yellow"),
-    Column("declared"),
-)  # fmt: skip
-OUTCOMES = (
-    Column("at"), Column("event", "bold"), Column("id"), Column("attempt", title="try"), Column("age"),
-    Column("delay"), Column("reason", "red"), Column("cause"), Column("error_class", cut=True),
 )  # fmt: skip
 
 
@@ -167,15 +159,24 @@ def table_of(rows: Sequence[Row], columns: Sequence[Column], space: int = 2) -> 
     for column in columns:
         number = any(isinstance(row[column.key], int | float) for row in rows)
         table.add_column(
-            column.title or column.key.replace("_", " "),
+            column.heading,
             justify="right" if number else "left",
             no_wrap=not (column.wrap or column.cut),  # columns that may wrap or be cut get narrower first
             overflow="fold" if column.wrap else "ellipsis",
-            min_width=max(column.cell(row).cell_len for row in rows) if column.key in WHOLE else None,
+            min_width=column.width(rows) if column.key in WHOLE else None,
         )
     for row in rows:
         table.add_row(*(column.cell(row) for column in columns))
     return table
+
+
+def beside(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[Column]:
+    """The columns for which there is room; those that may stand below go, the last ones first."""
+    left = dict(zip(columns, widths, strict=True))
+    for column in reversed(columns):
+        if column.below and sum(left.values()) > room:
+            del left[column]
+    return [*left]
 
 
 @dataclass
@@ -218,33 +219,38 @@ class Output:
             self.say(none)
 
     def _table(self, rows: Sequence[Row], columns: Sequence[Column]) -> None:
-        """Write a table; where it is too wide, its columns are closer, or some come below the rows."""
-        table, closer = table_of(rows, columns), table_of(rows, columns, space=1)
-        below = [column for column in columns if column.below]
-        if not below or self._fits(table) or self._fits(closer):
-            self.stdout.print(table if self._fits(table) else closer)
+        """Write a table; where it is too wide, its columns are closer, and then some come below the rows."""
+        room, widths = self.stdout.width, [column.width(rows) for column in columns]
+        space = 2 if sum(widths) + 2 * (len(widths) - 1) <= room else 1
+        there = beside(columns, [width + space for width in widths], room + space)
+        if len(there) == len(columns):
+            self.stdout.print(table_of(rows, columns, space))
         else:
-            self._table_with(below, rows, [column for column in columns if not column.below])
+            self._table_with([column for column in columns if column not in there], rows, there)
 
     def _table_with(self, below: Sequence[Column], rows: Sequence[Row], columns: Sequence[Column]) -> None:
         """Write a table, and below each of its rows the cells of more columns."""
-        heading, *lines = self.stdout.render_lines(table_of(rows, columns), pad=False)
+        first, *others = columns
+        room = self.stdout.width - sum(column.width(rows) + 1 for column in others)
+        above = [first.wrap and first.cell(row).cell_len > room for row in rows]
+        shorter = [{**row, first.key: ""} if long else row for row, long in zip(rows, above, strict=True)]
+        unbroken = [replace(first, wrap=False, cut=first.wrap), *others]
+        heading, *lines = self.stdout.render_lines(table_of(shorter, unbroken, space=1), pad=False)
         self.stdout.print(Text.assemble(*((part.text, part.style or "") for part in heading)))
-        for line, row in zip(lines, rows, strict=True):
+        for line, row, long in zip(lines, rows, above, strict=True):
+            if long:
+                self.stdout.print(first.cell(row), overflow="fold")
             shown = Text.assemble(*((part.text, part.style or "") for part in line))
-            cells = [cell for column in below for cell in self._indented(column, row)]
-            self.stdout.print(shown, *cells, sep="\n", no_wrap=True, overflow="ellipsis")
+            self.stdout.print(shown, *self._below(below, row), sep="\n", no_wrap=True, overflow="ellipsis")
 
-    def _indented(self, column: Column, row: Row) -> list[Text]:
-        """The lines of a cell below its row; none if it is empty."""
-        cell = column.cell(row)
-        lines = cell.wrap(self.stdout, self.stdout.width - INDENT) if column.wrap else [cell]
-        return [Text(" " * INDENT).append_text(line) for line in lines if line]
-
-    def _fits(self, table: Table) -> bool:
-        """Whether no cell is broken or cut off."""
-        wide = self.stdout.options.update(max_width=ANY_WIDTH)
-        return self.stdout.measure(table, options=wide).maximum <= self.stdout.width
+    def _below(self, columns: Sequence[Column], row: Row) -> list[Text]:
+        """The lines below a row: each text, and then the figures."""
+        said = [column for column in columns if row[column.key]]
+        texts = [column.cell(row) for column in said if column.cut or column.wrap]
+        figures = [column for column in said if not (column.cut or column.wrap)]
+        texts.append(Text(", ").join(Text.assemble(f"{one.heading} ", one.cell(row)) for one in figures))
+        width = self.stdout.width - INDENT
+        return [Text(" " * INDENT) + line for text in texts for line in text.wrap(self.stdout, width) if line]
 
     def record(self, row: Row) -> None:
         """Write one thing with all its fields."""

@@ -12,9 +12,19 @@ from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._letters import all_found, bulk, check, confirmed, group_of, letters_of, these
 from rq_dlq.cli._options import queue_argument, where_option
+from rq_dlq.cli._show import Column
 from rq_dlq.cli.exports import export, import_, reason_option, tail
 from rq_dlq.cli.redrives import jobs, redrive
 from rq_dlq.values.readable import many
+
+LETTERS = (
+    Column("id", "bold"), Column("died_at"), Column("delivery_count", title="tries"),
+    Column("reason", "red"), Column("error", cut=True),
+)  # fmt: skip
+GROUPS = (
+    Column("group", "bold cyan"), Column("count"), Column("last_hour"), Column("trend", "bold yellow"),
+    Column("reason", "red"), Column("last_seen"), Column("error", cut=True, below=True),
+)  # fmt: skip
 
 
 @click.group(cls=Group)
@@ -58,7 +68,7 @@ def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, 
     found = letters.browse(group=group_of(letters, group, name), limit=limit, **conditions)
     rows = [_show.letter_row(letter) for letter in found]
     such = "such " if group or any(conditions[one] for one in ("reason", "where")) else ""
-    context.output.rows(rows, _show.LETTERS, f"there are no {such}dead letters of {name}")
+    context.output.rows(rows, LETTERS, f"there are no {such}dead letters of {name}")
 
 
 @dlq.command("groups")
@@ -72,7 +82,7 @@ def groups(context: Context, name: str) -> None:
     of the day before) or regressed (it had been emptied, and messages died again).
     """
     rows = [_show.group_row(group) for group in letters_of(context, name).groups()]
-    context.output.rows(rows, _show.GROUPS, f"there are no dead letters of {name}")
+    context.output.rows(rows, GROUPS, f"there are no dead letters of {name}")
 
 
 @dlq.command("show")
@@ -89,7 +99,7 @@ def show(context: Context, name: str, which: str) -> None:
     found = letters.browse(ids=[which])
     groups = letters.groups(group=which) if not found and is_group(which) else []
     if len(groups) > 1:  # of one class and place
-        context.output.rows([_show.group_row(group) for group in groups], _show.GROUPS, "")
+        context.output.rows([_show.group_row(group) for group in groups], GROUPS, "")
         return
     for group in groups:
         context.output.record(_show.group_row(group))

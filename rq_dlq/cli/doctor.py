@@ -34,7 +34,7 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
     type=click.IntRange(1),
     help="With --durability replicated: how many replicas have to confirm.",
 )
-@click.option("--queue", default="doctor", help="Check the user's rights on this queue, without a change.")
+@click.option("--queue", default="doctor", help="Check the user's rights on this queue; changes nothing.")
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 @pass_context
 def doctor(

@@ -18,6 +18,7 @@ from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.waits import preview, simulate
 from rq_dlq.policy import Entry, Pattern, Source
+from rq_dlq.policy.readable import as_read, in_a_line
 from rq_dlq.policy_files import Finding, Problem, Reading, read_broker_xml, read_toml
 from rq_dlq.values.readable import many
 from rq_dlq.values.visible import visible
@@ -55,7 +56,8 @@ def ls(context: Context) -> None:
     entries = dict(sorted(stored.entries.items()))
     if context.output.format == "table":
         rows: list[_show.Row] = [
-            {"pattern": pattern, "says": _text(entry)} for pattern, entry in entries.items()
+            {"pattern": pattern, "says": in_a_line(_fields.fields_of(entry))}
+            for pattern, entry in entries.items()
         ]
     else:
         rows = [
@@ -197,22 +199,13 @@ def _places(settings: QueueSettings) -> list[Source]:
     return found
 
 
-def _text(entry: Entry) -> str:
-    parts: dict[str, list[str]] = {}
-    for where, value in _fields.fields_of(entry).items():
-        part, _, name = where.rpartition(".")
-        parts.setdefault(part, []).append(f"{name} {_fields.as_read(where, value)}")
-    lines = {part: ", ".join(fields) for part, fields in parts.items()}
-    return "; ".join(f"{part}: {line}" if part else line for part, line in lines.items())
-
-
 def _finding_row(finding: Finding, file: Path, form: str) -> dict[str, Any]:
     if form != "table":
         names = ("line", "place", "setting", "value", "outcome", "pattern", "field", "becomes", "note")
         return {"file": str(file)} | _show.attributes(finding, *names)
     becomes: str = finding.outcome
     if finding.outcome == "becomes":
-        becomes = f"{finding.pattern} {finding.field} = {_fields.as_read(finding.field, finding.becomes)}"
+        becomes = f"{finding.pattern} {finding.field} = {as_read(finding.field, finding.becomes)}"
     setting = f"{finding.setting} = {finding.value}" if finding.value else finding.setting
     return {
         "at": f"{file.name}:{finding.line}",

@@ -34,7 +34,12 @@ if TYPE_CHECKING:
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.process import ProcessReport
 
-UNREACHABLE_NODE = _show.Column("unreachable", "bold red", title="state")
+UNREACHABLE_NODE = _show.Column("unreachable", "bold red", title="state", wrap=True, below=True)
+OUTCOMES = (
+    _show.Column("at"), _show.Column("event", "bold"), _show.Column("id"),
+    _show.Column("attempt", title="try"), _show.Column("age"), _show.Column("delay"),
+    _show.Column("reason", "red"), _show.Column("cause"), _show.Column("error_class", cut=True),
+)  # fmt: skip
 
 
 @click.group(cls=Group)
@@ -125,7 +130,7 @@ def outcomes(context: Context, name: str, last: int) -> None:
     none = f"{name} has no outcomes yet"
     if not found and context.broker.policies.explain(core.name).outcomes is None:
         none = f"{name} keeps no outcomes: `rq-dlq policy set {name} --outcomes 100000` keeps about that many"
-    context.output.rows([asdict(outcome) for outcome in found], _show.OUTCOMES, none)
+    context.output.rows([asdict(outcome) for outcome in found], OUTCOMES, none)
 
 
 @queue.command("pause")

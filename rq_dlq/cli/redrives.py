@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rq_dlq import _work
 from rq_dlq._work.redrive_terms import Terms
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context
@@ -16,8 +18,8 @@ from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli.queues import is_view
 from rq_dlq.client.choosing import dead_choice
 from rq_dlq.client.selection import target_of
-from rq_dlq.errors import InvalidInput
-from rq_dlq.values.readable import many
+from rq_dlq.errors import InvalidInput, MissingRights
+from rq_dlq.values.readable import many, some
 from rq_dlq.values.redrive import NUMBERS
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.redrive import RedriveJob
     from rq_dlq.values.redrive import RedrivePlan, Refusal
 
-NAMED = 10  # refusals that are told
+NAMED = 10  # refusals, or queues, that are told
 VERBS = ("pause", "resume", "cancel", "undo")
 JOBS = (
     _show.Column("job", "bold"), _show.Column("state"), _show.Column("moved"), _show.Column("acked", "green"),
@@ -108,9 +110,24 @@ def redrive(
         context.output.say(
             f"redrive {job.id} goes on by itself: `rq-dlq dlq jobs {name}` shows how far it is"
         )
+        _say_unattended(context, {part.family for part in job._parts})  # noqa: SLF001 - a user needs no parts
     else:
         drive(context, name, job, alone=alone)
     all_found(chosen, job.counts.eligible)
+
+
+def _say_unattended(context: Context, families: set[str]) -> None:
+    """Say so if no process reports that would go on with a redrive of these queues."""
+    with suppress(MissingRights, _work.NodeUnavailable):  # then it is not known
+        reports = context.broker._run(_work.unrepeated(_work.processes(context.broker.settings.namespace)))
+        alive = [one for one in reports if one.state != "silent"]
+        left = families - {name for one in alive for name in one.queues}
+        if left and not any("redrives" in one.roles for one in alive):
+            whose = some(sorted(left), NAMED)
+            context.output.say(
+                f"no worker of {whose} and no maintenance process for redrives reports now: it waits for one "
+                "(`rq-dlq maintain`), or for a client that claims"
+            )
 
 
 def _begun(letters: DeadLetters[Any], which: dict[str, Any], terms: dict[str, Any]) -> RedriveJob:

@@ -18,6 +18,12 @@ from rq_dlq.values.schedule import USUAL_ZONE, Missed
 if TYPE_CHECKING:
     from rq_dlq.client.queue import Queue
 
+SCHEDULES = (
+    _show.Column("queue", wrap=True), _show.Column("name", "bold"),
+    _show.Column("rule", wrap=True, below=True), _show.Column("missed", below=True), _show.Column("next_at"),
+    _show.Column("last_at", below=True), _show.Column("paused", "bold yellow", below=True),
+    _show.Column("declared", below=True),
+)  # fmt: skip
 schedule_argument = click.argument("schedule_name", metavar="NAME")
 
 
@@ -36,7 +42,7 @@ def ls(context: Context, name: str | None) -> None:
     found = [one for one in context.broker.schedules() if name in {None, one.queue}]
     whose = "there are" if name is None else f"{name} has"
     none = f"{whose} no schedules: `rq-dlq schedule add` adds one, @broker.task(every=…) declares one"
-    context.output.rows([asdict(one) for one in found], _show.SCHEDULES, none)
+    context.output.rows([asdict(one) for one in found], SCHEDULES, none)
 
 
 def _json(ctx: click.Context, param: click.Parameter, text: str) -> object:

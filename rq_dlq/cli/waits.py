@@ -10,6 +10,7 @@ import click
 from rq_dlq.cli import _fields
 from rq_dlq.cli._context import Command, Context, pass_context
 from rq_dlq.policy import Entry, partial
+from rq_dlq.policy.preview import MOST
 
 if TYPE_CHECKING:
     from rq_dlq.policy import Preview, RedeliveryPolicy, Simulation
@@ -22,8 +23,8 @@ queue_argument = click.argument("name", metavar="[QUEUE]", required=False)
 @_fields.options(_fields.REDELIVERY)
 @click.option(
     "--rows",
-    type=click.IntRange(0),
-    help="How many redeliveries to show; by default all, or 12 if there is no limit.",
+    type=click.IntRange(0, MOST),
+    help="How many redeliveries to show; by default all, or 12 if there is no limit, or a huge one.",
 )
 @pass_context
 def preview(context: Context, /, name: str | None, rows: int | None, **given: Any) -> None:

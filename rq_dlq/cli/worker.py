@@ -30,6 +30,8 @@ from rq_dlq.telemetry.health import announced
 from rq_dlq.worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from rq_dlq import asyncio
     from rq_dlq.client.broker import Broker
     from rq_dlq.telemetry.health import Address
@@ -45,17 +47,22 @@ SEVERAL = (
 )
 
 
-def _queues(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, int | None]:
+def _queues(given: Sequence[str], names: Collection[str]) -> dict[str, int | None]:
+    """The queues that -q chooses, each with its number.
+
+    Args:
+        names: of the queues with a handler. Such a name is taken as it stands: Spark's shards are `orders:0`.
+    """
     queues: dict[str, int | None] = {}
     for text in given:
         name, colon, number = text.rpartition(":")
-        if not (colon and number.isdecimal()):
+        if text in names or not (colon and number.isdecimal()):
             queues[text] = None
         elif int(number):
             queues[name] = int(number)
         else:
             message = f"{text!r}: the number must be 1 or more; to run none, leave out the queue"
-            raise click.BadParameter(message, ctx, param)
+            raise click.BadParameter(message, param_hint="-q")
     return queues
 
 
@@ -106,7 +113,6 @@ class _Worker(Command):
     "queues",
     multiple=True,
     metavar="NAME[:N]",
-    callback=_queues,
     help="Only this queue, N messages at once; may be repeated. By default all queues with a handler.",
 )
 @click.option(
@@ -140,7 +146,7 @@ class _Worker(Command):
 def worker(
     context: Context,
     app: str,
-    queues: dict[str, int | None],
+    queues: tuple[str, ...],
     *,
     processes: int,
     watch: str | None,
@@ -168,11 +174,12 @@ def worker(
     _agree(context, broker, app)
     if context.log_format == "json":
         json_logs.instrument(broker)
-    run = Worker(broker, until="empty" if burst else "stopped", queues=queues or None)  # checks the queues
+    chosen = _queues(queues, [handler.queue.name for handler in broker._handlers])
+    run = Worker(broker, until="empty" if burst else "stopped", queues=chosen or None)  # checks the queues
     with run._broker as blocking:
         blocking.queues()  # fails now if there is no server; later the worker would wait for one
     if several:
-        options = [f"--queue={name}" + (f":{n}" if n else "") for name, n in queues.items()]
+        options = [f"--queue={text}" for text in queues]
         options += [f"--import-timeout={import_timeout}", f"--log-format={context.log_format}"]
         options += ["--burst"] * burst + ["-v"] * context.verbose
         command = worker_command(app, *options)

@@ -26,6 +26,17 @@ Lifespan: TypeAlias = Callable[
 """A function that yields once, def or async def, or one that returns a context manager."""
 
 
+def check_concurrency(concurrency: object) -> None:
+    """Check how many calls are to run at once.
+
+    Raises:
+        ConfigurationError: it is not a number, or too many.
+    """
+    if type(concurrency) is not int or not 1 <= concurrency <= MOST_CONCURRENT:
+        message = f"concurrency {shown(concurrency)}: use a whole number from 1 to {MOST_CONCURRENT:,}"
+        raise ConfigurationError(message)
+
+
 @dataclass(frozen=True, slots=True)
 class Handler:
     """A function and the queue whose messages it handles.
@@ -61,9 +72,7 @@ class Handler:
             ConfigurationError: the function cannot be called with a body, or has a `yield`; or the queue has
                 a handler already.
         """
-        if type(concurrency) is not int or not 1 <= concurrency <= MOST_CONCURRENT:
-            message = f"concurrency {concurrency!r}: use a whole number from 1 to {MOST_CONCURRENT:,}"
-            raise ConfigurationError(message)
+        check_concurrency(concurrency)
         if any(other.queue.name == queue.name for other in others):
             message = f"queue {queue.name!r} has a handler already: one function takes all its messages"
             raise ConfigurationError(message)
@@ -178,7 +187,7 @@ def check_lifespan(function: object) -> None:
         fits = callable(function) and not inspect.iscoroutinefunction(called(function))
         if fits and callable(function):
             inspect.signature(function).bind()
-    except TypeError:
+    except (TypeError, ValueError):  # a ValueError: C defines it, and nobody can see what it takes
         fits = False
     if not fits:
         message = f"{shown(function)} cannot be a lifespan: a lifespan takes no arguments and yields once"

@@ -71,6 +71,9 @@ class Scheduled(OwnQueue[T]):
 
         Returns:
             Whether there was one.
+
+        Raises:
+            InvalidInput: this cannot be the name of one.
         """
         return self._broker._run(_work.schedules.remove(self._core, name))
 

@@ -41,7 +41,7 @@ def eviction(facts: Facts, *, required: bool = True) -> Check:
         return Check("eviction", "ok", found)
     advice = (
         f"{policy} evicts whole queues when memory is full: "
-        "redis-cli CONFIG SET maxmemory-policy noeviction (and in its configuration file)"
+        "redis-cli CONFIG SET maxmemory-policy noeviction (and set it in its configuration file)"
     )
     return Check("eviction", "fail" if required else "warn", found, advice)
 
@@ -51,7 +51,7 @@ _LOSSES = {  # and what to do about it
     "everysec": ("a crash of the machine may lose the last second or two", ""),
     "no": (
         "a crash of the machine may lose the last half minute",
-        "redis-cli CONFIG SET appendfsync everysec (and in its configuration file)",
+        "redis-cli CONFIG SET appendfsync everysec (and set it in its configuration file)",
     ),
     "unknown": (
         "what a crash may lose depends on appendfsync, which this user may not read",
@@ -82,7 +82,7 @@ def persistence(facts: Facts) -> Check:
         )
     elif not save:
         found = "neither an append-only file nor snapshots: a restart loses all"
-    advice = "redis-cli CONFIG SET appendonly yes (and in its configuration file)"
+    advice = "redis-cli CONFIG SET appendonly yes (and set it in its configuration file)"
     return Check("persistence", "warn", found, advice)
 
 

@@ -50,9 +50,11 @@ class BrokerUnavailable(RqDlqError):
 
     Attributes:
         indeterminate: the call may have been carried out; False: nothing was done.
+        node: the address of the node of a cluster that does not answer; empty: it does, or has no address.
     """
 
     indeterminate = True
+    node = ""
 
 
 class Unconfirmed(BrokerUnavailable):
@@ -177,6 +179,9 @@ class Redeliver(Exception):
     Raises:
         InvalidDuration: `after` is not a duration.
     """
+
+    after: Duration | None = None  # for a subclass that does not call this `__init__`
+    charge: bool = True
 
     @answering
     def __init__(self, after: Duration | None = None, *, charge: bool = True) -> None:

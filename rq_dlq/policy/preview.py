@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rq_dlq.errors import InvalidInput
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
     from rq_dlq.policy.arithmetic import Arithmetic
 
 WITHOUT_LIMIT: Final = 12
-"""Rows where there is no limit to show all of."""
+"""Rows where there is no limit to show all of, or one that nobody could read to its end."""
+MOST: Final = 10_000
+"""Redeliveries whose waits are computed one by one, at most; it takes some ten milliseconds."""
 
 
 class Row(NamedTuple):
@@ -43,7 +46,8 @@ class Preview:
         rows: the redeliveries in turn.
         max_redeliveries: the policy's limit.
         dead_after: the waits from the first failure to the dead-letter queue, all together, without
-            the time that handlers take; None: never.
+            the time that handlers take; None: never. From the 10,000th redelivery on each wait counts like
+            that one: by then all policies but odd ones wait as long as they ever do.
     """
 
     rows: tuple[Row, ...]
@@ -55,20 +59,19 @@ class Preview:
         """The preview of a policy with this limit of redeliveries; n as in `RedeliveryPolicy.preview`.
 
         Raises:
-            InvalidInput: n is below 0.
+            InvalidInput: n is not from 0 to 10,000.
         """
-        if n is not None and n < 0:
-            raise InvalidInput(f"n is {n}. Pass how many redeliveries to show, 0 or more")
-        shown = n if n is not None else WITHOUT_LIMIT if limit is None else limit
-        shown = shown if limit is None else min(shown, limit)
-        rows: list[Row] = []
-        total = 0, 0, 0
-        for k, wait in enumerate(_waits(arithmetic, shown if limit is None else limit), start=1):
-            total = total[0] + wait[0], total[1] + wait[1], total[2] + wait[2]
-            if k <= shown:
-                rows.append(Row(k, *(ms / 1000 for ms in (*wait, total[1]))))
-        dead_after = None if limit is None else Span(*(ms / 1000 for ms in total))
-        return cls(tuple(rows), limit, dead_after)
+        if n is not None and not 0 <= n <= MOST:
+            raise InvalidInput(f"n is {n}. Pass how many redeliveries to show, 0 to {MOST:,}")
+        usual = WITHOUT_LIMIT if limit is None or limit > MOST else limit
+        shown = usual if n is None else n
+        waits = [*_waits(arithmetic, shown if limit is None else min(limit, MOST))]
+        elapsed = accumulate(nominal for _, nominal, _ in waits)
+        rows = [
+            Row(k, *(ms / 1000 for ms in (*wait, total)))
+            for k, (wait, total) in enumerate(zip(waits[:shown], elapsed, strict=False), start=1)
+        ]
+        return cls(tuple(rows), limit, None if limit is None else _sum(waits, limit))
 
     def __str__(self) -> str:
         header = ("n", "earliest", "nominal", "latest", "elapsed")
@@ -93,6 +96,12 @@ def _waits(arithmetic: Arithmetic, n: int) -> Iterator[tuple[int, int, int]]:
         low, mid = arithmetic.wait(k, -1, low), arithmetic.wait(k, 0, mid)
         high = arithmetic.longest(k, high)
         yield low, mid, high
+
+
+def _sum(waits: Sequence[tuple[int, int, int]], limit: int) -> Span:
+    """The first waits, and the last of them for each redelivery that is left."""
+    last, left = waits[-1] if waits else (0, 0, 0), limit - len(waits)
+    return Span(*((sum(wait[i] for wait in waits) + left * last[i]) / 1000 for i in range(3)))
 
 
 def _text(seconds: float) -> str:

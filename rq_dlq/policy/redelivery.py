@@ -147,7 +147,10 @@ class RedeliveryPolicy:
         """The waits of the first n redeliveries, and the time to the dead-letter queue.
 
         Args:
-            n: None: all of them, or the first 12 where there is no limit.
+            n: at most 10,000; None: all of them, or the first 12 where there is no limit, or one above that.
+
+        Raises:
+            InvalidInput: n is not from 0 to 10,000.
         """
         return Preview.of(self.arithmetic, self.max_redeliveries, n)
 

@@ -114,7 +114,7 @@ class Simulation:
         if rate is not None and (
             isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf
         ):
-            raise InvalidInput(f"rate is {shown(rate)}. Pass a number above 0, or none for no limit")
+            raise InvalidInput(f"rate is {shown(rate)}. Pass a number above 0, or leave it out for no limit")
         _bound(messages)
         until, draw = milliseconds(outage, name="outage"), random.Random(seed)  # noqa: S311 - a game
         seen = _play(plan, messages, until, rate, draw)

@@ -47,7 +47,8 @@ def register(spark: SparkSession) -> None:
     """Register the format `rq_dlq` with a session. Repeating it does no harm.
 
     Tables of the session make at most as many tasks as it has cores (`spark.default.parallelism`), since each
-    costs as much as 30,000 rows; streams make as many.
+    costs as much as 30,000 rows; streams make as many. These are the cores that have joined by now: where
+    executors join later, call it again when they are there, or set `spark.default.parallelism`.
 
     Raises:
         ConfigurationError: this Spark is too old, or runs its tasks with a Python without this package.

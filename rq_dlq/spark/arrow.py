@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -59,6 +60,33 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 def _arrow_field(name: str, kind: DataType, nullable: bool) -> pa.Field:  # noqa: FBT001
     return pa.field(name, arrow_type(kind), nullable)
+
+
+def has_whole(kind: pa.DataType) -> bool:
+    """Whether it has whole numbers or times, maybe in a struct, a list or a map."""
+    if kind.num_fields:
+        return any(has_whole(kind.field(place).type) for place in range(kind.num_fields))
+    return bool(pa.types.is_integer(kind) or pa.types.is_temporal(kind))
+
+
+def check_whole(name: str, value: Any, kind: pa.DataType) -> None:
+    """Check that no number of a value has a fraction where Arrow would cut it off without an error.
+
+    Raises:
+        InvalidInput: one has.
+        ValueError, OverflowError: one is not finite.
+    """
+    if value is None or value.__class__ is int:
+        return
+    if pa.types.is_struct(kind):
+        parts = value if isinstance(value, tuple) else map(dict(value).get, (part.name for part in kind))
+        for part, field in zip(parts, kind, strict=False):
+            check_whole(name, part, field.type)
+    elif kind.num_fields:  # a list; or a map, which is a list of pairs
+        for part in value.items() if isinstance(value, dict) else value:
+            check_whole(name, part, kind.field(0).type)
+    elif isinstance(value, Number) and has_whole(kind) and value != int(value):  # type: ignore[call-overload]
+        raise InvalidInput(f"column {name!r}: {value} does not fit into {kind}: its fraction would be lost")
 
 
 def texts(cells: Sequence[bytes | None]) -> pa.Array:

@@ -9,6 +9,7 @@ from rq_dlq import _work
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
 from rq_dlq.spark.heartbeat import Heartbeat
+from rq_dlq.spark.option_values import queue_text
 from rq_dlq.spark.partitions import cores_of, tasks_for
 from rq_dlq.spark.queues import check_queues
 from rq_dlq.values.durations import Duration, milliseconds
@@ -39,7 +40,7 @@ class Batch:
         self._tokens = claimed.tokens
         self.df: DataFrame = (
             spark.read.format("rq_dlq")
-            .options(url=url, namespace=broker.settings.namespace, queue=claimed.family)
+            .options(url=url, namespace=broker.settings.namespace, queue=queue_text([claimed.family]))
             .options(view="leased", batch=claimed.address)
             .options(numPartitions=tasks_for(claimed.messages, cores_of(spark)))
             .load()

@@ -8,7 +8,7 @@ import re
 import socket
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 from urllib.parse import unquote
 
 from pyspark import TaskContext
@@ -18,35 +18,33 @@ from rq_dlq.client.broker import Broker
 from rq_dlq.embedded import ensure
 from rq_dlq.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from rq_dlq.client.durability import Durability
-
 PATIENCE = Retries(attempts=None, seconds=30.0)  # a restart of Redis must not fail a task
 USUAL_NAMESPACE = "rq"
 # The broker refuses whatever else begins with unix: that may be a password with a mark that ends it.
 _SOCKET = re.compile(r"unix://(?:[^/?#]*@)?(/[^@?#]*)(?:\?.*)?", re.DOTALL)
 
 
-def broker_at(
-    url: str, namespace: str = USUAL_NAMESPACE, durability: Durability = "memory", replicas: int = 1
-) -> Broker:
+def broker_at(url: str, namespace: str = USUAL_NAMESPACE, **settings: Any) -> Broker:
     """The broker of this process for a URL. Spark reuses its Python workers, and so their connections.
 
+    Args:
+        settings: more of `BrokerSettings`.
+
     Raises:
-        ConfigurationError: the URL cannot be read, or is a socket of another machine.
+        ConfigurationError: a setting is not valid, the URL cannot be read, or is a socket of another machine.
     """
     # The process id keeps a forked worker from sharing a socket with its parent.
-    return _made(os.getpid(), url, namespace, durability, replicas)
+    return _made(os.getpid(), url, namespace=namespace, **settings)
 
 
 @lru_cache(maxsize=8)
-def _made(_process: int, url: str, namespace: str, durability: Durability, replicas: int) -> Broker:
+def _made(_process: int, url: str, **settings: Any) -> Broker:
     _check_socket(url)
     if TaskContext.get() is not None:
         # Spark's workers collect garbage after each task, which costs 60 ms of CPU for all the modules that
         # are loaded by now. So the collector no longer looks at them.
         gc.freeze()
-    return Broker(url, namespace=namespace, durability=durability, replicas=replicas, retries=PATIENCE)
+    return Broker(url, **settings, retries=PATIENCE)
 
 
 def _check_socket(url: str) -> None:

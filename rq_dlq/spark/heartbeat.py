@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rq_dlq import _work
+from rq_dlq._work.renewal import PART
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
 
 logger = logging.getLogger("rq_dlq.spark")
-PART = 3  # leases are renewed when a third of their time is over
 
 
 class Heartbeat:
@@ -63,6 +63,8 @@ class Heartbeat:
                     self._renew(keys, tokens)
                 except RqDlqError as error:
                     logger.warning("%s: the leases of a batch were not renewed: %s", keys.family, error)
+                except Exception:  # the thread must live: the other batches have only this one
+                    logger.exception("%s: the leases of a batch were not renewed", keys.family)
 
     def _renew(self, keys: QueueKeys, tokens: list[str]) -> None:
         over = self._broker._run(_work.batches.extend_batch(keys, tokens, self._lease))

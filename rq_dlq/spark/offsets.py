@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 from rq_dlq._work.batches import token_of
 from rq_dlq.errors import InvalidInput
+from rq_dlq.values.later import upgrade
 
 _OF_A_QUERY = re.compile(r"([^.@]+)\.[0-9]+\.[0-9]+@")  # see `Offset.name` and `token_of`
 
@@ -17,6 +18,20 @@ def query_of(token: str) -> str | None:
     """The query that has a claim with this token in a batch; None: no query has."""
     found = _OF_A_QUERY.match(token)
     return found and found[1]
+
+
+def family_of(token: str | None, usual: str = "") -> str:
+    """The queue that the token of a row names; `usual`, if it names none.
+
+    Raises:
+        InvalidInput: there is no token, or no queue.
+    """
+    if token and (family := token.partition("@")[2] or usual):
+        return family
+    raise InvalidInput(
+        "a row has no batch that names its queue: pass on the columns id and batch of rows that a stream or "
+        "claim() has read"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +64,19 @@ class Offset:
     queues: Mapping[str, Position]
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Self:
+    def of(cls, value: Any) -> Self:
         """Read an offset that Spark has stored.
 
         Raises:
             InvalidInput: it belongs to a stream of a history, or to another source.
+            UpgradeRequired: a later version wrote it.
         """
-        if not {"query", "queues"} <= value.keys():
+        if not isinstance(value, Mapping) or not {"query", "queues"} <= value.keys():
             message = "the checkpoint is not of a stream of messages: another view or source needs a new one"
             raise InvalidInput(message)
+        known = {each.name for each in fields(Position)}
+        if any(position.keys() - known for position in value["queues"].values()):
+            raise upgrade("the checkpoint", "")
         return cls(value["query"], {family: Position(**known) for family, known in value["queues"].items()})
 
     def as_json(self) -> dict[str, Any]:

@@ -27,6 +27,7 @@ EXAMPLE = ', as in .option("queue", "orders")'
 _NUMBER = re.compile(r"[0-9][0-9_]{0,17}")
 _BYTES = re.compile(r"([0-9]{1,15}) ?([kmg]?)b?")
 _DIGITS = re.compile(r"[0-9]{1,15}")
+_NAMES_IN_JSON = re.compile(r'\s*\[\s*"')  # no name has a quote
 _EARLIEST = 10**11  # milliseconds: what is less, but 0, are seconds, a year or a date without hyphens
 
 
@@ -41,7 +42,7 @@ def one_of(words: Iterable[Word]) -> Read[Word]:
 
     def read(name: str, given: str) -> Word:
         if (word := given.lower()) not in known:
-            raise _unusable(name, word, f"one of {', '.join(known)}")
+            raise _unusable(name, word, f"one of {', '.join(filter(None, known))}")
         return known[word]
 
     return read
@@ -105,10 +106,13 @@ def queue_name(name: str, given: str) -> str:
 
 
 def queue_names(name: str, given: str) -> tuple[str, ...]:
-    """Names or patterns of queues, without spaces around them."""
+    """Names or patterns of queues, without spaces around them; in a JSON array, they may have commas."""
     if not given.strip():
         raise InvalidInput(f"option {name} is missing: pass the name of a queue{EXAMPLE}. In SQL: {VIEW}")
-    names = tuple(each.strip() for each in given.split(","))
+    try:
+        names = tuple(_listed(given, in_json=_NAMES_IN_JSON.match(given) is not None))
+    except msgspec.MsgspecError as error:
+        raise _unusable(name, given, f"a list of names, separated by commas or in JSON ({error})") from None
     if not all(names):
         message = f"option {name}: {given[:100]!r}: pass the name of a queue, or several separated by commas"
         raise InvalidInput(message)
@@ -117,20 +121,28 @@ def queue_names(name: str, given: str) -> tuple[str, ...]:
     return names
 
 
+def queue_text(names: Iterable[str]) -> str:
+    """The text that `queue_names` reads as these names."""
+    return msgspec.json.encode(list(names)).decode()
+
+
 def message_ids(name: str, given: str) -> tuple[str, ...]:
     """The ids of messages, separated by commas, or as a JSON array; empty: none is chosen."""
     if not given.strip():
         return ()
     try:
-        if given.lstrip().startswith("["):
-            ids = msgspec.json.decode(given, type=list[str])
-        else:
-            ids = [each.strip() for each in given.split(",")]
+        ids = _listed(given, in_json=given.lstrip().startswith("["))
         for each in ids:
             check_id(each)
     except (msgspec.MsgspecError, InvalidMessage) as error:
         raise _unusable(name, given, f"a list of ids, separated by commas or in JSON ({error})") from None
     return tuple(dict.fromkeys(ids))
+
+
+def _listed(given: str, *, in_json: bool) -> list[str]:
+    return (
+        msgspec.json.decode(given, type=list[str]) if in_json else [one.strip() for one in given.split(",")]
+    )
 
 
 def _unusable(name: str, value: str, wanted: str) -> InvalidInput:

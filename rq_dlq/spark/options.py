@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Self, TypeVar
 
+from rq_dlq._work.choice import REASONS
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
 from rq_dlq.spark.option_values import (
@@ -27,6 +28,7 @@ from rq_dlq.spark.schemas import VIEWS
 
 T = TypeVar("T")
 STORIES = ("struct", "json", "none")
+_IN_A_CALL = 500  # rows: up to 4 ms of Redis
 _TIMED = ("queue", "scheduled", "leased", "dlq", "expired", "history")
 _NAMED = ("queue", "scheduled", "dlq", "expired")
 _FAILED = ("dlq", "expired", "history")
@@ -135,11 +137,11 @@ class ReadOptions(Options):
     shards: int = option("shards", shard_count, "0")
     view: str = option("view", one_of(VIEWS), "queue")
     partitions: int = option("numPartitions", number(0, 10_000), "0")
-    fetch_size: int = option("fetchSize", number(1, 1_000), "500")
+    fetch_size: int = option("fetchSize", number(1, _IN_A_CALL), "500")
     since: int | None = option("since", moment, None, only=_TIMED)
     until: int | None = option("until", moment, None, only=_TIMED)
     ids: tuple[str, ...] = option("ids", message_ids, "", only=_NAMED)
-    reason: str = option("reason", text, only=_FAILED)
+    reason: str = option("reason", one_of(("", *REASONS)), only=_FAILED)
     fingerprint: str = option("fingerprint", text, only=_FAILED)
     error_class: str = option("errorClass", text, only=_FAILED)
     history: str = option("history", one_of(STORIES), "struct", only=("dlq", "expired"))
@@ -192,7 +194,7 @@ class StreamOptions(Options):
     shards: int = option("shards", shard_count, "0")
     view: str = option("view", one_of(("queue", "history")), "queue")
     partitions: int = option("numPartitions", number(0, 10_000), "0", only=("queue",))
-    fetch_size: int = option("fetchSize", number(1, 1_000), "500")
+    fetch_size: int = option("fetchSize", number(1, _IN_A_CALL), "500")
     max_messages: int = option("maxMessagesPerTrigger", number(1), "50_000")
     max_bytes: int | None = option("maxBytesPerTrigger", byte_count, None, only=("queue",))
     min_messages: int = option("minMessagesPerTrigger", number(1), "1", only=("queue",))

@@ -30,6 +30,7 @@ ROWS = 25_000  # messages that are worth another task: it costs as much as to re
 FEWEST = (
     1_000  # messages that are worth a task if there are cores for it: their handling costs more than that
 )
+FEWEST_OF_CLUSTER = 2  # cores that Spark says a cluster has, also if none has joined yet
 
 
 class Share(InputPartition):
@@ -101,11 +102,15 @@ class Span:
 
 
 def cores_of(spark: SparkSession) -> int:
-    """`spark.default.parallelism`; 0: not known, as Spark Connect does not tell how many cores there are."""
+    """`spark.default.parallelism`, or the cores that have joined; 0: not known, as with Spark Connect."""
+    if said := spark.conf.get("spark.default.parallelism", ""):
+        return int(said)
     context: Any = getattr(spark, "sparkContext", None)
-    if context is not None:
-        return int(context.defaultParallelism)
-    return int(spark.conf.get("spark.default.parallelism", "0") or 0)
+    if context is None:
+        return 0
+    cores = int(context.defaultParallelism)
+    # A cluster says 2 until more have joined, and tables must not be held to that.
+    return cores if cores > FEWEST_OF_CLUSTER or context.master.partition("[")[0] == "local" else 0
 
 
 def tasks_for(messages: int, cores: int) -> int:

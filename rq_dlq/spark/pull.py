@@ -18,6 +18,7 @@ from rq_dlq import _work
 from rq_dlq._calls import upkeep
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.handlers import Handler
+from rq_dlq.client.settings import MAX_MESSAGE_BYTES
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.arrow import arrow_schema
 from rq_dlq.spark.brokers import PATIENCE, USUAL_NAMESPACE, broker_at, resolve
@@ -85,6 +86,7 @@ class Pull:
     timeout: Duration | None
     until: Until
     ends_at: int | None = None
+    max_message_bytes: int = MAX_MESSAGE_BYTES
 
     def queue(self, broker: Broker) -> Queue[Any]:
         """The queue, as every process declares it."""
@@ -99,7 +101,9 @@ class Pull:
     def _work(self) -> dict[str, int]:
         counts = Counter[str](dict.fromkeys(COUNTED, 0))
         log_only_failures()
-        with Broker(self.url, namespace=self.namespace, retries=PATIENCE) as broker:
+        with Broker(
+            self.url, namespace=self.namespace, retries=PATIENCE, max_message_bytes=self.max_message_bytes
+        ) as broker:
             left = math.inf if self.ends_at is None else (self.ends_at - clock(broker)) / 1000
             if left > 0:
                 self.queue(broker).handler(concurrency=self.concurrency, timeout=self.timeout)(self.function)
@@ -123,6 +127,7 @@ def foreach_message(
     lease: Duration = "30s",
     concurrency: int = 1,
     timeout: Duration | None = None,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
     url: str | None = None,
     namespace: str = USUAL_NAMESPACE,
 ) -> Pulled:
@@ -146,13 +151,14 @@ def foreach_message(
         lease: how long a killed task's message stays leased; a living task renews its leases.
         concurrency: calls at once in each task.
         timeout: of one call; None: no limit.
+        max_message_bytes: the largest JSON body to read, as of the producer's broker: a larger one is dead.
         url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
 
     Returns:
         How the deliveries ended.
 
     Raises:
-        ConfigurationError: the handler cannot be called with a body.
+        ConfigurationError: the handler cannot be called with a body, or max_message_bytes is not valid.
         InvalidInput: there is no such queue, or an argument is not valid.
         BrokerUnavailable: Redis cannot be reached from the driver.
     """
@@ -161,7 +167,7 @@ def foreach_message(
     by_itself = until in {"drained", "empty"}
     span = 0 if by_itself else milliseconds(until, name='until (or "drained", "empty")', minimum=1)
     address = resolve(url)
-    broker = broker_at(address, namespace)
+    broker = broker_at(address, namespace, max_message_bytes=max_message_bytes)
     pull = Pull(
         url=address,
         namespace=namespace,
@@ -174,6 +180,7 @@ def foreach_message(
         timeout=timeout,
         until=until if by_itself else "stopped",  # type: ignore[arg-type]
         ends_at=None if by_itself else clock(broker) + span,
+        max_message_bytes=max_message_bytes,
     )
     declared = pull.queue(broker)
     checked = Handler.checked(declared, handler, concurrency, timeout)  # here already, not only in each task

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import claims
 from rq_dlq._work.batches import ack_batch, claim_batch, find_batch, held_by, sizes_of, withdraw_batch
+from rq_dlq._work.renewal import Renewal
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.spark.backlog import Backlog
 from rq_dlq.spark.halving import IN_A_ROW, halve, halves, take_half
@@ -45,11 +46,7 @@ ANEW = (
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A batch that is noted as done, and has to be acked.
-
-    Attributes:
-        known: the progress of the query before.
-    """
+    """A batch that is noted as done, and has to be acked; `known`: the progress of the query before."""
 
     query: str
     family: str
@@ -226,6 +223,7 @@ class Query:
         """Claim the batches after `start`; a single queue waits so many milliseconds for a message."""
         limits = yield from self.backlog.limits(most)
         most_bytes = self._options.max_bytes or math.inf
+        renewal = Renewal(self._options.lease)
         batches: dict[str, Position] = {}
         size = 0
         for family, limit in limits.items():
@@ -239,6 +237,7 @@ class Query:
                 size=most_bytes * limit / sum(limits.values()),
                 lease=self._options.lease,
                 wait=wait if self.backlog.is_alone else 0,
+                renewal=renewal,
             )
             if batch.messages:
                 batches[family] = Position(number, len(batch.sizes), batch.messages)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from rq_dlq._calls import claims
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import InvalidInput
+from rq_dlq.spark.offsets import query_of
 from rq_dlq.spark.options import shards_of
 from rq_dlq.values.names import Naming
 
@@ -34,6 +36,38 @@ def existing(broker: Broker, names: Sequence[str]) -> None:
     known = broker.queues()
     if missing := set(names).difference(known):
         raise _missing(sorted(missing), known)
+
+
+def check_origin(broker: Broker, rows: Collection[tuple[str, str]]) -> None:
+    """Check that rows are from this server: it has their queues, and knows the queries that read them.
+
+    Without rows, a server is refused that has no queue at all: a sink that fails only where there are rows
+    lets good messages die (`halving`).
+
+    Args:
+        rows: the queue and the token of each row; the token is empty if no batch holds it.
+
+    Raises:
+        InvalidInput: they are from another server.
+        BrokerUnavailable: Redis cannot be reached.
+    """
+    known = broker.queues()
+    if not known:
+        raise _elsewhere(broker, "no queue")
+    if missing := {family for family, _ in rows}.difference(known):
+        raise _elsewhere(broker, f"no queue {', '.join(map(repr, sorted(missing)))}")
+    for family, query in {(family, query_of(token)) for family, token in rows}:
+        keys = broker.queue(family)._core.keys
+        if query and broker._run(broker._step(claims.progress(keys, query))).done is None:
+            raise _elsewhere(broker, f"a queue {family!r} that does not know the query of the rows")
+
+
+def _elsewhere(broker: Broker, what: str) -> InvalidInput:
+    return InvalidInput(
+        f"{broker.url}, namespace {broker.settings.namespace!r}, has {what}: the rows were read from another "
+        "server or namespace, or this one has lost its data. Pass the url and the namespace that they "
+        "were read with to check_held() and to each write, too, or set $RQ_DLQ_URL. Nothing was changed"
+    )
 
 
 def chosen(broker: Broker, names: Sequence[str], shards: int) -> list[str]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rq_dlq.spark.write_options import WriteOptions
 
 logger = logging.getLogger("rq_dlq.spark")
+MOST_LISTS = 20_000  # committed at once: about 0.1 s of Redis
 A_DAY = 86_400_000  # milliseconds that a job without a `jobId` is remembered, for repeated calls
 QUERY = "sql.streaming.queryId"  # a property of the threads and tasks of a query
 
@@ -71,12 +72,7 @@ class Send:
         self._stream = stream
         self._options = replace(options, url=resolve(options.url))
         self._job = options.job or secrets.token_hex(12)
-        with Broker(
-            self._options.url,
-            namespace=options.namespace,
-            durability=options.durability,
-            replicas=options.replicas,
-        ) as broker:
+        with Broker(self._options.url, namespace=options.namespace, **options.sender) as broker:
             broker.queues()
             for family in options.families():
                 only_live(broker.queue(family)._core, "write to")
@@ -84,10 +80,14 @@ class Send:
     @property
     def _broker(self) -> Broker:
         options = self._options
-        return broker_at(options.url or "", options.namespace, options.durability, options.replicas)
+        return broker_at(options.url or "", options.namespace, **options.sender)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Staged:
-        """Stage the rows of one task."""
+        """Stage the rows of one task.
+
+        Raises:
+            InvalidInput: a row cannot be sent, or the rows have too many different delays.
+        """
         broker, options = self._broker, self._options
         context: Any = TaskContext.get()
         partition = context.partitionId()
@@ -100,6 +100,7 @@ class Send:
             for turn, batch in enumerate(batches, partition):
                 for shard, (delay, ttl), items in outgoing.groups(batch, turn):
                     broker._run(stages[shard].add(items, delay=delay, ttl=ttl))
+                    check_lists(len(stages[shard].counts), tasks=1)
         except BaseException:
             for stage in stages:
                 broker._run(jobs.drop(stage.keys, job, list(stage.counts)))
@@ -116,6 +117,7 @@ class Send:
             batch: the number of a stream's batch.
 
         Raises:
+            InvalidInput: the rows have too many different delays and times to live; nothing was sent.
             BrokerRefused: some staged rows are gone; nothing was sent.
             DataLoss: the checkpoint of a stream is an old copy.
             Unconfirmed: with durability "replicated": the rows are written, but too few replicas have them.
@@ -125,6 +127,8 @@ class Send:
         job, lists = _staged(messages)
         if not lists:
             return
+        for counts in lists.values():
+            check_lists(len(counts), tasks=len(messages))
         self._tell_rest(job)  # of the batch before it
         options, broker = self._options, self._broker
         count = sum(sum(counts.values()) for counts in lists.values())
@@ -206,6 +210,20 @@ class Send:
         first, *others = self._options.families()
         if others:
             self._broker._run(jobs.tell_rest(self._broker.queue(first)._core.keys, job))
+
+
+def check_lists(lists: int, *, tasks: int) -> None:
+    """Check that one script can commit so many lists of a queue: a list holds one delay and time to live.
+
+    Raises:
+        InvalidInput: there are too many, and more than a list for each task.
+    """
+    if lists > max(MOST_LISTS, tasks):
+        raise InvalidInput(
+            f"more than {MOST_LISTS:,} lists: Redis has to commit one at once for each different delay and "
+            "time to live in each task. Round the columns of delayColumn and ttlColumn, for example to whole "
+            "minutes, or write fewer partitions: coalesce()"
+        )
 
 
 def _staged(messages: Sequence[Staged | None]) -> tuple[str, dict[str, dict[str, int]]]:

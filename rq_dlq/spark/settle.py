@@ -21,9 +21,9 @@ from rq_dlq._work.steps import seed
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import InvalidInput, LeaseLost
 from rq_dlq.spark.brokers import broker_at, resolve
-from rq_dlq.spark.offsets import query_of
+from rq_dlq.spark.offsets import family_of, query_of
 from rq_dlq.spark.outgoing import SPANS, cells, check_types, spans
-from rq_dlq.spark.queues import existing
+from rq_dlq.spark.queues import check_origin, existing
 from rq_dlq.spark.rate_limit import RateLimit
 from rq_dlq.values.failure import Cause
 
@@ -119,11 +119,8 @@ class Settle(ByRows):
         """What should become of each row."""
         none = [None] * batch.num_rows
         tokens = cells(batch, "batch")
-        if not all(token and ("@" in token or self._options.queue) for token in tokens):
-            raise InvalidInput(
-                "a row has no batch that names its queue: settle rows that a stream or claim() has read, "
-                "with their columns id and batch"
-            )
+        for token in set(tokens):
+            family_of(token, self._options.queue)
         kinds, texts = (cells(batch, name) if name in self._errors else none for name in ERROR)
         column = self._options.delay_column
         delays = spans(cells(batch, column), "delay", 0, None) if column else none
@@ -134,32 +131,43 @@ class Settle(ByRows):
         """Settle the rows.
 
         Raises:
+            InvalidInput: the rows are from another server; none is settled.
             LeaseLost: some rows lost their lease, and `failOnLost` is set; the others are settled.
         """
         broker, verb = self._broker, self._options.operation
-        queues: dict[str, Queue[Any]] = {}
-        windows: list[list[tuple[str, Call[list[Settlement]]]]] = []
-        size, most = (CHUNK, TOGETHER) if verb == "ack" else (CHANGED, CHANGED)
-        room = 0
-        for fate, ids in (item for message in messages if message for item in message.ids.items()):
-            family = fate.token.partition("@")[2] or self._options.queue
-            queue = queues.get(family) or queues.setdefault(family, broker.queue(family)._core)
-            for start in range(0, len(ids), size):
-                held = [(name, fate.token) for name in ids[start : start + size]]
-                if room < len(held):
-                    windows.append([])
-                    room = most
-                windows[-1].append((fate.token, _call(verb, queue, held, fate)))
-                room -= len(held)
+        fates = [item for message in messages if message for item in message.ids.items()]
+        families = {fate.token: family_of(fate.token, self._options.queue) for fate, _ in fates}
+        check_origin(broker, [(family, token) for token, family in families.items()])
+        queues = {family: broker.queue(family)._core for family in set(families.values())}
+        windows = _windows(verb, [(queues[families[fate.token]], fate, ids) for fate, ids in fates])
         settled, lost = broker._run(_settle_all(windows))
         broker._run(_tell_queries(queues, settled))
         if lost:
             text = (
-                f"{verb}: {settled.total():,} rows; {lost:,} more were left alone, since their lease was lost"
+                f"{verb}: {settled.total():,} rows; {lost:,} more were left alone, since their lease was "
+                "lost, or claim() had another url"
             )
             if self._options.fail_on_lost:
                 raise LeaseLost(text)
             logger.warning("%s", text)
+
+
+def _windows(
+    verb: str, rows: Sequence[tuple[Queue[Any], Fate, Sequence[str]]]
+) -> list[list[tuple[str, Call[list[Settlement]]]]]:
+    """The calls that settle the rows, each with its token; a window is one round trip."""
+    size, most = (CHUNK, TOGETHER) if verb == "ack" else (CHANGED, CHANGED)
+    windows: list[list[tuple[str, Call[list[Settlement]]]]] = []
+    room = 0
+    for queue, fate, ids in rows:
+        for start in range(0, len(ids), size):
+            held = [(name, fate.token) for name in ids[start : start + size]]
+            if room < len(held):
+                windows.append([])
+                room = most
+            windows[-1].append((fate.token, _call(verb, queue, held, fate)))
+            room -= len(held)
+    return windows
 
 
 def _call(verb: str, queue: Queue[Any], held: Sequence[Held], fate: Fate) -> Call[list[Settlement]]:
@@ -180,7 +188,7 @@ def _call(verb: str, queue: Queue[Any], held: Sequence[Held], fate: Fate) -> Cal
 def _settle_all(
     windows: Sequence[Sequence[tuple[str, Call[list[Settlement]]]]],
 ) -> Steps[tuple[Counter[str], int]]:
-    """How many messages were settled, by token, and how many were not. A window is one round trip."""
+    """How many messages were settled, by token, and how many were not."""
     settled, lost = Counter[str](), 0
     for window in windows:
         replies: list[list[Settlement]] = yield Batch([call for _, call in window])
@@ -225,8 +233,13 @@ class Redrive(ByRows):
         return iter(names)
 
     def commit(self, messages: Sequence[Rows | None], _batch: int = 0) -> None:
-        """Redrive the rows that are dead or expired; others are left alone, with a warning."""
+        """Redrive the rows that are dead or expired; others are left alone, with a warning.
+
+        Raises:
+            InvalidInput: the rows are from another server; none is redriven.
+        """
         broker, pace = self._broker, RateLimit(self._options.rate, CHANGED)
+        check_origin(broker, [(name, "") for message in messages if message for name in message.ids])
         total = redriven = 0
         for message in filter(None, messages):
             for name, ids in message.ids.items():
@@ -238,8 +251,7 @@ class Redrive(ByRows):
                     pace.note(moved)
         if redriven < total:
             logger.warning(
-                "redrive: %d rows; %d more were left alone, since they are not dead, or their queue does not "
-                "exist",
+                "redrive: %d rows; %d more were left alone, since they are not dead",
                 redriven, total - redriven,
             )  # fmt: skip
 

@@ -10,6 +10,8 @@ from pyspark.sql import functions as sql
 from rq_dlq._work.batches import count_lost
 from rq_dlq.errors import InvalidInput, LeaseLost
 from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
+from rq_dlq.spark.offsets import family_of
+from rq_dlq.spark.queues import check_origin
 from rq_dlq.spark.send import QUERY
 from rq_dlq.spark.split import WHOSE
 
@@ -50,11 +52,11 @@ def check_held(df: DataFrame, *, url: str | None = None, namespace: str = USUAL_
 
     Args:
         df: has the columns id and batch; persisted, as by `split`, or its work is done twice.
-        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
-        namespace: of the queue.
+        url: where Redis is, as for the stream; None: $RQ_DLQ_URL, else the embedded server.
+        namespace: of the queue, as for the stream.
 
     Raises:
-        InvalidInput: a column is missing.
+        InvalidInput: a column or a row's batch is missing, or the rows are from another server.
         LeaseLost: some rows are not held any more.
         BrokerUnavailable: Redis cannot be reached.
     """
@@ -62,8 +64,9 @@ def check_held(df: DataFrame, *, url: str | None = None, namespace: str = USUAL_
         raise InvalidInput(f"check_held() needs the column {', '.join(map(repr, missing))}: pass it through")
     rows: defaultdict[str, dict[str, list[str]]] = defaultdict(dict)
     for token, ids in df.groupBy("batch").agg(sql.collect_set("id")).collect():
-        rows[token.partition("@")[2]][token] = ids
+        rows[family_of(token)][token] = ids
     broker = broker_at(resolve(url), namespace)
+    check_origin(broker, [(family, token) for family, tokens in rows.items() for token in tokens])
     lost = sum(broker._run(count_lost(broker.queue(name)._core.keys, ids)) for name, ids in rows.items())
     if lost:
         raise LeaseLost(

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
 
 from rq_dlq.errors import InvalidInput
-from rq_dlq.spark.arrow import arrow_schema
+from rq_dlq.spark.arrow import arrow_schema, check_whole, has_whole
 from rq_dlq.spark.schemas import columns_of
 from rq_dlq.values.failure import Cause
 
@@ -91,12 +91,12 @@ def by_row(
         OUT = "id string, batch string, origin string, error_class string, error_message string"
         df.mapInArrow(by_row(lambda row: {"origin": json.loads(row["body"])["origin"]}, OUT), OUT)
 
-    A row fails if the function raises, or returns something that does not fit the schema, or if the row has a
-    string that is not UTF-8 or a time that Python does not have (after the year 9999). The error becomes
-    the row's error_class (with its module, unless it is a built-in) and error_message (at most 500
-    characters), as in the history of a message; its other columns are null. Write such rows with the
-    operation `nack`, which leaves the rest to the queue's policy, or with `discard` if no retry helps: the
-    error_class of `Poison` is `rq_dlq.errors.Poison`.
+    A row fails if the function raises, or returns something that does not fit the schema (2.0 fits a column
+    of whole numbers, 1.5 does not), or if the row has a string that is not UTF-8 or a time that Python does
+    not have (after the year 9999). The error becomes the row's error_class (with its module, unless it is a
+    built-in) and error_message (at most 500 characters), as in the history of a message; its other columns
+    are null. Write such rows with the operation `nack`, which leaves the rest to the queue's policy, or with
+    `discard` if no retry helps: the error_class of `Poison` is `rq_dlq.errors.Poison`.
 
     Args:
         function: takes a row as a dict (body is bytes, headers a dict) and returns a dict with columns of the
@@ -108,6 +108,16 @@ def by_row(
         InvalidInput: the schema lacks one of the four columns, or a column may not be null.
     """
     columns = arrow_schema(_checked(schema))
+    whole = {field.name: field.type for field in columns if has_whole(field.type)}
+
+    def fitting(row: Row) -> Row:
+        made = dict(function(row))
+        if unknown := [name for name in made if name not in columns.names]:
+            message = f"the function returned {', '.join(map(repr, unknown))}, which the schema lacks"
+            raise InvalidInput(message)
+        for name, kind in whole.items():
+            check_whole(name, made.get(name), kind)
+        return made
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -115,7 +125,7 @@ def by_row(
                 raise InvalidInput(
                     f"by_row() needs the column {', '.join(map(repr, missing))} in its input: select it, too"
                 )
-            yield _batch_of(_outcomes(function, batch, columns), columns)
+            yield _batch_of(_outcomes(fitting, batch), columns)
 
     return run
 
@@ -132,9 +142,7 @@ def _checked(schema: StructType | str) -> StructType:
     return read
 
 
-def _outcomes(
-    function: Callable[[Row], Mapping[str, Any]], batch: pa.RecordBatch, columns: pa.Schema
-) -> list[Row]:
+def _outcomes(function: Callable[[Row], Row], batch: pa.RecordBatch) -> list[Row]:
     """The output for each row. A row with a value that Python cannot have fails: a text that is not UTF-8."""
     try:
         rows = _rows_of(batch)
@@ -142,8 +150,8 @@ def _outcomes(
         if batch.num_rows == 1:
             return [_failed(batch.select(WHOSE).to_pylist()[0], error)]
         single = (batch.slice(place, 1) for place in range(batch.num_rows))
-        return [made for one in single for made in _outcomes(function, one, columns)]
-    return [_outcome(function, row, columns) for row in rows]
+        return [made for one in single for made in _outcomes(function, one)]
+    return [_outcome(function, row) for row in rows]
 
 
 def _rows_of(batch: pa.RecordBatch) -> list[Row]:
@@ -153,19 +161,13 @@ def _rows_of(batch: pa.RecordBatch) -> list[Row]:
     return [row | {name: dict(row[name]) for name in maps if row[name] is not None} for row in rows]
 
 
-def _outcome(function: Callable[[Row], Mapping[str, Any]], row: Row, columns: pa.Schema) -> Row:
+def _outcome(function: Callable[[Row], Row], row: Row) -> Row:
     """The output for one row."""
     try:
-        made = _known(dict(function(row)), columns)
+        made = function(row)
     except Exception as error:  # noqa: BLE001 - the row fails, not the task
         return _failed(row, error)
     return made | {name: row[name] for name in WHOSE}
-
-
-def _known(made: Row, columns: pa.Schema) -> Row:
-    if unknown := [name for name in made if name not in columns.names]:
-        raise InvalidInput(f"the function returned {', '.join(map(repr, unknown))}, which the schema lacks")
-    return made
 
 
 def _failed(row: Row, error: Exception) -> Row:

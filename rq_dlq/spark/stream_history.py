@@ -150,13 +150,14 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._last()
 
 
-def _check_form(offset: Mapping[str, object]) -> None:
+def _check_form(offset: object) -> None:
     """Check an offset that Spark has stored.
 
     Raises:
         InvalidInput: it belongs to a stream of messages, or to another source.
     """
-    if not all(isinstance(event_id, str) and is_event_id(event_id) for event_id in offset.values()):
+    events = offset.values() if isinstance(offset, Mapping) else [None]
+    if not all(isinstance(event_id, str) and is_event_id(event_id) for event_id in events):
         message = "the checkpoint is not of a stream of a history: another view or source needs a new one"
         raise InvalidInput(message)
 

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rq_dlq._work.jobs import check_job
 from rq_dlq.client.durability import DURABILITIES
-from rq_dlq.spark.option_values import duration, flag, number, one_of, queue_name, shard_count, text
+from rq_dlq.client.settings import MAX_MESSAGE_BYTES
+from rq_dlq.spark.option_values import (
+    byte_count,
+    duration,
+    flag,
+    number,
+    one_of,
+    queue_name,
+    shard_count,
+    text,
+)
 from rq_dlq.spark.options import Options, option, shards_of
 
 if TYPE_CHECKING:
@@ -44,6 +54,7 @@ class WriteOptions(Options):
             each row; empty: ids are drawn, the others have their defaults.
         rate: messages per second that become visible, or are redriven; 0: no limit.
         stage_ttl: milliseconds that a task's rows are kept for the end of the job.
+        max_message_bytes: the largest size of encoded headers and body.
         fail_on_lost: fail if a row can no longer be settled because its lease was lost.
         durability, replicas: when a job counts as written, as for a broker (`BrokerSettings`).
     """
@@ -60,6 +71,7 @@ class WriteOptions(Options):
     ttl_column: str = _column("ttlColumn")
     rate: int = option("rateLimit", number(0), "0", only=("send", "redrive"))
     stage_ttl: int = option("stageTtl", duration(1_000), "1d", only=_SEND)
+    max_message_bytes: int = option("maxMessageBytes", byte_count, str(MAX_MESSAGE_BYTES), only=_SEND)
     fail_on_lost: bool = option("failOnLost", flag, "false", only=SETTLES)
     durability: Durability = option("durability", one_of(DURABILITIES), "memory", only=_SEND)  # noqa: RUF009 - a field
     replicas: int = option("replicas", number(1), "1", only=_SEND)
@@ -77,6 +89,14 @@ class WriteOptions(Options):
     def refusal(name: str, only: Sequence[str], chosen: str) -> str:
         """The error of an option that the operation does not have."""
         return f"option {name} is for {' and '.join(only)}, not for {chosen}"
+
+    @property
+    def sender(self) -> dict[str, Any]:
+        """The settings of the broker that sends."""
+        return {
+            "durability": self.durability, "replicas": self.replicas,
+            "max_message_bytes": self.max_message_bytes,
+        }  # fmt: skip
 
     def families(self) -> list[str]:
         """The queues to send to."""

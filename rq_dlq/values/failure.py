@@ -60,10 +60,7 @@ class Cause:
         name, text = _class_name(type(error)), _clean(_text(error))
         place = place_of(error.__traceback__)
         mark = fingerprint(name, text, place, values, naming=isinstance(error, NAMING))
-        tail = ""
-        if error.__traceback__ is not None:
-            tail = _clean("".join(traceback.format_exception(error))[-MAX_TRACEBACK:])
-        return cls(name, text[:MAX_MESSAGE], mark, tail)
+        return cls(name, text[:MAX_MESSAGE], mark, _traceback(error))
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.type, self.message)))  # as far as they are known
@@ -196,6 +193,17 @@ def _text(error: object) -> str:
         return str(error)
     except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
         return "(the error has no text)"
+
+
+def _traceback(error: BaseException) -> str:
+    """The end of the traceback; empty if there is none, or if Python cannot format it."""
+    if error.__traceback__ is None:
+        return ""
+    try:
+        lines = traceback.format_exception(error)
+    except Exception:  # noqa: BLE001 - a foreign error may have any attributes, as a SyntaxError its `offset`
+        return ""
+    return _clean("".join(lines)[-MAX_TRACEBACK:])
 
 
 def _json(value: object) -> str:

@@ -201,7 +201,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def lapsed(self) -> int:
-        """How often its lease lapsed."""
+        """How often its lease lapsed, except in batches of Spark, whose drivers were down."""
         return self._state.lapsed
 
     @property

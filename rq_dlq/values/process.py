@@ -82,6 +82,12 @@ class ProcessReport(msgspec.Struct, frozen=True):
         return max((q.oldest for q in self.queues.values() if q.oldest is not None), default=None)
 
     @property
+    def up(self) -> float:
+        """How long it has been there, seconds: until now, or until its last report if it is silent."""
+        reported = (self.seen_at - self.started_at).total_seconds()
+        return reported if self.state == "silent" else reported + self.ago
+
+    @property
     def state(self) -> Literal["working", "idle", "stopping", "silent"]:
         """Whether it holds messages, is about to end, or has missed its reports: it may be dead."""
         if self.ago > max(SILENT_AFTER, SILENT_PERIODS * self.period / 1000):

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 from rq_dlq import __version__
 from rq_dlq._redis.errors import START
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
+from rq_dlq.policy.readable import as_read, in_a_line
 from rq_dlq.values.durations import human
 from rq_dlq.values.failure import moment
 from rq_dlq.values.readable import many, span
@@ -60,7 +61,9 @@ def templates(shared: Mapping[str, object]) -> jinja2.Environment:
         "link": link,
         "page_of": page_of,
         "ago": ago,
+        "as_read": as_read,
         "heading": heading,
+        "in_a_line": in_a_line,
         "moment": moment,
         "name_of": name_of,
         "why": why,

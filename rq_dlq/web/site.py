@@ -12,8 +12,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from rq_dlq._work.views import shown
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.cached import cached_property
+from rq_dlq.values.names import Address
 from rq_dlq.web.hub import Hub
 from rq_dlq.web.shown import link, templates
 
@@ -83,11 +85,28 @@ class Site:
             HTTPException: there is none of this name, or it cannot be reached.
         """
         name = asked(request, key)
-        if name not in (await self.hub.now()).by_name:
-            seen = await self.hub.now(within=0)
-            if name not in seen.by_name:
-                raise missing(seen, name)
+        if (meant := await self.meant(name)) != [Address(name)]:
+            whose = ", ".join(dict.fromkeys(one.family for one in meant))
+            message = f"{name!r} is not a queue, but the name of dead or expired messages: those of {whose}"
+            raise HTTPException(404, message)
         return self.broker.queue(name)
+
+    async def meant(self, name: str) -> list[Address]:
+        """The queue of this name, or the queues whose dead or expired messages have it.
+
+        Raises:
+            HTTPException: there are none, or it cannot be reached.
+            InvalidName: this cannot be a queue's name.
+        """
+        if name in (await self.hub.now()).by_name:
+            return [Address(name)]
+        seen = await self.hub.now(within=0)
+        if name in seen.by_name:
+            return [Address(name)]
+        found = await self.broker._run(shown(self.broker.queue(name)._core, [*seen.by_name]))
+        if not found:
+            raise missing(seen, name)
+        return found
 
     def by(self, request: Request) -> str:
         """Who acts, for the audit."""
@@ -125,7 +144,7 @@ def root_of(request: Request) -> str:
 
 
 def go_to(request: Request, page: str, **given: object) -> Response:
-    """After an act: the page that shows what came of it."""
+    """Lead on to another page, such as the one that shows what came of an act."""
     return RedirectResponse(f"{root_of(request)}/{link(page, **given)}", 303)
 
 

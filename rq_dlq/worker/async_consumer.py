@@ -223,6 +223,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         began = time.monotonic()
         while not await self._broker._run(self.settle(delivery, error, began)):
             if self._stop.giving_up.is_set():
+                self.leave(delivery, error)
                 break
             await asyncio.sleep(RETRY_AFTER)  # meanwhile no other suspect may run
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import abstractmethod
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _work
@@ -45,7 +47,6 @@ class Consumer(Holding[D]):
         super().__init__(queue._core, shared)
         self.pause = 0.0
         self._make = queue._deliveries
-        self._stop = shared.stop
         self._until = shared.until
         self._tending = shared.tending
         self._settings = SettingsInForce(self.queue)
@@ -58,13 +59,32 @@ class Consumer(Holding[D]):
         self._thread.start()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the thread to end; then settle what it left, or this one had in hand meanwhile."""
+        """Wait for the thread to end; then settle what this one had in hand meanwhile, or leave it."""
         self._thread.join(timeout)
-        ended = not self._thread.is_alive()
-        if ended and (self._done or self._unstarted):
-            self._tending.run(self.ack_done())
-            self.release_unstarted(self._tending)
-        return ended
+        if self._thread.is_alive():
+            return False
+        given_up = self._stop.giving_up.is_set()
+        if any(self.left) and self._may_retry and not given_up:
+            self.settle_left(self._tending)
+        return given_up or not any(self.left)
+
+    @property
+    def left(self) -> tuple[int, int]:
+        """How many messages it still holds: those to be acked, and others."""
+        return len(self._done), len(self._unstarted) + len(self._unsettled)
+
+    @property
+    def _unsettled(self) -> list[D]:
+        return [delivery for delivery in self.running if not delivery.settled]
+
+    def settle_left(self, connections: Connections) -> bool:
+        """Settle what it holds after its end, or before that of the process; False: it failed."""
+        self._failed = -inf
+        connections.run(self.ack_done())
+        self.release_unstarted(connections)
+        connections.run(self.release(self._unsettled))
+        connections.run(self.give_back())
+        return self._failed == -inf
 
     def _main(self) -> None:
         try:
@@ -81,6 +101,11 @@ class Consumer(Holding[D]):
     @abstractmethod
     def running(self) -> list[D]:
         """The deliveries whose calls have not ended."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a handler runs."""
+        return any(map(self.runs, self.running))
 
     @abstractmethod
     def put_back(self, deliveries: list[D]) -> None:
@@ -109,11 +134,6 @@ class Consumer(Holding[D]):
         else:
             self.put_back(taken)
 
-    def abandon(self) -> None:
-        """Release the messages of calls that do not end, just before the process ends."""
-        self._tending.run(self.ack_done())
-        self._tending.run(self.release([delivery for delivery in self.running if not delivery.settled]))
-
     # Steps
 
     def claim(self, count: int, *, waits: bool = True) -> _work.Steps[Sequence[D]]:
@@ -135,9 +155,12 @@ class Consumer(Holding[D]):
             )
         except RqDlqError as error:
             self.trouble = str(error)
+            self._failed = time.monotonic()
             if not (isinstance(error, BrokerUnavailable) and self._stop.finishing.is_set()):
                 self._log("cannot claim", error)
                 self.pause = 0.0 if self._until == "empty" else RETRY_AFTER
+        else:
+            self._vitals.note_success(self.queue.name, logger)
         for failure in undecodable:
             yield from self._note(*failure)
         if waits:
@@ -177,6 +200,13 @@ class Consumer(Holding[D]):
         yield from self._note(delivery, settlement, error)
         return True
 
+    def leave(self, delivery: D, error: BaseException | None) -> None:
+        """Give up a settlement that Redis has not answered; an ack is tried once more at the very end."""
+        if error is None:
+            self._done.append(delivery)
+        else:
+            logger.error("%s: cannot settle %s: redelivered after the lease", self.queue.name, delivery.id)
+
     def _note(
         self, delivery: D, settlement: Settlement, error: BaseException | str | None
     ) -> _work.Steps[None]:
@@ -207,7 +237,9 @@ class Consumer(Holding[D]):
                 (settlement,) = yield from _work.settle_by_error(
                     queue, [delivery._held], error, delivery._values
                 )
-            except InvalidInput as nonsense:  # as in a Redeliver whose delay was changed to "soon"
+            except Exception as nonsense:  # as for a Redeliver whose delay was changed to "soon"
+                if isinstance(nonsense, RqDlqError) and not isinstance(nonsense, InvalidInput):
+                    raise  # that is not the fault of the handler's error
                 error = nonsense
             else:
                 return settlement, error

@@ -44,10 +44,11 @@ class Holding(ABC, Generic[D]):
         self._lease: float = queue.lease / 1000
         self._tally = shared.tally
         self._vitals = shared.vitals
+        self._stop = shared.stop
         self._unstarted: deque[D] = deque()  # claimed, and not begun
         self._done: deque[D] = deque()  # to be acked
         self._failing_since = 0.0  # when acks began to fail, monotonic seconds; 0: the last ones did not
-        self._failed = -inf  # when an ack or a release last failed
+        self._failed = -inf  # when an ack, a release or a claim last failed
 
     @abstractmethod
     def runs(self, delivery: D) -> bool:
@@ -55,7 +56,8 @@ class Holding(ABC, Generic[D]):
 
     def _log(self, what: str, failure: RqDlqError, level: int = ERROR) -> None:
         """Log what failed."""
-        self._vitals.note_failure(f"{self.queue.name}: {what}", failure, logger, level)
+        name = self.queue.name
+        self._vitals.note_failure(f"{name}: {what}", failure, logger, level, name)
 
     def ack(self, done: list[D]) -> _work.Steps[list[D]]:
         """Ack finished messages; returns those to ack again."""
@@ -72,6 +74,7 @@ class Holding(ABC, Generic[D]):
             self._failing_since = 0.0  # these are given up; the next failure is another one
             return []
         self._failing_since = 0.0
+        self._vitals.note_success(self.queue.name, logger)
         if self._tally.add(settlements, "acked")["acked"] < len(done):  # nearly never
             for delivery, settlement in zip(done, settlements, strict=True):
                 if not settlement:
@@ -80,6 +83,8 @@ class Holding(ABC, Generic[D]):
 
     def ack_done(self) -> _work.Steps[bool]:
         """Ack all finished messages; False: some are left, to be acked again."""
+        if self._gives_up:
+            return not self._done
         again = done = _work.take_all(self._done)
         try:
             again = yield from self.ack(done)
@@ -98,28 +103,39 @@ class Holding(ABC, Generic[D]):
 
     @property
     def _may_retry(self) -> bool:
-        """Whether no ack or release has failed just now."""
+        """Whether no ack, release or claim has failed just now."""
         return time.monotonic() - self._failed > RETRY_AFTER
+
+    @property
+    def _gives_up(self) -> bool:
+        """Whether a call has failed just now, and the worker gives up: it tries once more at its end."""
+        return self._stop.giving_up.is_set() and not self._may_retry
 
     def release(self, deliveries: Sequence[D]) -> _work.Steps[bool]:
         """Release messages that were not started, or whose calls were cut short; False: it failed."""
         if not deliveries:
             return True
+        if self._gives_up:
+            return False
         try:
             settlements = yield from _work.release(self.queue, [delivery._held for delivery in deliveries])
         except RqDlqError as failure:
             self._log("cannot release", failure)
             self._failed = time.monotonic()
             return False
+        self._vitals.note_success(self.queue.name, logger)
         self._tally.add(settlements, "released")
         return True
 
     def give_back(self) -> _work.Steps[None]:
         """Release what claims of unknown outcome took: none follows that would resume them."""
+        if self._gives_up:
+            return
         try:
             yield from _work.give_back(self.queue)
         except RqDlqError as failure:
-            _work.log_failure(self.queue, failure)
+            self._log("cannot give back what a claim took whose reply was lost", failure, WARNING)
+            self._failed = time.monotonic()
 
     def extend(self, deliveries: Sequence[D]) -> _work.Steps[list[D] | None]:
         """Extend the leases of these deliveries; returns the lost ones. None: unknown."""
@@ -128,6 +144,7 @@ class Holding(ABC, Generic[D]):
         except RqDlqError as failure:
             self._log("cannot extend the leases", failure, WARNING)
             return None
+        self._vitals.note_success(self.queue.name, logger)
         return [delivery for delivery, held in zip(deliveries, still, strict=True) if not held]
 
     def note_lost(self, lost: Iterable[D]) -> None:

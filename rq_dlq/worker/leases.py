@@ -11,7 +11,7 @@ from rq_dlq.worker.stopping import TICK
 from rq_dlq.worker.thread_consumer import ThreadConsumer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from rq_dlq._redis import Connections
     from rq_dlq.client.delivery import Delivery
@@ -29,13 +29,13 @@ class Leases:
         self._vitals = vitals
         self._again = 0.0  # when to look again, monotonic seconds
 
-    def keep(self, consumers: Sequence[Consumer[Any]], tending: Connections) -> None:
+    def keep(self, consumers: Iterable[Consumer[Any]], tending: Connections) -> None:
         """Extend what is due, unless this was done a moment ago."""
         if time.monotonic() >= self._again:
             self.extend(consumers, tending)
             self._again = time.monotonic() + TICK
 
-    def extend(self, consumers: Sequence[Consumer[Any]], tending: Connections) -> None:
+    def extend(self, consumers: Iterable[Consumer[Any]], tending: Connections) -> None:
         """Extend what is due."""
         queues: defaultdict[str, dict[ThreadConsumer, list[Delivery[Any]]]] = defaultdict(dict)
         for consumer in consumers:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rq_dlq.errors import ConfigurationError, RqDlqError
 from rq_dlq.values.failure import Cause
-from rq_dlq.worker.stopping import TICK
+from rq_dlq.worker.stopping import TICK, Stop
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
@@ -66,11 +66,18 @@ def event_loop(patience: Patience, broken: Callable[[], None]) -> Generator[asyn
             thread.join(TICK)
 
 
+class NotEntered(Exception):  # noqa: N818 - it is not an error
+    """The worker was stopped while it entered its lifespan."""
+
+
 @contextmanager
-def entered(lifespan: Lifespan | None, loop: asyncio.AbstractEventLoop, patience: Patience) -> Generator[Any]:
+def entered(
+    lifespan: Lifespan | None, loop: asyncio.AbstractEventLoop, patience: Patience, stop: Stop
+) -> Generator[Any]:
     """Enter a lifespan, an async one in this event loop; yields what it yields.
 
     Raises:
+        NotEntered: the worker was stopped meanwhile, so an async one was cancelled.
         ConfigurationError: it does not return a context manager.
         RqDlqError: it failed.
     """
@@ -78,27 +85,30 @@ def entered(lifespan: Lifespan | None, loop: asyncio.AbstractEventLoop, patience
         yield None
         return
     with ExitStack() as stack:
-        with _failing(lifespan, "before the first message"):
-            state = stack.enter_context(_manager(lifespan, loop, patience))
+        with _own_code(lifespan, "before the first message", stop):
+            state = stack.enter_context(_manager(lifespan, loop, patience, stop))
         yield state
-        with _failing(lifespan, "after the last message"):
+        with _own_code(lifespan, "after the last message", stop):
             stack.close()
 
 
 @contextmanager
-def _failing(lifespan: Lifespan, when: str) -> Generator[None]:
+def _own_code(lifespan: Lifespan, when: str, stop: Stop) -> Generator[None]:
+    stop.blocked = True
     try:
         yield
-    except ConfigurationError:
+    except (ConfigurationError, NotEntered):
         raise
     except Exception as error:
         why = f"{type(error).__name__}: {Cause.of(error).message}".rstrip(": ")
         message = f"the lifespan {_name(lifespan)} failed {when}, which ends the worker: {why}"
         raise RqDlqError(message) from error
+    finally:
+        stop.blocked = False
 
 
 def _manager(
-    lifespan: Lifespan, loop: asyncio.AbstractEventLoop, patience: Patience
+    lifespan: Lifespan, loop: asyncio.AbstractEventLoop, patience: Patience, stop: Stop
 ) -> AbstractContextManager[Any]:
     made: Any = lifespan()
     kind = type(made).__name__
@@ -107,7 +117,7 @@ def _manager(
     elif isinstance(made, Generator):
         made = contextmanager(lambda: made)()
     if isinstance(made, AbstractAsyncContextManager):
-        return _in_loop(made, loop, patience)  # pyright: ignore[reportUnknownArgumentType]
+        return _in_loop(made, loop, patience, stop)  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(made, AbstractContextManager):
         return made  # pyright: ignore[reportUnknownVariableType]
     if isinstance(made, Coroutine):
@@ -125,22 +135,33 @@ def _name(lifespan: Lifespan) -> str:
 
 @contextmanager
 def _in_loop(
-    manager: AbstractAsyncContextManager[Any], loop: asyncio.AbstractEventLoop, patience: Patience
+    manager: AbstractAsyncContextManager[Any],
+    loop: asyncio.AbstractEventLoop,
+    patience: Patience,
+    stop: Stop,
 ) -> Generator[Any]:
     """An async context manager, entered and left by one task of this loop, from outside of it."""
     state: Future[Any] = Future()
     leaving = asyncio.Event()
+    tasks: list[asyncio.Task[Any] | None] = []
 
     async def stay() -> None:
+        tasks.append(asyncio.current_task())
         async with manager as value:
             state.set_result(value)
             await leaving.wait()
 
+    def cancel() -> None:
+        for task in tasks:
+            if task and not (state.done() or task.cancelling()):
+                task.cancel()
+
     staying = asyncio.run_coroutine_threadsafe(stay(), loop)
-    wait([state, staying], return_when=FIRST_COMPLETED)
+    while not wait([state, staying], TICK, FIRST_COMPLETED).done and patience() > 0:
+        if stop.finishing.is_set():
+            loop.call_soon_threadsafe(cancel)
     if not state.done():
-        staying.result()  # raises what went wrong
-        raise RuntimeError("it ended before it yielded")
+        raise _why_not(staying, stop)
     try:
         yield state.result()
     finally:
@@ -149,3 +170,10 @@ def _in_loop(
             if patience() <= 0:
                 raise RuntimeError(TOO_LATE)
         staying.result()
+
+
+def _why_not(staying: Future[Any], stop: Stop) -> BaseException:
+    """Why it was not entered."""
+    if stop.finishing.is_set() and (staying.cancelled() or not staying.done()):
+        return NotEntered()
+    return staying.exception() or RuntimeError("it ended before it yielded")

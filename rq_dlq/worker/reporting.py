@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq import __version__, _work
 from rq_dlq.client.settings import process_name
-from rq_dlq.errors import MissingRights, RqDlqError
+from rq_dlq.errors import BrokerUnavailable, MissingRights, RqDlqError
 from rq_dlq.values.process import ConsumerReport, ProcessReport
 from rq_dlq.values.settlement import FAILED
 from rq_dlq.worker.tally import Tally, logger
@@ -50,7 +50,7 @@ class Reporting:
         now = time.monotonic()
         if now < self._due and stopping == self._stopping:
             return
-        self._due, self._stopping = now + PERIOD, stopping
+        self._stopping = stopping
         counts = self._tally.counts
         news = {"done": counts["acked"], "failed": sum(counts[outcome] for outcome in FAILED)}
         trouble = ""
@@ -66,13 +66,16 @@ class Reporting:
         except RqDlqError as error:
             trouble = str(error)
         self._vitals.note_redis(trouble, logger)  # the consumers wait without a word
+        self._due = time.monotonic() + PERIOD  # from its end: it may have waited for Redis in vain
 
-    def leave(self, connections: Connections) -> None:
-        """Remove the report."""
+    def leave(self, connections: Connections) -> bool:
+        """Remove the report; False: Redis does not answer."""
         try:
             connections.run(_work.unrepeated(self._reporter.leave(self._namespace)))
         except RqDlqError as error:
             logger.debug("cannot remove the report: %s", error)
+            return isinstance(error, _work.NodeUnavailable) or not isinstance(error, BrokerUnavailable)
+        return True
 
     def _queues(self, now: float) -> dict[str, ConsumerReport]:
         """What the consumers do, by queue."""

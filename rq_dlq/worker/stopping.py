@@ -46,13 +46,14 @@ class Stop:
         cancelling: running calls are cut short.
         giving_up: calls that Redis does not answer are not tried again.
         broken: the worker ends because a consumer failed.
+        blocked: the program's own code runs in the thread that gets the signals, which no stage cuts short.
     """
 
     def __init__(self) -> None:
         self.finishing = threading.Event()
         self.cancelling = threading.Event()
         self.giving_up = threading.Event()
-        self.broken = False
+        self.broken = self.blocked = False
 
     def break_off(self) -> None:
         """End the worker because a consumer failed."""
@@ -94,6 +95,7 @@ def heeding_signals(stop: Stop, log: logging.Logger) -> Generator[None]:
 
     A thread of its own does both. A signal's handler interrupts whatever the main thread does, also another
     handler, so it must not set an event or log: the main thread may hold the lock that it would wait for.
+    While the program's own code blocks that thread, a third signal does what it would do without us.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -107,11 +109,17 @@ def heeding_signals(stop: Stop, log: logging.Logger) -> Generator[None]:
             log.info("%s: %s", signal.Signals(number).name, doing)
 
     def on_signal(number: int, _: FrameType | None) -> None:
-        came.put(number)
+        if stop.blocked and stop.cancelling.is_set():
+            signal.signal(number, before[signal.Signals(number)])
+            signal.raise_signal(number)
+        else:
+            came.put(number)
 
     heeding = threading.Thread(target=heed, name="rq-dlq signals", daemon=True)
     heeding.start()
-    before = {number: signal.signal(number, on_signal) for number in ending_signals()}
+    before = {number: signal.getsignal(number) for number in ending_signals()}
+    for number in before:
+        signal.signal(number, on_signal)
     try:
         yield
     finally:

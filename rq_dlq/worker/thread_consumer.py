@@ -108,6 +108,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         began = time.monotonic()
         while not self._settling.run(self.settle(delivery, error, began)):
             if self._stop.giving_up.wait(RETRY_AFTER):
+                self.leave(delivery, error)
                 break
 
     def put_back(self, deliveries: list[Delivery[Any]]) -> None:

@@ -53,7 +53,8 @@ class Upkeep:
         except MissingRights:
             raise
         except BrokerRefused as error:
-            self._vitals.note_failure("cannot write the schedules of the tasks", error, logger, WARNING)
+            what = "cannot write the schedules of the tasks"
+            self._vitals.note_failure(what, error, logger, WARNING, "schedules")
 
     def _declare(self) -> _work.Steps[None]:
         while self._undeclared:
@@ -76,7 +77,9 @@ class Upkeep:
             connections.run(self._maintain())
             self.declare(connections)
         except RqDlqError as error:
-            self._vitals.note_failure("cannot maintain the queues", error, logger, WARNING)
+            self._vitals.note_failure("cannot maintain the queues", error, logger, WARNING, "maintenance")
+        else:
+            self._vitals.note_success("maintenance", logger)
 
     def _maintain(self) -> _work.Steps[None]:
         due = yield from _work.look(self._queues)
@@ -87,6 +90,7 @@ class Upkeep:
         try:
             soonest = connections.run(_work.fire_due(self._queues))
         except RqDlqError as error:
-            self._vitals.note_failure("cannot fire schedules", error, logger, WARNING)
+            self._vitals.note_failure("cannot fire schedules", error, logger, WARNING, "schedules")
             return UPKEEP
+        self._vitals.note_success("schedules", logger)
         return UPKEEP if soonest is None else min(UPKEEP, soonest / 1000)

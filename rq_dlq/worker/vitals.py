@@ -31,6 +31,7 @@ class Vitals:
     def __init__(self, stopping: Callable[[], bool]) -> None:
         self.redis = "not reached yet"
         self._away = False  # it was logged that Redis is
+        self._lost: set[str] = set()  # what was logged of lost nodes
         self._noting = threading.Lock()
         self._stopping = stopping
         self._refusals: Callable[[], Mapping[str, str]] = dict[str, str]
@@ -63,17 +64,36 @@ class Vitals:
         elif was_away and not trouble:
             logger.info("Redis is back")
 
-    def note_failure(self, what: str, error: RqDlqError, logger: logging.Logger, level: int) -> None:
+    def note_failure(
+        self, what: str, error: RqDlqError, logger: logging.Logger, level: int, where: str
+    ) -> None:
         """Log what failed, and why. Of an outage it is logged only that it began, whoever noticed it first.
 
-        Other nodes of a cluster may go on, so each failure there is logged. So is each at a stop: what could
-        not be done then is perhaps not tried again.
+        Other nodes of a cluster may go on, so of a lost one the first failure of each `where` is logged.
+
+        Args:
+            where: what fails as a whole while a node is lost, such as a queue.
         """
-        away = isinstance(error, BrokerUnavailable) and not isinstance(error, NodeUnavailable)
-        if away and not self._stopping():
-            self._say(str(error), logger)
-            level = DEBUG
+        if isinstance(error, BrokerUnavailable):
+            if error.node or isinstance(error, NodeUnavailable):
+                with self._noting:
+                    first = where not in self._lost
+                    self._lost.add(where)
+            else:
+                first = False
+                self._say(str(error), logger)
+            level = level if first else DEBUG
         logger.log(level, "%s: %s", what, error)
+
+    def note_success(self, where: str, logger: logging.Logger) -> None:
+        """Note that something succeeded. Log it if it failed with a lost node before."""
+        if not self._lost:  # nearly always
+            return
+        with self._noting:
+            back = where in self._lost
+            self._lost.discard(where)
+        if back:
+            logger.info("%s: Redis is back", where)
 
     def begin(self, refusals: Callable[[], Mapping[str, str]] = dict[str, str]) -> None:
         """The process has begun its work.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from asyncio import AbstractEventLoop, CancelledError, create_task, get_running_loop, to_thread, wait
@@ -16,13 +15,13 @@ from rq_dlq import _work, asyncio, doctor
 from rq_dlq._redis import FAIL_FAST, Retries
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.tasks import Tasks
-from rq_dlq.errors import BrokerUnavailable, ConfigurationError, RqDlqError
-from rq_dlq.values.durations import human
-from rq_dlq.values.settlement import FAILED
+from rq_dlq.errors import BrokerUnavailable, RqDlqError
+from rq_dlq.worker.arguments import check_until, wanted
 from rq_dlq.worker.async_consumer import AsyncConsumer
+from rq_dlq.worker.ending import leave, sum_up
 from rq_dlq.worker.importing import refuse_while_importing
 from rq_dlq.worker.leases import Leases
-from rq_dlq.worker.lifespan import entered, event_loop
+from rq_dlq.worker.lifespan import NotEntered, entered, event_loop
 from rq_dlq.worker.logs import show_log
 from rq_dlq.worker.reporting import Reporting
 from rq_dlq.worker.shared import Shared
@@ -35,7 +34,6 @@ from rq_dlq.worker.vitals import Vitals
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.client.handlers import Handler
-    from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.durations import Duration
     from rq_dlq.worker.consumer import Consumer
     from rq_dlq.worker.stopping import Until
@@ -63,7 +61,7 @@ class Worker:
         vitals: whether it lives and works, for probes in other threads.
 
     Raises:
-        ConfigurationError: there is no handler to run.
+        ConfigurationError: there is no handler to run, or an argument is not valid.
     """
 
     def __init__(
@@ -74,10 +72,11 @@ class Worker:
         queues: Mapping[str, int | None] | None = None,
         checkup: Duration = "30s",
     ) -> None:
+        check_until(until)
         self.stop = Stop()
         self.tally = Tally()
         self.vitals = Vitals(self.stop.finishing.is_set)
-        self._handlers = list(_wanted(broker._handlers, queues))
+        self._handlers = list(wanted(broker._handlers, queues))
         for handler, _ in self._handlers:
             if isinstance(handler.function, Tasks):
                 handler.function.check()
@@ -87,6 +86,7 @@ class Worker:
         self._twinned = self._broker is not broker
         self._until: Until = until
         self._given_up = inf  # when cancelled calls have had their time
+        self._giving_up = inf  # when Redis has had its time
         self._doctor = doctor.Watch(broker.settings, checkup, private=broker._known_url is None)
         self._leases = Leases(self.vitals)
         self._upkeep = Upkeep([handler for handler, _ in self._handlers], self.vitals)
@@ -138,24 +138,26 @@ class Worker:
     def _serve(self, loop: AbstractEventLoop) -> None:
         claiming = self._connect()
         settling = claiming.with_retries(Retries(attempts=None, seconds=None, until=self.stop.giving_up))
-        tending = claiming.with_retries(FAIL_FAST)
+        tending = claiming.with_retries(replace(FAIL_FAST, until=self.stop.finishing))
         only = threading.Lock()
         shared = Shared(
             self.stop, self._until, self.tally, self.vitals, only, claiming, settling, tending, loop
         )
+        consumers: list[Consumer[Any]] = []
         try:
-            with entered(self._lifespan, loop, self._patience) as state:
-                consumers = list(self._consumers(shared, state))
+            with entered(self._lifespan, loop, self._patience, self.stop) as state:
+                consumers += self._consumers(shared, state)
                 self._doctor.look(tending)
                 self._upkeep.declare(claiming)
                 self._upkeep.look(tending)
                 reporting = Reporting(self._broker.settings, consumers, self.tally, self.vitals)
-                with cutting_short([consumer.cut_short for consumer in consumers]):
+                with cutting_short([self._give_up, *(consumer.cut_short for consumer in consumers)]):
                     self._consume(consumers, tending, reporting)
                 self.vitals.end()
-                reporting.leave(tending)
-                if self._until == "empty":
-                    self._sum_up(tending)
+                if self._until == "empty" and not self.stop.giving_up.is_set():
+                    sum_up(self._handlers, self.tally, tending)
+        except NotEntered:
+            return
         finally:
             claiming.close()
             if self._twinned:
@@ -170,7 +172,8 @@ class Worker:
         for handler, concurrency in self._handlers:
             logger.info("%s: up to %d at once", handler.queue.name, concurrency)
             if handler.is_async:
-                twin = self._broker._twin(asyncio.Broker, Retries(attempts=None, seconds=GRACE))
+                patience = Retries(attempts=None, seconds=GRACE, until=self.stop.giving_up)
+                twin = self._broker._twin(asyncio.Broker, patience)
                 yield AsyncConsumer(handler, _again(handler, twin, state), concurrency, twin, shared)
             else:
                 own = replace(handler, queue=_again(handler, self._broker, state))
@@ -182,6 +185,14 @@ class Worker:
         if self.stop.cancelling.is_set():
             self._given_up = min(self._given_up, now + GRACE)
         return self._given_up - now
+
+    def _give_up(self) -> None:
+        """Give up Redis some time after the stop began; a thread that does not wait for Redis calls this."""
+        now = time.monotonic()
+        if self.stop.finishing.is_set():
+            self._giving_up = min(self._giving_up, now + GRACE)
+        if now > self._giving_up:
+            self.stop.giving_up.set()
 
     def _patience(self) -> float:
         """How long the lifespan and the event loop still have to end: a call may block it."""
@@ -208,7 +219,7 @@ class Worker:
                 consumer.start()
                 started.append(consumer)
             self.vitals.begin(lambda: {one.queue.name: one.trouble for one in consumers if one.trouble})
-            self._tend(started, tending, reporting)
+            alive = self._tend(started, tending, reporting)
         except BaseException:
             self.stop.break_off()
             self.stop.cancelling.set()
@@ -218,59 +229,42 @@ class Worker:
                     with suppress(Exception):  # perhaps the same one again
                         self._leases.extend([consumer], tending)
                         consumer.tend()
-            self._abandon(started)
+            leave(consumers, started, tending, reporting, given_up=True)
             raise
+        given_up = self.stop.giving_up.is_set()
+        leave(consumers, alive, tending, reporting, given_up=given_up)
 
-    def _tend(self, alive: list[Consumer[Any]], tending: Connections, reporting: Reporting) -> None:
-        """Tend the consumers until all have ended, or a cancelled call has had its time."""
-        give_up = inf  # when to
+    def _tend(
+        self, alive: list[Consumer[Any]], tending: Connections, reporting: Reporting
+    ) -> list[Consumer[Any]]:
+        """Tend the consumers until all have ended, or a cancelled call has had its time; who did not end.
+
+        At a stop this waits for Redis only as long as that is of use: after it has given up, for calls that
+        still run.
+        """
         while alive and self._time_left() > 0:
             alive = _alive(alive)
             for consumer in alive:
-                self._leases.keep(alive, tending)
-                consumer.tend()
+                if self._is_of_use(consumer):
+                    self._leases.keep(filter(self._is_of_use, alive), tending)
+                    consumer.tend()
                 self.vitals.turn("worker")
-            self._doctor.look(tending)
-            reporting.report(tending, stopping=self.stop.finishing.is_set())
-            if self.stop.finishing.is_set():
-                give_up = min(give_up, time.monotonic() + GRACE)
-            else:
+            stopping = self.stop.finishing.is_set()
+            if any(map(self._is_of_use, alive)):
+                reporting.report(tending, stopping=stopping)
+            if not stopping:
+                self._doctor.look(tending)
                 self._upkeep.look(tending)
-            if time.monotonic() > give_up:
-                self.stop.giving_up.set()
-        self._abandon(alive)
+        return alive
 
-    def _abandon(self, alive: Sequence[Consumer[Any]]) -> None:
-        """Release the messages of calls that cannot be cut short."""
-        if alive:
-            logger.warning("%d consumers did not end: their messages are released", len(alive))
-        for consumer in alive:
-            consumer.abandon()
-
-    def _sum_up(self, tending: Connections) -> None:
-        """Say what was done, and what is left."""
-        counts = self.tally.counts
-        failed = sum(counts[outcome] for outcome in FAILED)
-        done = f"{counts['acked']:,} done, {failed:,} failed, {counts['dead']:,} dead"
-        with suppress(RqDlqError):
-            stats = [tending.run(_work.stats(handler.queue._core)) for handler, _ in self._handlers]
-            left = "; ".join(f"{one.name}: {text}" for one in stats if (text := _left(one)))
-            level = logging.WARNING if left else logging.INFO
-            logger.log(level, "nothing is ready any more: %s; left: %s", done, left or "nothing")
+    def _is_of_use(self, consumer: Consumer[Any]) -> bool:
+        """Whether to tend this consumer."""
+        return consumer.busy or not self.stop.giving_up.is_set()
 
 
 def _alive(consumers: Sequence[Consumer[Any]]) -> list[Consumer[Any]]:
     """Those that have not ended, a moment later."""
     return [consumer for consumer in consumers if not consumer.join(TICK / len(consumers))]
-
-
-def _left(stats: QueueStats) -> str:
-    """The messages that will be delivered later; empty: there are none."""
-    parts = [f"{count:,} {name}" for name in ("ready", "leased") if (count := getattr(stats, name))]
-    if stats.scheduled:
-        next_due = human(round(1000 * (stats.next_due or 0)))
-        parts.append(f"{stats.scheduled:,} scheduled, the next in {next_due}")
-    return ", ".join(parts)
 
 
 def _again(handler: Handler, broker: Broker | asyncio.Broker, state: Any) -> Any:
@@ -279,19 +273,3 @@ def _again(handler: Handler, broker: Broker | asyncio.Broker, state: Any) -> Any
     again = broker.queue(work.name, type=handler.body_type(), lease=work.lease / 1000, **work.given)
     again._state, again._core.tended = state, True
     return again
-
-
-def _wanted(
-    handlers: Sequence[Handler], queues: Mapping[str, int | None] | None
-) -> Iterator[tuple[Handler, int]]:
-    by_name = {handler.queue.name: handler for handler in handlers}
-    if not by_name:
-        raise ConfigurationError(
-            "there is no handler to run: decorate a function with @queue.handler or @broker.task"
-        )
-    for name, concurrency in (queues or dict.fromkeys(by_name)).items():
-        if name not in by_name:
-            known = ", ".join(by_name)
-            message = f"no handler takes the messages of {name!r}; there are handlers for {known}"
-            raise ConfigurationError(message)
-        yield by_name[name], concurrency or by_name[name].concurrency

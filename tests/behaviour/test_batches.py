@@ -12,6 +12,7 @@ from rq_dlq._calls import claims
 from rq_dlq._calls.scans import Page
 from rq_dlq._work import batches
 from rq_dlq._work.batches import CLAIM, ClaimedBatch
+from rq_dlq._work.renewal import Renewal
 from rq_dlq.values.message import Row
 from rq_dlq.values.state import first_delivery
 from tests.behaviour.faults import lose_replies
@@ -139,6 +140,17 @@ async def test_a_batch_of_large_dead_letters_has_all_of_them(broker: Any) -> Non
     assert await queue.select(all=True).dead_letter() == 10
     assert (await claim(broker, queue.dlq)).sizes == (3, 3, 3, 1)
     assert await counts(queue) == {"leased": 10}
+
+
+async def test_a_claim_takes_fewer_that_were_delivered_before(broker: Any) -> None:
+    """I9: one takes Redis as long as several fresh ones. The batch has all of them."""
+    queue = broker.queue("a")
+    names, batch = await sent(broker, queue, SEVERAL)
+    await release(broker, queue, batch)
+    again = await claim(broker, queue, "again")
+    assert max(again.sizes) < 400
+    assert await read(broker, queue, again) == names
+    assert again.bytes == batch.bytes
 
 
 async def test_a_batch_of_nothing(broker: Any) -> None:
@@ -297,6 +309,27 @@ async def test_what_nobody_has_swept_is_still_held(broker: Any, clock: Clock) ->
     assert await read(broker, queue, batch) == names
     clock.advance("1h")
     assert await ack(broker, queue, batch) == 10
+
+
+async def test_leases_are_renewed_while_more_is_claimed(broker: Any, clock: Clock) -> None:
+    """Nobody else knows of the claims of a batch before the last one is made."""
+    queue, other = broker.queue("a", redelivery=AT_ONCE), broker.queue("other", redelivery=AT_ONCE)
+    renewal = Renewal(LEASE)
+
+    async def pass_time(script: str) -> None:
+        if script == "claim":
+            clock.advance("25s")
+
+    async def claim_slowly(queue: Any) -> ClaimedBatch:
+        steps = batches.claim_batch(queue._core, "b", limit=SEVERAL, lease=LEASE, renewal=renewal)
+        claimed: ClaimedBatch = await drive(broker, steps, pass_time)
+        return claimed
+
+    names = {family: await family.send_many(range(SEVERAL)) for family in (queue, other)}
+    claimed = {family: await claim_slowly(family) for family in (queue, other)}
+    for family, batch in claimed.items():
+        await family.maintain()
+        assert await read(broker, family, batch) == names[family]
 
 
 # Settling

@@ -179,6 +179,25 @@ async def test_a_batch_of_unknown_outcome_said_again(broker: Any) -> None:
     assert (await queue.stats()).totals["acked"] == 600
 
 
+@pytest.mark.parametrize(
+    ("verb", "fate"), [("ack", "acked"), ("nack", "redelivered"), ("poison", "dead"), ("release", "released")]
+)
+async def test_a_batch_of_which_a_part_was_settled_before(verb: str, fate: str, broker: Any) -> None:
+    """I12: that part alone is a repetition; a stale token beside it stays stale."""
+    queue = broker.queue("a", redelivery=after("1h"))
+    await queue.send_many(range(5))
+    *before, new, stale = await queue.claim(5)
+    assert await stale.release()
+    await lose_replies(broker, verb, times=3)
+    with pytest.raises(BrokerUnavailable):
+        await getattr(queue, verb)(before)
+    settled = await getattr(queue, verb)([*before, new, stale])
+    assert [one.outcome for one in settled] == ["settled", "settled", "settled", fate, "lost"]
+    assert [one.id for one in settled] == [one.id for one in (*before, new, stale)]
+    (again,) = await getattr(queue, verb)([before[0]])  # what is known is no longer in doubt
+    assert not again
+
+
 async def test_nack_once(broker: Any) -> None:
     """I12: charged once."""
     queue = broker.queue("a", redelivery=after("5s", most=1))

@@ -111,6 +111,18 @@ async def test_a_killer_dies_after_one_crash_more_than_its_budget(queue: Any, cl
     assert await counts(queue) == {"ready": 4, "dead": 1}
 
 
+async def test_a_batch_that_lapses_makes_no_suspects(queue: Any, clock: Clock) -> None:
+    """Its driver was down: a worker takes its messages together, and their next lapse is the first."""
+    await queue._run(_work.batches.claim_batch(queue._core, "b", limit=5, lease=LEASE * 1000))
+    await lapse(queue, clock)
+    assert (await queue.stats()).totals["lapsed"] == 5
+    again = await claimed(queue)
+    assert [(delivery.delivery_count, delivery.lapsed) for delivery in again] == [(2, 0)] * 5
+    assert [[event.event for event in delivery.history] for delivery in again] == [["lapsed"]] * 5
+    await lapse(queue, clock)
+    assert [message.charged for message in await queue.peek()] == [0] * 5
+
+
 async def test_a_claim_by_hand_is_charged_for_all(queue: Any, clock: Clock) -> None:
     await queue.claim(3, lease=LEASE)
     await lapse(queue, clock)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 
 import pytest
 import redis
 from click.testing import CliRunner
+from rich.console import Console
 
 import rq_dlq
-from rq_dlq.cli import main
+from rq_dlq.cli import _scratch, main
+from rq_dlq.cli._show import Output
 from rq_dlq.cli.bench import BUSY, limits
 from rq_dlq.cli.bench.figures import WORKERS, Figure
+from rq_dlq.cli.bench.view import show
 from tests.cli.conftest import Shell
 from tests.servers import wait_until
 from tests.servers.clusters import Cluster
@@ -40,10 +44,31 @@ def test_it_measures_everything_and_leaves_nothing(shell: Shell, redis_socket: s
         assert ours(client) == set()
 
 
+@pytest.mark.parametrize("seconds", ["nan", "NaN", "-nan", "inf", "0", "3601", "soon"])
+@pytest.mark.parametrize("command", ["bench", "demo"])
+def test_a_time_that_is_none_is_refused(command: str, seconds: str) -> None:
+    told = CliRunner().invoke(main, [command, "--seconds", seconds])
+    assert told.exit_code == 2
+    assert "Invalid value for '--seconds'" in told.output
+
+
 def test_the_table_has_a_line_for_each_figure(shell: Shell) -> None:
     told = shell(*QUICK).stdout
     for text in ("send many", "worker as it comes", "idle pick-up, p50", "EVALSHA of an empty script", "%"):
         assert text in told
+
+
+def test_it_says_which_server_it_measures(
+    shell: Shell, redis_socket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that of the variable: who set it would take the figures for those of that server."""
+    monkeypatch.setattr(_scratch, "ensure", lambda: SimpleNamespace(url=shell.url, backend="redis-server 7"))
+    monkeypatch.setenv("RQ_DLQ_URL", "redis://production:1")
+    assert f"on unix://{redis_socket}" in shell(*QUICK).stderr
+    told = CliRunner().invoke(main, ["-o", "json", *QUICK])
+    assert told.exit_code == 0, told.output
+    unused = "$RQ_DLQ_URL is not used: to use that server, pass --url"
+    assert told.stderr.startswith(f"on the embedded redis-server 7; {unused}\n")
 
 
 def test_it_measures_a_cluster(tmp_path: Path) -> None:
@@ -105,6 +130,25 @@ def test_what_others_run_is_counted(shell: Shell, redis_socket: str) -> None:
             over.set()
             thread.join()
         wait_until(lambda: limits.commands_a_second(broker) <= BUSY)
+
+
+@pytest.mark.parametrize(("width", "bar"), [(120, 20), (80, 11), (60, 5)])
+def test_bars_are_as_long_as_there_is_room(width: int, bar: int, capsys: pytest.CaptureFixture[str]) -> None:
+    found = [
+        Figure("send one", 12_345, limit=24_690, limit_is="EVALSHA of an empty script"),
+        Figure("cost of a call, 20,000 : 2,000 pending", 1.05, "times", 1, "no difference"),
+    ]
+    output = Output(stdout=Console(width=width))
+    show(output, found, None)
+    text = capsys.readouterr().out
+    lines = [line.split() for line in text.splitlines()]
+    (row,) = [line for line in lines if "12,345/s" in line]
+    assert row[:4] == ["send", "one", "12,345/s", "24,690/s"]
+    assert (len(row[4]), row[5]) == (bar, "50%")
+    assert "cost of a call, 20,000 : 2,000 pending" in text
+    assert "…" not in text
+    assert ("EVALSHA" in row) is (width == 120)
+    assert "EVALSHA of an empty script" in text
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,23 @@ def test_a_group_is_one_line_or_has_its_error_below(
     assert all(len(line) <= 80 for line in lines)
 
 
+def test_groups_in_a_terminal_of_any_width(shell: Shell, dead: Die, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell that took two lines ended the command, or put an error below half of another group."""
+    for why in ("no user", "out of stock"):
+        dead("a", why=why)
+    groups = {row["group"] for row in shell.json("dlq", "groups", "orders")}
+    assert len(groups) == 2
+    for width in range(30, 121):
+        monkeypatch.setattr(_show, "UNKNOWN_WIDTH", width)
+        lines = shell("dlq", "groups", "orders").stdout.splitlines()
+        assert all(len(line) <= width for line in lines), width
+        if len(lines) == 5:  # the errors are below
+            assert {line.split()[0] for line in lines[1::2]} == groups, width
+            assert {line.strip() for line in lines[2::2]} == {"no user", "out of stock"}, width
+        else:
+            assert {line.split()[0] for line in lines[1:]} == groups, width
+
+
 def test_short_errors_stay_beside_their_groups(
     shell: Shell, dead: Die, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -74,6 +77,22 @@ def ask(shell: Shell, *questions: tuple[str, dict[str, Any]], words: tuple[str, 
             return found
 
     return asyncio.run(asyncio.wait_for(talk(), 120))
+
+
+def test_ctrl_c_ends_it_though_a_thread_waits_for_stdin(shell: Shell) -> None:
+    need("mcp", "mcp")
+    program = [sys.executable, "-m", "rq_dlq", "mcp"]
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    with subprocess.Popen(
+        program, env=os.environ | shell.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(json.dumps(hello) + "\n")
+        process.stdin.flush()
+        assert process.stdout.readline()  # it reads stdin by now
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
 
 
 def reader(server: Server, tmp_path: Path, user: str = "reader:pw@") -> Shell:

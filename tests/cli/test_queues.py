@@ -191,26 +191,29 @@ def test_what_is_overdue_waits_for_a_consumer() -> None:
 
 
 @pytest.mark.parametrize("words", [("queue", "ls"), ("dlq", "ls")])
-def test_a_long_name_takes_no_room_from_the_counts(
+def test_a_narrow_terminal_has_names_whole_and_figures_below(
     shell: Shell, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     name = "customer-notifications.email.europe"
     queue = broker.queue(name)
     queue.send_many(range(1_234))
     queue.select(all=True).dead_letter()
-    monkeypatch.setattr(_show, "UNKNOWN_WIDTH", 80)
-    heading, *lines = shell(*words).stdout.splitlines()
-    assert heading.split() == [
-        "name",
-        "paused",
-        "ready",
-        "scheduled",
-        "leased",
-        "dead",
-        "expired",
-        "oldest",
-        "next",
-        "due",
-    ]
-    assert lines[0].split()[1:] == ["no", "0", "0", "0", "1,234", "0", "-", "-"]
-    assert "".join(line.split()[0] for line in lines) == name
+    queue.send_many(range(3), delay="1h")
+    queue.pause()
+    for width, beside in (
+        (120, "name paused ready scheduled leased dead expired oldest next due"),
+        (80, "name paused ready scheduled leased dead expired"),
+        (60, "name paused ready dead"),
+        (40, "name ready dead"),
+    ):
+        monkeypatch.setattr(_show, "UNKNOWN_WIDTH", width)
+        heading, *lines = shell(*words).stdout.splitlines()
+        assert heading.split() == beside.split()
+        assert lines[0].split()[0] == name
+        assert all(len(line) <= width for line in lines)
+        said = " ".join(" ".join(lines).split())
+        assert "1,234" in said
+        assert ("scheduled 3" in said) is ("scheduled" not in beside)
+        assert ("next due" in said) is (width < 120)
+        assert ("paused yes" in said) is (width < 60)
+        assert not {"leased", "expired", "oldest"} & {*said.split()}  # they are 0

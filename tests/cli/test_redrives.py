@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 import rq_dlq
+from rq_dlq._work.processes import Reporter
 from rq_dlq.cli import _show
+from rq_dlq.values.process import ConsumerReport, ProcessReport
 from tests.cli.conftest import Shell
 from tests.servers import wait_until
 
@@ -153,6 +155,22 @@ def test_detached(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     orders = broker.queue("orders")
     orders.maintain()
     assert orders.stats().ready == 2
+
+
+def test_detached_where_nobody_reports(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    idle = ConsumerReport(1)
+    for report, told in (
+        (ProcessReport("worker of others", queues={"mail": idle}), True),
+        (ProcessReport("worker", queues={"orders": idle}), False),
+        (ProcessReport("maintenance without redrives", roles=("expiry",)), True),
+        (ProcessReport("maintenance", roles=("redrives",)), False),
+    ):
+        reporter = Reporter(report)
+        broker._run(reporter.note(shell.namespace))
+        lines = shell("dlq", "redrive", "orders", "--detach", "--id", *dead("a")).stderr.splitlines()
+        broker._run(reporter.leave(shell.namespace))
+        waits = [line for line in lines if line.startswith("no worker of orders and no maintenance process")]
+        assert bool(waits) is told, report.process
 
 
 def test_what_makes_no_sense_is_told(shell: Shell, dead: Die) -> None:

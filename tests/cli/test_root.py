@@ -48,6 +48,25 @@ def test_a_server_that_is_not_there_is_one_sentence_and_code_3(tmp_path: Path) -
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "env", "coloured"),
+    [
+        ((), {}, True),
+        (("--no-color",), {}, False),
+        ((), {"NO_COLOR": "1"}, False),
+        ((), {"TERM": "dumb"}, False),
+    ],
+)
+@pytest.mark.parametrize("last", [False, True])
+def test_errors_have_colours_only_where_they_are_wanted(
+    shell: Shell, words: tuple[str, ...], env: dict[str, str], *, coloured: bool, last: bool
+) -> None:
+    line = ["dlq", "ls", "none", *words] if last else [*words, "dlq", "ls", "none"]
+    environment = {"NO_COLOR": None, "TERM": "xterm", **env}
+    result = CliRunner().invoke(main, ["--url", shell.url, *line], env=environment, color=True)
+    assert result.stderr.startswith("\x1b[31m" if coloured else "Error: there is no queue")
+
+
 def test_a_password_is_never_shown() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]

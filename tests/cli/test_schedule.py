@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 import rq_dlq
+from rq_dlq.cli import _show
 from tests.cli.conftest import Shell
 
 
@@ -38,6 +41,33 @@ def test_a_schedule_is_paused_and_resumed(shell: Shell, broker: rq_dlq.Broker) -
     assert broker.schedules()[0].next_at is None
     assert "is resumed" in shell("schedule", "resume", "orders", "t").stderr
     assert "was not paused" in shell("schedule", "resume", "orders", "t").stderr
+
+
+@pytest.mark.parametrize(
+    ("width", "beside", "below"),
+    [
+        (120, "queue name rule missed next at last at paused declared", []),
+        (80, "queue name rule next at", ["missed last"]),
+        (60, "queue name next at", ["0 7 * * mon-fri Europe/Berlin", "missed last"]),
+    ],
+)
+def test_a_narrow_terminal_has_names_whole_and_rules_below(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, width: int, beside: str, below: list[str]
+) -> None:
+    rule = ("--cron", "0 7 * * mon-fri", "--timezone", "Europe/Berlin")
+    shell("schedule", "add", "shop.orders", "nightly-stock-check-1", *rule)
+    monkeypatch.setattr(_show, "UNKNOWN_WIDTH", width)
+    heading, row, *lines = shell("schedule", "ls").stdout.splitlines()
+    assert heading.split() == beside.split()
+    assert row.split()[:2] == ["shop.orders", "nightly-stock-check-1"]
+    assert [line.strip() for line in lines] == below
+
+
+def test_a_queue_stands_above_where_there_is_no_room(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell("schedule", "add", "shop.orders", "nightly-stock-check-1", "--every", "1h")
+    monkeypatch.setattr(_show, "UNKNOWN_WIDTH", 40)
+    _, *lines = shell("schedule", "ls").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["shop.orders", "nightly-stock-check-1", "every", "missed"]
 
 
 def test_what_is_wrong_is_told(shell: Shell) -> None:

@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 import rq_dlq
+from rq_dlq.cli import _show
 from tests.cli.conftest import Shell
 from tests.servers import Server, wait_until
 
@@ -260,6 +261,25 @@ def test_a_pipe_gets_one_picture(shell: Shell) -> None:
     assert "TROUBLE in 1 of 3 queues" in shown
     assert "no stock\\x1b[31m in Malmö" in shown
     assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [
+        (80, "queue ready scheduled leased dead dead/min sent/s acked/s oldest"),
+        (60, "queue ready scheduled leased dead dead/min"),
+        (50, "queue ready scheduled dead dead/min"),
+        (40, "queue ready dead dead/min"),
+    ],
+)
+def test_a_narrow_terminal_has_names_and_fewer_columns(
+    shell: Shell, dead: Die, monkeypatch: pytest.MonkeyPatch, width: int, columns: str
+) -> None:
+    dead("a", queue="shop.orders.europe-1")
+    monkeypatch.setattr(_show, "UNKNOWN_WIDTH", width)
+    lines = [line.split() for line in shell("top", "--every", "100ms").stdout.splitlines()]
+    assert columns.split() in lines
+    assert lines[lines.index(columns.split()) + 1][:2] == ["shop.orders.europe-1", "0"]
 
 
 def test_what_it_cannot_do_is_told(shell: Shell, tmp_path: Path) -> None:

@@ -111,6 +111,33 @@ def test_the_garbage_collector_passes_over_what_the_app_imported(shell: Shell, b
     assert int((shell.directory / "mail").read_text()) > 10_000
 
 
+SHARDS = """
+from pathlib import Path
+from rq_dlq import Broker
+
+broker = Broker()
+for name in ("orders:0", "orders:1", "orders:10"):
+    queue = broker.queue(name)
+
+    @queue.handler
+    def order(body, delivery):
+        with (Path(__file__).parent / "done").open("a") as done:
+            done.write(f"{delivery.queue}\\n")
+"""
+
+
+@pytest.mark.parametrize("more", [(), ("--processes", "2")])
+def test_q_names_a_shard(more: tuple[str, ...], shell: Shell, broker: rq_dlq.Broker) -> None:
+    (shell.directory / "app.py").write_text(SHARDS)
+    for name in ("orders:0", "orders:1", "orders:10"):
+        broker.queue(name).send("x")
+    chosen = ("-q", "orders:0", "-q", "orders:10:4")
+    with shell.process("worker", "app", "--burst", *chosen, *more) as worker:
+        assert worker.wait(60) == 0
+    assert done(shell) == ["orders:0", "orders:10"]
+    assert broker.queue("orders:1").stats().ready == 1
+
+
 def test_the_default_attribute_is_broker_and_q_chooses_queues(shell: Shell, broker: rq_dlq.Broker) -> None:
     broker.queue("orders").send("a")
     broker.queue("mails").send("b")
@@ -249,7 +276,8 @@ def test_a_syntax_error_has_one_place(shell: Shell) -> None:
         (["app", "--import-timeout", "soon"], "for '--import-timeout': 'soon' is not a duration"),
         (["app", "--watch", "nosuch"], "Directory 'nosuch' does not exist"),
         (["app", "-q", "nosuch"], "no handler takes the messages of 'nosuch'"),
-        (["app", "-q", "orders:0"], "the number must be 1 or more"),
+        (["app", "-q", "orders:0"], "Invalid value for -q: 'orders:0': the number must be 1 or more"),
+        (["app", "-q", "orders:5000"], "concurrency 5000: use a whole number from 1 to 1,000"),
         (["app:elsewhere", "--url", "redis://here"], "sets its own URL"),
         (["app:apart", "--namespace", "mine"], "sets its own namespace, apart"),
         (["app", "--processes", "0"], "0 is not in the range"),

@@ -258,6 +258,22 @@ def test_preview_of_some() -> None:
         RedeliveryPolicy().preview(-1)
 
 
+@pytest.mark.parametrize("arithmetic", [{}, {"max_delay": None}, {"delays": [1, 1, 5]}])
+def test_preview_of_a_limit_that_nobody_reaches(arithmetic: dict[str, Any]) -> None:
+    """It must not take time by the limit: the page for operators shows it."""
+    most = 10**12
+    preview = RedeliveryPolicy(max_redeliveries=most, **arithmetic).preview()
+    some = RedeliveryPolicy(max_redeliveries=10_000, **arithmetic).preview()
+    assert preview.rows == some.rows[:12]
+    assert preview.dead_after is not None
+    assert some.dead_after is not None
+    more = (most - 10_000) * some.rows[-1].nominal
+    assert preview.dead_after.nominal == pytest.approx(some.dead_after.nominal + more)
+    assert str(preview).splitlines()[-1].startswith("dead-lettered after 1000000000000 redeliveries, ")
+    with pytest.raises(InvalidInput, match="0 to 10,000"):
+        RedeliveryPolicy().preview(10_001)
+
+
 def test_preview_without_redeliveries_and_without_limit() -> None:
     none = RedeliveryPolicy(max_redeliveries=0).preview()
     assert (none.rows, none.dead_after) == ((), Span(0.0, 0.0, 0.0))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rq_dlq.errors import InvalidInput, RqDlqError
+from rq_dlq.spark.option_values import queue_text
 from rq_dlq.spark.options import ReadOptions, StreamOptions
 from rq_dlq.spark.partitions import tasks_for
 
@@ -34,6 +35,9 @@ def test_the_usual() -> None:
 
 def test_lists_and_patterns() -> None:
     assert ReadOptions.of({"queue": "a, {shop}.b ,c*"}).queues == ("a", "{shop}.b", "c*")
+    assert ReadOptions.of({"queue": ' ["a,b", "c*"]'}).queues == ("a,b", "c*")
+    assert ReadOptions.of({"queue": "[a],[]"}).queues == ("[a]", "[]")
+    assert StreamOptions.of({"queue": queue_text(["a,b"])}).queue == "a,b"
 
 
 @pytest.mark.parametrize(
@@ -66,10 +70,14 @@ def test_the_url_is_never_shown() -> None:
         ({"queue": ""}, "option queue is missing: pass the name of a queue"),
         ({"queue": "a,,b"}, "pass the name of a queue"),
         ({"queue": "a b"}, "cannot name a queue"),
+        ({"queue": '["a", " "]'}, "cannot name a queue"),
+        ({"queue": '["a", ""]'}, "pass the name of a queue"),
+        ({"queue": '["a"'}, "is not a list of names, separated by commas or in JSON"),
+        ({"reason": "poisoned", "view": "dlq"}, "'poisoned' is not one of exhausted, poison, unprocess"),
         ({"numPartitions": "-1"}, "a whole number from 0"),
         ({"numPartitions": "many"}, "a whole number from 0"),
-        ({"fetchSize": "0"}, "a whole number from 1 to 1,000"),
-        ({"fetchSize": "100000"}, "a whole number from 1 to 1,000"),
+        ({"fetchSize": "0"}, "a whole number from 1 to 500"),
+        ({"fetchSize": "501"}, "a whole number from 1 to 500"),
         ({"since": "yesterday"}, "is not an ISO time"),
         ({"until": ""}, "is not an ISO time"),
         ({"since": "2030"}, "'2030' is not milliseconds since 1970, which have 12 digits or more"),

@@ -64,6 +64,14 @@ def planned(spark: SparkSession, out: Path, queue: str = "*") -> Plan:
     return plan(at(spark, out, queue).read("dlq"), [DOWN])
 
 
+def test_a_queue_whose_name_has_a_comma(spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path) -> None:
+    for name in ("a,b", "c"):
+        broker.queue(name).send(1)
+    for queue, names in (("*", ["a,b", "c"]), ('["a,b"]', ["a,b"])):
+        found = at(spark, tmp_path, queue).read("metrics").select("queue").collect()
+        assert sorted(row.queue for row in found) == names
+
+
 @pytest.fixture
 def elsewhere(spark: SparkSession, tmp_path: Path) -> str:
     """A directory that only Hadoop's file systems know: Python's own files cannot be there."""
@@ -129,6 +137,24 @@ def test_without_anything_that_writes_delta_it_says_so(
 def test_without_spark_s_jar_delta_is_only_local(spark: SparkSession) -> None:
     with pytest.raises(ConfigurationError, match="only to a local directory here, not to s3a://bucket/x"):
         store_at(spark, "s3a://bucket/x", "delta")
+
+
+@pytest.mark.parametrize(
+    ("out", "folder"),
+    [
+        ("dbfs:/mnt/archive", "dbfs:/mnt/archive"),
+        ("s3a://bucket/archive/", "s3a://bucket/archive"),
+        ("hdfs:/archive", "hdfs:/archive"),
+        ("file:/data/archive", "file:///data/archive"),
+        ("file:///data/archive", "file:///data/archive"),
+        ("/data/archive", "file:///data/archive"),
+        ("/data/10:/30", "file:///data/10:/30"),
+        (Path("/data/archive"), "file:///data/archive"),
+        ("archive", f"file://{Path.cwd()}/archive"),
+    ],
+)
+def test_what_begins_like_a_url_is_one(out: str | Path, folder: str) -> None:
+    assert PipelineSettings(queue="orders", out=out).folder == folder
 
 
 def test_a_url_that_became_a_path_is_refused() -> None:

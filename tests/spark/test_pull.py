@@ -93,6 +93,20 @@ def test_bodies_that_are_not_of_the_type_are_dead(spark: SparkSession, broker: r
     assert letter.reason == "unprocessable"
 
 
+def test_bodies_may_be_as_large_as_the_producer_s(spark: SparkSession, redis_url: str, raw: Any) -> None:
+    del raw  # only cleans up
+    limit = 2 << 20
+    with rq_dlq.Broker(redis_url, max_message_bytes=limit) as producer:
+        queue = producer.queue("orders")
+        queue.send("x" * (3 << 19))
+        pulled = foreach_message(spark, "orders", nothing, parallelism=1, max_message_bytes=limit)
+        assert pulled.acked == 1
+        queue.send("x" * (3 << 19))
+        assert foreach_message(spark, "orders", nothing, parallelism=1).dead == 1
+        (letter,) = queue.dlq.browse()
+        assert "raise max_message_bytes for its consumers" in letter.history[-1].cause.message
+
+
 def test_a_duration_ends_all_waves(spark: SparkSession, broker: rq_dlq.Broker) -> None:
     """Three tasks on two cores: the third one begins when the time is over."""
     broker.queue("orders").send("x", delay="1h")
@@ -153,6 +167,7 @@ def test_a_handler_that_takes_its_process_along_leaves_a_lease(
         ({"lease": "0s"}, InvalidInput, "lease"),
         ({"concurrency": 0}, ConfigurationError, "concurrency 0"),
         ({"timeout": "never"}, InvalidInput, "timeout"),
+        ({"max_message_bytes": "8m"}, ConfigurationError, "max_message_bytes '8m': use a whole number"),
         ({"policy": "often"}, InvalidInput, "Pass a RedeliveryPolicy"),
         ({"type": {1: 2}}, InvalidInput, "type"),
         ({"url": "unix:///nowhere/redis.sock"}, ConfigurationError, "nowhere"),

@@ -49,6 +49,13 @@ def use(spark: SparkSession, url: str, folder: Path) -> None:
     assert frame.count() == 3
     rows = frame.select("body")
     rows.write.format("rq_dlq").options(**usual | {"queue": "copies"}).mode("append").save()
+    for view, columns in (("waiting", ""), ("outbox", "(body STRING)")):
+        spark.sql(f"CREATE TEMPORARY VIEW {view} {columns} USING rq_dlq OPTIONS (queue 'sql', url '{url}')")
+    spark.sql("INSERT INTO outbox VALUES ('x')")
+    assert spark.sql("SELECT * FROM waiting").count() == 1
+    for view in ("waiting", "outbox"):
+        spark.sql(f"DESCRIBE EXTENDED {view}").collect()
+        spark.sql(f"DROP VIEW {view}")
     with claim(spark, "copies", limit=2, url=url) as batch:
         assert batch.df.count() == 2
 

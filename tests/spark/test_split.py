@@ -6,6 +6,7 @@ import random
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark import StorageLevel
@@ -83,6 +84,52 @@ def test_what_does_not_fit_the_schema_is_the_error_of_its_row() -> None:
         2, "rq_dlq.errors.InvalidInput", "the function returned 'sum', which the schema lacks"
     )
     assert fourth["error_class"] == "TypeError"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "fits"),
+    [
+        ("bigint", 19.90 * 100, False),  # 1989.9999999999998
+        ("bigint", 2.0, True),
+        ("bigint", Decimal("1.5"), False),
+        ("bigint", np.float32(1.5), False),
+        ("bigint", float("nan"), False),
+        ("bigint", float("inf"), False),
+        ("bigint", None, True),
+        ("date", 1.5, False),
+        ("timestamp", 1_763_000_000.5, False),
+        ("double", 1.5, True),
+        ("decimal(9, 2)", Decimal("1.25"), True),
+        ("decimal(9, 2)", Decimal("1.255"), False),
+        ("array<bigint>", [1, 1.5], False),
+        ("array<bigint>", np.array([1.0, 2.0]), True),
+        ("array<double>", [1.5], True),
+        ("map<string, int>", {"a": 1.5}, False),
+        ("map<string, int>", [("a", 1), ("b", 1.5)], False),
+        ("map<string, int>", {"a": 1}, True),
+        ("struct<a: array<struct<b: tinyint, c: double>>>", {"a": [{"b": 1.5}]}, False),
+        ("struct<a: array<struct<b: tinyint, c: double>>>", {"a": [(1, 1.5)]}, True),
+        ("struct<a: int, b: int>", (1, 1.5), False),
+        ("struct<a: int, b: int>", {"b": 1.0}, True),
+    ],
+)
+def test_no_fraction_is_cut_off(kind: str, value: Any, fits: bool, spark: SparkSession) -> None:
+    del spark  # reads what only Spark can
+    batch = pa.RecordBatch.from_pylist([{"id": "m0", "batch": "b@q"}, {"id": "m1", "batch": "b@q"}])
+    returned = {"m0": {"total": value}, "m1": {}}
+    (out,) = by_row(lambda row: returned[row["id"]], f"{DDL}, total {kind}")([batch])
+    assert [text is None for text in out.column("error_class").to_pylist()] == [fits, True]
+    assert (out.column("total")[0].as_py() is not None) == (fits and value is not None)
+
+
+def test_the_error_of_a_fraction_names_column_and_number() -> None:
+    assert made(lambda row: {"total": row["body"]}, 1.5) == [
+        error(
+            0,
+            "rq_dlq.errors.InvalidInput",
+            "column 'total': 1.5 does not fit into int64: its fraction would be lost",
+        )
+    ]
 
 
 def test_long_messages_are_cut() -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import rq_dlq
 from rq_dlq.errors import InvalidInput
-from rq_dlq.spark import MESSAGE, epoch_key
+from rq_dlq.spark import MESSAGE, check_held, epoch_key, split
+from tests import servers
 from tests.servers import wait_until
 from tests.spark.versions import SPARK, since
 
@@ -153,6 +155,62 @@ def test_a_batch_that_failed_is_read_again_and_its_rows_can_be_nacked(
     assert (queue.stats().scheduled, queue.stats().leased, queue.stats().totals["acked"]) == (3, 0, 4)
     (message,) = queue.select(places=["scheduled"], limit=1).browse()
     assert (message.history[0].cause.type, message.history[0].cause.message) == ("Odd", "an odd one")
+
+
+@streams
+@pytest.mark.parametrize("checks", [False, True])
+def test_a_sink_that_looks_at_another_server_loses_nothing(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path, *, checks: bool
+) -> None:
+    broker.queue("orders").send("a queue of the same name at $RQ_DLQ_URL")
+
+    def sink(frame: DataFrame, _: int, **there: str) -> None:
+        with split(frame.selectExpr("id", "batch", "'E' error_class", "'no' error_message")) as both:
+            if checks:
+                check_held(both.bad, **there)
+            both.bad.write.format("rq_dlq").options(operation="nack", **there).mode("append").save()
+
+    with servers.running() as path, rq_dlq.Broker(url := f"unix://{path}") as other:
+        queue = other.queue("orders", redelivery=rq_dlq.RedeliveryPolicy(delays=["1h"]))
+        queue.send_many(range(3))
+        for _ in range(2):  # also when the query is started again
+            with pytest.raises(StreamingQueryException, match="does not know the query of the rows"):
+                run(spark, sink, tmp_path, url=url)
+        assert queue.stats().leased == 3
+        run(spark, partial(sink, url=url), tmp_path, url=url)
+        assert (queue.stats().scheduled, queue.stats().totals["nacked"]) == (3, 3)
+    assert broker.queue("orders").stats().ready == 1
+
+
+@streams
+def test_rows_that_are_sent_under_their_ids_are_sent_once_whatever_fails(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    queue = broker.queue("orders", redelivery=rq_dlq.RedeliveryPolicy(initial_delay=0))
+    ids, copies = queue.send_many(range(4)), broker.queue("copies", dedup_window="1h")
+    copies.open()
+    fails, tries, got = [ids[2], ids[1], ""], list[int](), list[int]()
+
+    def sink(frame: DataFrame, epoch: int) -> None:
+        bad = functions.col("id") == fails[len(tries)]
+        tries.append(epoch)
+        good = frame.where(~bad).select("id", "body")
+        json_rows = {"queue": "copies", "idColumn": "id", "contentType": "application/json"}
+        good.write.format("rq_dlq").options(**json_rows).mode("append").save()
+        sent = copies.claim(10)
+        got.extend(delivery.body for delivery in sent)
+        copies.ack(sent)
+        if len(tries) == 1:
+            message = "the driver dies"
+            raise RuntimeError(message)
+        frame.where(bad).write.format("rq_dlq").option("operation", "nack").mode("append").save()
+
+    with pytest.raises(StreamingQueryException, match="the driver dies"):
+        run(spark, sink, tmp_path)
+    for _ in range(2):
+        run(spark, sink, tmp_path)
+    assert (tries, got) == ([0, 0, 1], [0, 1, 3, 2])
+    assert queue.stats().totals["acked"] == 4
 
 
 @streams

@@ -78,6 +78,14 @@ def test_a_string_is_text_and_a_json_document_where_it_is_said(
     assert [message.body for message in broker.queue("json").peek()] == [{"id": 0}]
 
 
+def test_a_body_may_be_as_large_as_the_option_allows(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    large = spark.range(1).select(F.repeat(F.lit("x"), 3 << 19).alias("body"))
+    with pytest.raises(Exception, match=r"a message of 1,572,8.. bytes is over the limit of 1,048,576"):
+        write(large)
+    write(large, maxMessageBytes="2m")
+    assert broker.queue("a").stats().ready == 1
+
+
 def test_spark_writes_nan_as_text(spark: SparkSession) -> None:
     """So a body made by it does not say that a number was none; the page does."""
     row = spark.range(1).select(F.to_json(F.struct(F.lit(float("nan")).alias("n")))).first()
@@ -194,6 +202,38 @@ def test_what_one_shard_has_committed_is_not_dropped_in_the_others(
             raw.zadd(key, {member: 0})  # ten seconds later
         queue.maintain()
     assert [[message.id for message in queue.peek()] for queue in queues] == [["first a:0"], ["first a:1"]]
+
+
+class Task:
+    """The context of a task."""
+
+    def partitionId(self) -> int:  # noqa: N802 - Spark's name
+        return 0
+
+
+def test_too_many_delays_are_refused(
+    broker: rq_dlq.Broker, redis_url: str, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One script commits a list for each of them in each task."""
+    monkeypatch.setattr("rq_dlq.spark.send.MOST_LISTS", 3)
+    monkeypatch.setattr("rq_dlq.spark.send.TaskContext.get", Task)
+    options = WriteOptions.of({"queue": "a", "url": redis_url, "delayColumn": "later"})
+    send = Send(options, columns_of("body string, later int"))
+
+    def rows(*delays: int) -> Staged:
+        batch = pa.RecordBatch.from_pylist([{"body": "x", "later": delay} for delay in delays])
+        return send.write(iter([batch]))
+
+    with pytest.raises(InvalidInput, match=r"more than 3 lists: .* Round the columns of delayColumn"):
+        rows(1, 2, 3, 4)
+    assert staged(raw) == []
+    tasks = [rows(1, 2), rows(3, 3, 4)]
+    with pytest.raises(InvalidInput, match="more than 3 lists"):
+        send.commit(tasks)
+    send.abort(tasks)
+    assert staged(raw) == []
+    send.commit([rows(1), rows(1), rows(2), rows(2)])  # a list for each task, as without a column
+    assert (broker.queue("a").stats().scheduled, staged(raw)) == (4, [])
 
 
 def test_a_failing_task_leaves_nothing(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> None:
@@ -449,11 +489,10 @@ def test_a_redrive_of_what_is_not_dead_is_warned_of(
     queue.poison(queue.claim(1), "bad")
     columns = StructType([StructField(name, StringType()) for name in ("queue", "id")])
     redrive = operation_of({"operation": "redrive", "url": redis_url}, columns, overwrite=False)
-    rows = [{"queue": "a", "id": "m"}, {"queue": "a", "id": "other"}, {"queue": "nope", "id": "m"}]
+    rows = [{"queue": "a", "id": "m"}, {"queue": "a", "id": "other"}]
     redrive.commit([redrive.write(iter([pa.RecordBatch.from_pylist(rows)]))])  # type: ignore[list-item]
     assert queue.stats().ready == 1
-    assert "redrive: 1 rows; 2 more were left alone, since they are not dead" in caplog.text
-    assert "nope" not in broker.queues()
+    assert "redrive: 1 rows; 1 more were left alone, since they are not dead" in caplog.text
 
 
 # Bad input

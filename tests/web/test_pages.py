@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import Any
 
+from msgspec.structs import replace
+
+from rq_dlq._work.processes import Reporter
+from rq_dlq.values.process import ConsumerReport, ProcessReport
 from tests.behaviour.helpers import one
-from tests.web.conftest import Browser, Open, die
+from tests.web.conftest import ONCE, Browser, Open, die
 
 
 async def test_without_queues_all_is_well(pages: Browser) -> None:
@@ -118,12 +124,48 @@ async def test_what_is_gone_is_not_here(pages: Browser, orders: Any) -> None:
     assert (await pages.get("/group", queue="orders", id="expired", letters="x")).status_code in {400, 404}
 
 
+async def test_the_names_of_dead_letters_lead_to_their_queues(
+    pages: Browser, orders: Any, async_broker: Any
+) -> None:
+    await async_broker.policies.set("shop.#", dead_letter={"strategy": "shared", "name": "SHOP.DEAD"})
+    await die(orders, 1)
+    await die(async_broker.queue("shop.mail", redelivery=ONCE), 1, 2)
+    for name, queue in (("DLQ.orders", "orders"), ("EXP.orders", "orders"), ("SHOP.DEAD", "shop.mail")):
+        answer = await pages.get("/queue", name=name)
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/queue?name={queue}"), name
+    await die(async_broker.queue("shop.bills", redelivery=ONCE), 1)
+    text = await pages.text("/queue", name="SHOP.DEAD")
+    for queue, number in (("shop.bills", 1), ("shop.mail", 2)):
+        assert f'/queue?name={queue}">{queue}</a></td><td>dead messages</td><td class="n">{number}<' in text
+    answer = await pages.get("/message", queue="SHOP.DEAD", id="1")
+    assert answer.status_code == 404
+    assert "those of shop.bills, shop.mail" in answer.text
+    assert "there is no queue" in unescape((await pages.get("/queue", name="DLQ.nope")).text)
+
+
 async def test_without_workers(pages: Browser) -> None:
     assert "No worker reports" in await pages.text("/workers")
 
 
+async def test_workers_are_shown(pages: Browser, async_broker: Any) -> None:
+    reporter = Reporter(ProcessReport("web-1:4711", queues={"orders": ConsumerReport(3)}))
+    began = datetime.now(UTC) - timedelta(days=3)
+    await async_broker._run(reporter.note(async_broker.settings.namespace, started_at=began))
+    text = await pages.text("/workers")
+    assert "<b>web-1:4711</b>" in text
+    assert '<td class="wide">3d</td>' in text
+
+
+def test_a_worker_is_up_until_it_is_silent() -> None:
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    report = ProcessReport(started_at=began, seen_at=began + timedelta(seconds=30))
+    assert [replace(report, ago=ago).up for ago in (0.0, 10.0, 40.0)] == [30, 40, 30]
+
+
 async def test_policies_are_shown_and_simulated(pages: Browser, async_broker: Any) -> None:
-    assert "There are no entries" in await pages.text("/policies")
+    text = await pages.text("/policies")
+    assert "There are no entries" in text
+    assert "Messages a second after it <input" in text
     await async_broker.policies.set("orders.#", redelivery={"max_redeliveries": 3, "initial_delay": "1s"})
     text = await pages.text("/policies", queue="orders.new", messages=50, outage="10s", rate="5")
     assert "<b>orders.#</b>" in text
@@ -131,6 +173,18 @@ async def test_policies_are_shown_and_simulated(pages: Browser, async_broker: An
     assert "50 messages fail together" in text
     for bad in ({"queue": "a b"}, {"queue": "a", "outage": "soon"}, {"queue": "a", "messages": "many"}):
         assert (await pages.get("/policies", **bad)).status_code == 400, bad
+
+
+async def test_settings_are_shown_as_people_read_them(pages: Browser, async_broker: Any) -> None:
+    await async_broker.policies.set(
+        "orders.#", expiry={"max_expiry_delay": "7d", "retention": None}, redelivery={"max_delay": "10m"}
+    )
+    says = "redelivery: max_delay 10m, delays none; expiry: max_expiry_delay 7d, retention forever"
+    assert f">{says}<" in await pages.text("/policies")
+    await async_broker.queue("orders").open()
+    text = await pages.text("/queue", name="orders")
+    for field, value in (("redelivery.max_delay", "10m"), ("expiry.retention", "forever")):
+        assert f"<td>{field}</td><td>{value}</td>" in text
 
 
 async def test_schedules_are_listed(pages: Browser, orders: Any) -> None:

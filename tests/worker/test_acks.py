@@ -149,15 +149,18 @@ def test_a_stop_loses_no_ack(colour: str, broker: rq_dlq.Broker) -> None:
     assert (stats.ready, stats.leased) == (50 - len(handled), 0)
 
 
+@pytest.mark.parametrize("often", [1, 3])
 def test_a_stop_loses_no_ack_that_another_thread_tries_to_make(
-    broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+    often: int, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread that tends a consumer has its acks in hand when that ends, and cannot make them."""
-    queue, ack, holds = broker.queue("a"), _work.ack, threading.Event()
+    monkeypatch.setattr("rq_dlq.worker.holding.RETRY_AFTER", 0.01)
+    queue, ack, holds, failed = broker.queue("a"), _work.ack, threading.Event(), list[int]()
 
     def fail_late(*held: Any) -> Any:
-        if not holds.is_set() and threading.current_thread().name != "rq-dlq a":
+        if len(failed) < often and threading.current_thread().name != "rq-dlq a":
             holds.set()
+            failed.append(often)
             for consumer in [thread for thread in threading.enumerate() if thread.name == "rq-dlq a"]:
                 consumer.join(20)
             message = "no server"

@@ -280,12 +280,49 @@ def spoiled() -> Redeliver:
     return error
 
 
+class Busy(Redeliver):
+    """A subclass that does not call the `__init__` of its base."""
+
+    def __init__(self, seconds: float) -> None:
+        self.after = seconds
+
+
+class Unwilling(Redeliver):
+    """A property of its own fails."""
+
+    @property
+    def charge(self) -> bool:
+        """Whether it is charged."""
+        raise ZeroDivisionError
+
+    @charge.setter
+    def charge(self, _: bool) -> None: ...
+
+
+def undecided() -> Redeliver:
+    error = Redeliver()
+    error.charge = None  # type: ignore[assignment]
+    return error
+
+
+def unformatted() -> SyntaxError:
+    """An error that Python's `traceback` fails at."""
+    error = SyntaxError("bad")
+    error.filename, error.lineno, error.text = "f", "one", "abc"  # type: ignore[assignment]
+    error.offset = "two"  # type: ignore[assignment]
+    return error
+
+
 ERRORS: dict[str, tuple[Callable[[], BaseException], str, str]] = {
     # what the handler raises, what becomes of the message, the type of the cause
     "an error": (lambda: ValueError("bad"), "nacked", "ValueError"),
     "Redeliver": (lambda: Redeliver(after="2m"), "nacked", "rq_dlq.errors.Redeliver"),
     "Redeliver nonsense": (lambda: Redeliver(after="soon"), "nacked", "rq_dlq.errors.InvalidDuration"),
     "Redeliver spoiled": (spoiled, "nacked", "rq_dlq.errors.InvalidDuration"),
+    "Redeliver undecided": (undecided, "nacked", "rq_dlq.errors.InvalidInput"),
+    "Redeliver without init": (lambda: Busy(5), "nacked", "tests.worker.test_handlers.Busy"),
+    "Redeliver that fails": (Unwilling, "nacked", "ZeroDivisionError"),
+    "unformatted": (unformatted, "nacked", "SyntaxError"),
     "Poison": (lambda: Poison("bad"), "poison", "rq_dlq.errors.Poison"),
     "fatal": (lambda: KeyError("bad"), "poison", "KeyError"),
     "unprocessable": (
@@ -351,6 +388,22 @@ def test_a_delay_that_is_none_is_logged(
     with working(broker):
         wait_until(lambda: "'soon' is not a duration" in caplog.text)
     assert "back in" in caplog.text
+
+
+@COLOURS
+def test_a_subclass_of_redeliver_need_not_call_its_base(
+    colour: str, broker: rq_dlq.Broker, caplog: Any
+) -> None:
+    caplog.set_level(logging.INFO, "rq_dlq")
+    queue = broker.queue("a", redelivery=after("1h"))
+
+    def fail(_: Any, __: Any) -> None:
+        raise Busy(120)
+
+    register(queue, colour, fail)
+    queue.send("x")
+    broker.run(burst=True)
+    assert "back in 2m" in caplog.text
 
 
 @COLOURS

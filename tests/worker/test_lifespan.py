@@ -16,6 +16,7 @@ import rq_dlq
 from rq_dlq import ConfigurationError, RqDlqError
 from rq_dlq.worker import Worker
 from rq_dlq.worker import worker as worker_module
+from tests.worker.conftest import Working
 from tests.worker.test_handlers import COLOURS, register
 
 NOTES = list[str]
@@ -251,3 +252,82 @@ def test_a_worker_whose_event_loop_cannot_be_made_says_why(
     broker.queue("a").handler(print)
     with pytest.raises(OSError, match="Too many open files"):
         broker.run(burst=True)
+
+
+class Entering:
+    """A lifespan that is not entered before a stop cancels it."""
+
+    def __init__(self) -> None:
+        self.began, self.notes = threading.Event(), list[str]()
+
+    async def __call__(self) -> AsyncIterator[None]:
+        self.began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            self.notes.append("left")
+        yield
+
+
+def test_a_stop_ends_a_lifespan_that_is_being_entered(broker: rq_dlq.Broker, working: Working) -> None:
+    entering, seen = Entering(), list[Any]()
+    broker.lifespan(entering)
+    broker.queue("a").handler(seen.append)
+    broker.queue("a").send("x")
+    with working(broker):
+        assert entering.began.wait(60)
+    assert (entering.notes, seen) == (["left"], [])
+
+
+async def test_a_cancellation_ends_a_lifespan_that_is_being_entered(server: str, raw: Any) -> None:
+    del raw
+    entering = Entering()
+    broker = rq_dlq.asyncio.Broker(f"unix://{server}")
+    broker.lifespan(entering)
+    broker.queue("a").handler(print)
+    running = asyncio.create_task(broker.run())
+    assert await asyncio.to_thread(entering.began.wait, 60)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(running, 60)
+    assert entering.notes == ["left"]
+
+
+def test_a_blocked_event_loop_does_not_keep_a_worker_that_is_entering(
+    broker: rq_dlq.Broker, working: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "GRACE", 0.2)
+    began, go_on = threading.Event(), threading.Event()
+
+    @broker.lifespan
+    async def blocks() -> AsyncIterator[None]:
+        began.set()
+        go_on.wait(60)
+        yield
+
+    broker.queue("a").handler(print)
+    with working(broker) as worker:
+        assert began.wait(60)
+        worker.stop.signal()
+    go_on.set()
+
+
+@COLOURS
+def test_a_worker_knows_when_its_lifespan_blocks_it(colour: str, broker: rq_dlq.Broker) -> None:
+    """A third signal ends it then."""
+    blocked: list[bool] = []
+    worker: Worker
+
+    @broker.lifespan
+    def resources() -> Iterator[None]:
+        blocked.append(worker.stop.blocked)
+        yield
+        blocked.append(worker.stop.blocked)
+
+    register(broker.queue("a"), colour, lambda _, __: blocked.append(worker.stop.blocked))
+    broker.queue("a").send("x")
+    worker = Worker(broker, until="empty")
+    worker.run()
+    assert blocked == [True, False, True]
+    assert not worker.stop.blocked

@@ -97,6 +97,21 @@ def test_a_signal_may_interrupt_a_wait_for_the_stop(log: tuple[logging.Logger, l
     assert stop.finishing.wait(60)
 
 
+def test_a_third_signal_ends_code_of_the_program_that_blocks(log: tuple[logging.Logger, list[str]]) -> None:
+    """As a lifespan that waits for a database: no stage of the stop cuts it short."""
+    logger, lines = log
+    lines.append("a line")
+    stop = Stop()
+    with heeding_signals(stop, logger):
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+        wait_until(lambda: len(lines) == 4)
+        stop.blocked = True
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert len(lines) == 4
+
+
 @pytest.fixture
 def signals_restored() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in ending_signals()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -156,22 +156,40 @@ def test_an_outage_is_said_once(
     assert about == ["waiting for Redis", "Redis is back"]
 
 
-def test_what_is_no_outage_is_said_each_time(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("stopping", [False, True])
+def test_what_is_no_outage_is_said_each_time(stopping: bool, caplog: pytest.LogCaptureFixture) -> None:
+    noted, logger = Vitals(lambda: stopping), logging.getLogger("rq_dlq.worker")
+    for error in (rq_dlq.BrokerRefused("OOM"), rq_dlq.BrokerUnavailable("all")) * 2:
+        noted.note_failure("cannot ack", error, logger, logging.WARNING, "orders")
+    assert caplog.messages == ["cannot ack: OOM", "waiting for Redis: all", "cannot ack: OOM"]
+
+
+def lost_node() -> rq_dlq.BrokerUnavailable:
+    """Of a call to a queue of that node."""
+    error = rq_dlq.BrokerUnavailable("a node")
+    error.node = "10.0.0.1:6379"
+    return error
+
+
+@pytest.mark.parametrize("lost", [lost_node, lambda: NodeUnavailable("a node")])
+def test_a_lost_node_is_said_once_for_each_of_its_queues(
+    lost: Callable[[], rq_dlq.BrokerUnavailable], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Reports go to another one."""
+    caplog.set_level("INFO", "rq_dlq.worker")
     noted, logger = Vitals(lambda: False), logging.getLogger("rq_dlq.worker")
-    for error in (
-        rq_dlq.BrokerRefused("OOM"),
-        NodeUnavailable("a node"),
-        rq_dlq.BrokerUnavailable("all"),
-    ) * 2:
-        noted.note_failure("cannot ack", error, logger, logging.WARNING)
-    once = ["cannot ack: OOM", "cannot ack: a node"]
-    assert caplog.messages == [*once, "waiting for Redis: all", *once]
-
-
-def test_what_a_stop_could_not_do_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    noted, logger = Vitals(lambda: True), logging.getLogger("rq_dlq.worker")
-    noted.note_failure("cannot ack", rq_dlq.BrokerUnavailable("all"), logger, logging.ERROR)
-    assert caplog.messages == ["cannot ack: all"]
+    for _ in range(3):
+        for name in ("orders", "mails"):
+            noted.note_failure(f"{name}: cannot claim", lost(), logger, logging.ERROR, name)
+            noted.note_failure(f"{name}: cannot ack", lost(), logger, logging.ERROR, name)
+        noted.note_success("invoices", logger)
+        noted.note_redis("", logger)
+    first = ["orders: cannot claim: a node", "mails: cannot claim: a node"]
+    assert caplog.messages == first
+    for _ in range(2):
+        noted.note_success("orders", logger)
+    noted.note_failure("orders: cannot ack", lost(), logger, logging.ERROR, "orders")
+    assert caplog.messages == [*first, "orders: Redis is back", "orders: cannot ack: a node"]
 
 
 @contextmanager

@@ -26,8 +26,8 @@ from rq_dlq._redis.errors import (
 )
 from rq_dlq._redis.exchange import exchange, perform
 from rq_dlq._redis.guard import Guard
-from rq_dlq._redis.pools import AWAITING, pool_of
-from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, ONE_TRY, Retries
+from rq_dlq._redis.pools import AWAITING, hasty, pool_of
+from rq_dlq._redis.retries import FAIL_FAST, ONE_TRY, Retries
 from rq_dlq._redis.tries import Tries
 from rq_dlq._redis.urls import masked
 from rq_dlq._work import Batch, Wait
@@ -76,8 +76,7 @@ class AsyncConnections:
         self._link, self._talk, self._proven = link, link.talk, link.proven
         self._patience = retries
         self._timeout = self.pool.connection_kwargs.get("socket_timeout")
-        clustered = isinstance(link, AsyncNodes) and retries == FAIL_FAST
-        self._retries = (IN_CLUSTER if clustered else retries).settings()
+        self._retries = (retries.in_cluster() if isinstance(link, AsyncNodes) else retries).settings()
 
     @property
     def pool(self) -> Any:
@@ -124,14 +123,14 @@ class AsyncConnections:
             if is_final(error):
                 raise self._unavailable(error) from None
             await self._failed(tries := Tries(step), error)
-            if self._patience.attempts == 1:
+            if self._patience.end_with(error):
                 raise tries.of_last_try(self._unavailable(error)) from error
         if isinstance(step, Wait):  # it changes nothing: the next call looks for the server
             return await self._spread(step)
         if self._revive is not None:
             self._revive()
         try:
-            return await tenacity.AsyncRetrying(**self._retries)(self._again, step, tries)
+            return await tenacity.AsyncRetrying(sleep=self._pause, **self._retries)(self._again, step, tries)
         except TRANSIENT as error:
             raise tries.of_last_try(self._unavailable(error)) from error
         except exceptions.ResponseError as error:  # a new connection was refused
@@ -159,6 +158,9 @@ class AsyncConnections:
         pause = random.uniform(0, cut_off.milliseconds)  # noqa: S311 - spreads retries, guards nothing
         await sleep(pause, self._patience.until)
         return pause
+
+    async def _pause(self, seconds: float) -> None:
+        await sleep(1000 * seconds, self._patience.until)
 
     async def _once(self, step: Step, *, repeated: bool) -> Any:
         if isinstance(step, Call) and step.script in self._proven:  # nearly always: no generators
@@ -260,6 +262,12 @@ class AsyncConnections:
     def with_retries(self, retries: Retries) -> AsyncConnections:
         """The same connections with other retries."""
         return self._over(self._link, retries, self._node)
+
+    def in_haste(self) -> AsyncConnections:
+        """New connections to the same server that wait a second at most, for calls with a single try."""
+        link = AsyncLink(lambda: hasty(self.pool, AWAITING), ours=True)
+        clustered = isinstance(self._link, AsyncNodes)
+        return self._over(AsyncNodes(link) if clustered else link, ONE_TRY, self._node)
 
     async def close(self) -> None:
         """Close the connections; the next run opens new ones."""

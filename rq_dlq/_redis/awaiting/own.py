@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 VERSION = tuple(int(part) for part in redis.__version__.split(".")[:3] if part.isdigit())
 LAST_SECOND = 1.0
+LOOK = 0.05  # seconds between two looks at an event of threads
 ALWAYS_DECODED = (5, 0, 4)  # older awaiting connections decode replies if the pool has decode_responses
 _OF_THE_PARENT: list[object] = []  # a forked child must not close these: it shares the parent's epoll
 
@@ -156,6 +157,10 @@ def briefly() -> asyncio.Timeout:
 
 
 async def sleep(milliseconds: float, until: threading.Event | None) -> None:
-    """Sleep. `until` is not needed: an awaiting caller is cancelled."""
-    del until
-    await asyncio.sleep(milliseconds / 1000)
+    """Sleep, at most until `until` is set, by a thread; it is looked at now and then."""
+    left = milliseconds / 1000
+    while until is not None and left > LOOK and not until.is_set():
+        await asyncio.sleep(LOOK)
+        left -= LOOK
+    if until is None or not until.is_set():
+        await asyncio.sleep(left)

@@ -27,8 +27,8 @@ from rq_dlq._redis.errors import (
 )
 from rq_dlq._redis.exchange import exchange, perform
 from rq_dlq._redis.guard import Guard
-from rq_dlq._redis.pools import BLOCKING, pool_of
-from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, ONE_TRY, Retries
+from rq_dlq._redis.pools import BLOCKING, hasty, pool_of
+from rq_dlq._redis.retries import FAIL_FAST, ONE_TRY, Retries
 from rq_dlq._redis.tries import Tries
 from rq_dlq._redis.urls import masked
 from rq_dlq._work import Batch, Wait
@@ -77,8 +77,7 @@ class Connections:
         self._link, self._talk, self._proven = link, link.talk, link.proven
         self._patience = retries
         self._timeout = self.pool.connection_kwargs.get("socket_timeout")
-        clustered = isinstance(link, Nodes) and retries == FAIL_FAST
-        self._retries = (IN_CLUSTER if clustered else retries).settings()
+        self._retries = (retries.in_cluster() if isinstance(link, Nodes) else retries).settings()
 
     @property
     def pool(self) -> Any:
@@ -125,14 +124,14 @@ class Connections:
             if is_final(error):
                 raise self._unavailable(error) from None
             self._failed(tries := Tries(step), error)
-            if self._patience.attempts == 1:
+            if self._patience.end_with(error):
                 raise tries.of_last_try(self._unavailable(error)) from error
         if isinstance(step, Wait):  # it changes nothing: the next call looks for the server
             return self._spread(step)
         if self._revive is not None:
             self._revive()
         try:
-            return tenacity.Retrying(**self._retries)(self._again, step, tries)
+            return tenacity.Retrying(sleep=self._pause, **self._retries)(self._again, step, tries)
         except TRANSIENT as error:
             raise tries.of_last_try(self._unavailable(error)) from error
         except exceptions.ResponseError as error:  # a new connection was refused
@@ -160,6 +159,9 @@ class Connections:
         pause = random.uniform(0, cut_off.milliseconds)  # noqa: S311 - spreads retries, guards nothing
         sleep(pause, self._patience.until)
         return pause
+
+    def _pause(self, seconds: float) -> None:
+        sleep(1000 * seconds, self._patience.until)
 
     def _once(self, step: Step, *, repeated: bool) -> Any:
         if isinstance(step, Call) and step.script in self._proven:  # nearly always: no generators
@@ -261,6 +263,12 @@ class Connections:
     def with_retries(self, retries: Retries) -> Connections:
         """The same connections with other retries."""
         return self._over(self._link, retries, self._node)
+
+    def in_haste(self) -> Connections:
+        """New connections to the same server that wait a second at most, for calls with a single try."""
+        link = Link(lambda: hasty(self.pool, BLOCKING), ours=True)
+        clustered = isinstance(self._link, Nodes)
+        return self._over(Nodes(link) if clustered else link, ONE_TRY, self._node)
 
     def close(self) -> None:
         """Close the connections; the next run opens new ones."""

@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 
 from rq_dlq.cli._context import Command, Context, Failure, pass_context
-from rq_dlq.cli._scratch import interrupt_on_signals, remove
+from rq_dlq.cli._options import Number
+from rq_dlq.cli._scratch import interrupt_on_signals, remove, server_of
 
 SECONDS = 20.0
 BUSY = 50  # commands a second that others run
@@ -20,7 +21,7 @@ BUSY = 50  # commands a second that others run
 @click.command(cls=Command)
 @click.option(
     "--seconds",
-    type=click.FloatRange(1, 3600),
+    type=Number(1, 3600),
     default=SECONDS,
     show_default=True,
     help="About how long to measure.",
@@ -33,17 +34,15 @@ def bench(context: Context, seconds: float, svg: Path | None, *, yes: bool) -> N
 
     Beside each figure is what the server itself can do.
 
-    It runs on the embedded server, or the one at --url, in its own namespace, which it removes afterwards. It
-    loads the server: one that others use is refused, unless --yes is passed.
+    It runs on the embedded server, or the one at --url (not at $RQ_DLQ_URL), in its own namespace, which it
+    removes afterwards. It loads the server: one that others use is refused, unless --yes is passed.
     """
     from rq_dlq.cli.bench import figures, view  # noqa: PLC0415 - other commands need not wait for it
     from rq_dlq.cli.bench.limits import commands_a_second  # noqa: PLC0415
     from rq_dlq.client.broker import Broker  # noqa: PLC0415
-    from rq_dlq.embedded import ensure  # noqa: PLC0415
 
     interrupt_on_signals()
-    url = context.url or ensure().url  # never $RQ_DLQ_URL: that may be a production server
-    with Broker(url, namespace=f"rq-dlq-bench-{secrets.token_hex(4)}") as broker:
+    with Broker(server_of(context), namespace=f"rq-dlq-bench-{secrets.token_hex(4)}") as broker:
         others = commands_a_second(broker)
         if others > BUSY and not yes:
             raise Failure(

@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
+
+from rq_dlq.cli._show import Column, table_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rq_dlq.cli._show import Output
+    from rq_dlq.cli._show import Output, Row
     from rq_dlq.cli.bench.figures import Figure
 
-BAR = 20  # characters
-WIDTH = 110  # of a picture
+LEAST, BAR = 5, 20  # characters
+SPACE = 2  # between two columns
+WIDTH = 120  # of a picture
+FIGURES = (
+    Column("figure", wrap=True), Column("here"), Column("limit"), Column("share", "cyan", title="of it"),
+    Column("limit_is", "dim", title="the limit is", wrap=True, below=True),
+)  # fmt: skip
 
 
 def watched(output: Output, figures: Iterable[Figure]) -> list[Figure]:
@@ -38,13 +43,13 @@ def watched(output: Output, figures: Iterable[Figure]) -> list[Figure]:
 def show(output: Output, figures: list[Figure], svg: Path | None) -> None:
     """Write them, and the picture where one is wanted."""
     if output.format == "table":
-        output.stdout.print(table(figures))
+        output.rows(rows_of(figures, output.stdout.width), FIGURES, "")
     else:
         for_programs = [asdict(figure) | {"share": figure.share} for figure in figures]
         output.rows(for_programs, (), "")
     if svg is not None:
         console = Console(record=True, width=WIDTH, file=io.StringIO())
-        console.print(table(figures))
+        console.print(table_of(rows_of(figures, WIDTH), FIGURES))
         svg.write_text(console.export_svg(title="rq-dlq bench"))
         output.say(f"wrote {svg}")
 
@@ -57,22 +62,26 @@ def with_unit(figure: Figure, value: float | None = None) -> str:
     return f"{number:,.{digits}f}{space}{figure.unit}"
 
 
-def table(figures: list[Figure]) -> Table:
-    """The figures, each beside its limit."""
-    shown = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    shown.add_column("")
-    shown.add_column("here", justify="right")
-    shown.add_column("limit", justify="right")
-    shown.add_column("of it")
-    shown.add_column("the limit is", style="dim")
-    for figure in figures:
-        limit = "" if figure.limit is None else with_unit(figure, figure.limit)
-        shown.add_row(figure.name, with_unit(figure), limit, _bar(figure.share), figure.limit_is)
-    return shown
+def rows_of(figures: list[Figure], width: int) -> list[Row]:
+    """The figures, each beside its limit, with bars for which there is room."""
+    here = [with_unit(figure) for figure in figures]
+    limits = ["" if figure.limit is None else with_unit(figure, figure.limit) for figure in figures]
+    longest = max(len(figure.name) for figure in figures), max(map(len, here)), max(map(len, limits))
+    bar = max(LEAST, min(BAR, width - sum(longest) - len(" 100%") - 3 * SPACE))
+    return [
+        {
+            "figure": figure.name,
+            "here": value.rjust(longest[1]),
+            "limit": limit.rjust(longest[2]),
+            "share": _bar(figure.share, bar),
+            "limit_is": figure.limit_is,
+        }
+        for figure, value, limit in zip(figures, here, limits, strict=True)
+    ]
 
 
-def _bar(share: float | None) -> Text:
+def _bar(share: float | None, length: int) -> str:
     if share is None:
-        return Text("")
-    full = round(min(share, 1) * BAR)
-    return Text.assemble(("█" * full, "cyan"), ("░" * (BAR - full), "dim"), f" {share:4.0%}")
+        return ""
+    full = round(min(share, 1) * length)
+    return f"{'█' * full}{'░' * (length - full)} {share:4.0%}"

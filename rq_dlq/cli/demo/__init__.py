@@ -11,7 +11,8 @@ import secrets
 import click
 
 from rq_dlq.cli._context import FAILED, Command, Context, pass_context
-from rq_dlq.cli._scratch import interrupt_on_signals
+from rq_dlq.cli._options import Number
+from rq_dlq.cli._scratch import interrupt_on_signals, server_of
 
 SENDING = 12.0  # seconds
 
@@ -20,7 +21,7 @@ SENDING = 12.0  # seconds
 @click.option("--rows", type=click.IntRange(20), help="Use only this many of the 1,959 flights.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(6, 600),
+    type=Number(6, 600),
     default=SENDING,
     show_default=True,
     help="How long to send flights.",
@@ -29,14 +30,14 @@ SENDING = 12.0  # seconds
 def demo(context: Context, rows: int | None, seconds: float) -> None:
     """Settle real flights while a payment service fails and a worker is killed.
 
-    It runs on the embedded server, or the one at --url, in its own namespace, which it removes afterwards.
+    It runs on the embedded server, or the one at --url (not at $RQ_DLQ_URL), in its own namespace, which it
+    removes afterwards.
     """
     from rq_dlq.cli.demo import app, play, sums, view  # noqa: PLC0415 - other commands need not wait for it
     from rq_dlq.cli.demo.stage import Stage  # noqa: PLC0415
-    from rq_dlq.embedded import ensure  # noqa: PLC0415
 
     interrupt_on_signals()
-    url = context.url or ensure().url  # never $RQ_DLQ_URL: that may be a production server
+    url = server_of(context)
     namespace = f"rq-dlq-demo-{secrets.token_hex(4)}"
     example = app.find()
     stage = Stage(example, url, namespace, rows)

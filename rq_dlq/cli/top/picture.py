@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from rq_dlq.cli._show import table_of, text_of
+from rq_dlq.cli._show import beside, table_of, text_of
 from rq_dlq.cli.top.tables import (
     WIDE,
     Look,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.overview import QueueOverview
 
 HIGH = 30  # lines, from which there is room between the tables
+NAME = 20  # columns that a name, or a text that may be cut off, has at the least
 COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
 
 
@@ -102,13 +103,16 @@ def _sums(queues: Sequence[QueueOverview], rates: Rates, reading: Reading) -> It
 
 
 def _lines(section: Section, lines: int, width: int) -> Iterator[RenderableType]:
-    """As many lines of a table as there is room for."""
+    """As many lines and columns of a table as there is room for."""
+    most = max(NAME, width // 4)
     rows = [
-        {**row, **{key: _short(row[key], width // 4) for key in ("name", "queue") if key in row}}
+        {**row, **{key: _short(row[key], most) for key in ("name", "queue") if key in row}}
         for row in section.rows[: lines if lines >= len(section.rows) else lines - 1]
     ]
     wide = width >= WIDE
-    yield table_of(rows, section.wide if wide and section.wide else section.columns, space=2 if wide else 1)
+    columns, space = section.wide if wide and section.wide else section.columns, 2 if wide else 1
+    needed = [min(column.width(rows), NAME if column.cut else width) + space for column in columns]
+    yield table_of(rows, beside(columns, needed, width + space), space)
     if len(rows) < len(section.rows):
         yield _line(f"… and {len(section.rows) - len(rows):,} more", "dim")
 

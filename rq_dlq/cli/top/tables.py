@@ -1,4 +1,7 @@
-"""The tables of `rq-dlq top`: their columns, and what is in them."""
+"""The tables of `rq-dlq top`: their columns, and what is in them.
+
+A column that elsewhere stands `below` is left out where there is no room.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +23,31 @@ if TYPE_CHECKING:
 FEW = 10  # rates below it have a decimal point
 WIDE = 100  # columns, from which there is room for more
 SHORT = 6  # digits of a group, which the other commands take, too
-_SINCE, _ERROR, _QUEUE = Column("since"), Column("error", cut=True), Column("queue", cut=True)
+_SINCE, _OLDEST = Column("since", below=True), Column("oldest", below=True)
+_ERROR, _QUEUE = Column("error", cut=True), Column("queue", cut=True)
 _COUNTS = (
-    Column("name", "bold", title="queue", cut=True), Column("ready"), Column("scheduled"), Column("leased"),
-    Column("dead", "red"),
+    Column("name", "bold", title="queue", cut=True), Column("ready"), Column("scheduled", below=True),
+    Column("leased", below=True), Column("dead", "red"),
 )  # fmt: skip
-_RATES = (Column("dead/min", "bold red"), Column("sent/s"), Column("acked/s"))
-_GROUP = (Column("group", "bold cyan"), _QUEUE, Column("trend", "bold yellow"), Column("count"))
+_RATES = (Column("dead/min", "bold red"), Column("sent/s", below=True), Column("acked/s", below=True))
+_FAILED = Column("failed/s", "yellow", below=True)
+_GROUP = (Column("group", "bold cyan"), _QUEUE, Column("trend", "bold yellow", below=True), Column("count"))
 _TROUBLE = (Column("queue", "bold red", cut=True), Column("what", title="what is wrong", cut=True))
 TROUBLES, WIDE_TROUBLES = (*_TROUBLE, _SINCE), (*_TROUBLE, Column("detail", title="", cut=True), _SINCE)
-QUEUES = (*_COUNTS, *_RATES, Column("oldest"))
-WIDE_QUEUES = (*_COUNTS, Column("expired", "yellow"), *_RATES, Column("failed/s", "yellow"), Column("oldest"))
+QUEUES = (*_COUNTS, *_RATES, _OLDEST)
+WIDE_QUEUES = (*_COUNTS, Column("expired", "yellow", below=True), *_RATES, _FAILED, _OLDEST)
 GROUPS = (*_GROUP, _SINCE, _ERROR)
-WIDE_GROUPS = (*_GROUP, Column("last_hour"), _SINCE, _ERROR)
+WIDE_GROUPS = (*_GROUP, Column("last_hour", below=True), _SINCE, _ERROR)
 REDRIVES = (
-    Column("redrive", "bold"), _QUEUE, Column("state"), Column("done", title="%"), Column("moved"),
-    Column("eligible", title="of"), Column("acked", "green"), Column("died", "red"), Column("by", cut=True),
+    Column("redrive", "bold"), _QUEUE, Column("state"), Column("done", title="%"),
+    Column("moved", below=True), Column("eligible", title="of", below=True),
+    Column("acked", "green", below=True), Column("died", "red"), Column("by", cut=True, below=True),
 )  # fmt: skip
 WORKERS = (
-    Column("process", "bold", title="worker", cut=True), Column("state"), Column("held"), Column("oldest"),
-    Column("done"), Column("failed", "red"), Column("queues", cut=True),
+    Column("process", "bold", title="worker", cut=True), Column("state"), Column("held"), _OLDEST,
+    Column("done", below=True), Column("failed", "red", below=True), Column("queues", cut=True, below=True),
 )  # fmt: skip
-WIDE_WORKERS = (*WORKERS, Column("version"), Column("up"))
+WIDE_WORKERS = (*WORKERS, Column("version", below=True), Column("up", below=True))
 SORTS: Mapping[str, Callable[[Row], Any]] = {
     "trouble": lambda row: (row["place"], -row["dead"], -row["ready"]),
     "dead": lambda row: -row["dead"],

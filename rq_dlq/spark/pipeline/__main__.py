@@ -30,7 +30,11 @@ PIPE_WIDTH = 200
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--queue", required=True, metavar="NAMES", help="Names or patterns with *, comma-separated.")
 @click.option("--out", required=True, metavar="DIR", help="A directory, or the URL of one, of all output.")
-@click.option("--url", help="redis://…, rediss://… or unix://…; else $RQ_DLQ_URL, else the embedded server.")
+@click.option(
+    "--url",
+    help="redis://…, rediss://… or unix://…; else $RQ_DLQ_URL, else the embedded server. Spark logs the "
+    "command line of spark-submit: put a password into $RQ_DLQ_URL.",
+)
 @click.option("--namespace", default="rq", show_default=True, help="The prefix of all keys.")
 @click.option(
     "--format", type=click.Choice(FORMATS), default="parquet", show_default=True, help="Of the archive."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rq_dlq.spark.pipeline.rules import Rule
 
 LOCAL: Final = "file://"
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # Spark's URLs may have one slash: dbfs:/mnt
 FORMATS: Final = ("parquet", "delta")
 COMPARED: Final = {f"{n} redeliveries": RedeliveryPolicy(max_redeliveries=n) for n in (0, 2, 5, 12)}
 
@@ -60,11 +62,13 @@ class PipelineSettings:
             raise InvalidInput(f"format is {shown(self.format)}. Pass one of {', '.join(FORMATS)}")
         if self.since is not None and self.since.tzinfo is None:
             raise InvalidInput(f"since {shown(self.since)}: pass a datetime with a time zone")
-        if isinstance(self.out, Path) and ":/" in str(self.out):  # pathlib makes one slash of two
+        if isinstance(self.out, Path) and _URL.match(str(self.out)):  # pathlib makes one slash of two
             raise InvalidInput(f"out is {shown(str(self.out))}. Pass a URL as text, not as a path")
 
     @property
     def folder(self) -> str:
         """The URL of `out`."""
         out = str(self.out)
-        return out.rstrip("/") if "://" in out else f"{LOCAL}{Path(out).absolute()}"
+        if not _URL.match(out):
+            return f"{LOCAL}{Path(out).absolute()}"
+        return re.sub(r"^file:/(?!/)", f"{LOCAL}/", out).rstrip("/")

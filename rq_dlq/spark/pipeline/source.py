@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rq_dlq.client.broker import Broker
 from rq_dlq.spark.brokers import broker_at, resolve
-from rq_dlq.spark.option_values import queue_names
+from rq_dlq.spark.option_values import queue_names, queue_text
 from rq_dlq.spark.queues import chosen
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class Source:
 
     def read(self, view: str, **options: str) -> DataFrame:
         """A view of these queues."""
-        given = {"url": self.url, "namespace": self.namespace, "queue": ",".join(self.names), "view": view}
+        queue = queue_text(self.names)
+        given = {"url": self.url, "namespace": self.namespace, "queue": queue, "view": view}
         return self.spark.read.format("rq_dlq").options(**given, **options).load()
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rq_dlq.errors import RqDlqError
+from rq_dlq.values.names import Address
 from rq_dlq.web import live
-from rq_dlq.web.site import act, go_to, verb_of
+from rq_dlq.web.site import act, asked, go_to, verb_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -22,8 +23,14 @@ VERBS = ("pause", "resume")
 
 
 async def queue(site: Site, request: Request) -> Response:
-    """Show a queue."""
-    found = await site.queue(request, "name")
+    """Show a queue; of the name of dead or expired messages, their queue, or the list of their queues."""
+    name = asked(request, "name")
+    if (meant := await site.meant(name)) != [Address(name)]:
+        seen = await site.hub.now()
+        if len(meant) > 1:
+            return site.page(request, "shared.html", name=name, meant=meant, by_name=seen.by_name)
+        return go_to(request, "queue", name=meant[0].family)
+    found = site.broker.queue(name)
     values = live.queue(site, await site.hub.now(), request.query_params)
     points = msgspec.json.encode(site.hub.history.columns(found.name)).decode()
     settings = await found.settings()

@@ -15,4 +15,4 @@ async def workers(site: Site, request: Request) -> Response:
     """Show the processes that work on queues, the one that holds a message longest first."""
     found = await site.broker.workers()
     found.sort(key=lambda one: (one.state != "silent", -(one.oldest or 0), one.process))
-    return site.page(request, "workers.html", found=found, now=(await site.hub.now()).at)
+    return site.page(request, "workers.html", found=found)

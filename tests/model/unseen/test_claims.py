@@ -184,7 +184,7 @@ def test_who_claimed_is_known_by_name_also_of_a_worker(bench: Bench) -> None:
 
 
 def test_a_batch_that_lapses_is_never_charged(bench: Bench) -> None:
-    """Its driver was down; a claim of another kind is charged."""
+    """Its driver was down, so the message does not even count it; a claim of another kind is charged."""
     bench.send(("m", 4))
     for number, answer in enumerate(["count", "count", "rows"]):
         call = bench.queue.claim_call(f"t{number}", lease=1_000)
@@ -192,7 +192,8 @@ def test_a_batch_that_lapses_is_never_charged(bench: Bench) -> None:
         bench.queue.run(call._replace(reader=lambda reply: reply))
         bench.step(1_000)
         bench.sweep(1)
-    assert bench.raw.hget(bench.keys["states"], "m").split()[4:7] == [b"1", b"0", b"3"]
+    assert bench.raw.hget(bench.keys["states"], "m").split()[4:7] == [b"1", b"0", b"1"]
+    assert bench.raw.hget(bench.keys["counters"], "lapsed") == b"3"
 
 
 def test_what_a_later_version_notes_of_a_claim_stays(bench: Bench) -> None:

@@ -529,7 +529,7 @@ if lapsed + fallen_due + outlived > 0 then
       return 'kept'
     end
     local counted = event == 'poisoned' and 'nacked' or event
-    state[counted] = state[counted] + 1
+    state[counted] = state[counted] + (failure.of_batch and 0 or 1) -- else a batch's lapse would make suspects of its messages
     state.charged = state.charged + (failure.charge and 1 or 0)
     redis.call('HINCRBY', counters, counted, 1)
     failure.cause = event
@@ -680,8 +680,9 @@ if lapsed + fallen_due + outlived > 0 then
   end
   -- Sweeps a message of a lapsed claim: if the claim still held it, it comes back by the policy, charged (I15). In a
   -- worker's claim a message's first lapse is not charged, since another message may have killed the worker, and in a batch
-  -- none is, since its driver was down: it is back at once, at its old position. Returns how many messages the claim no
-  -- longer holds (1 or 0); nil if the message is left alone, since only a later version can judge it.
+  -- none is, since its driver was down: it is back at once, at its old position. A batch's lapse does not make it a suspect,
+  -- either (lib/past_suspects). Returns how many messages the claim no longer holds (1 or 0); nil if the message is left
+  -- alone, since only a later version can judge it.
   local function sweep_message(id, token, consumer, kind)
     local text = redis.call('HGET', states, id)
     local held = holds(token, text)
@@ -698,8 +699,8 @@ if lapsed + fallen_due + outlived > 0 then
       return nil
     end
     state.token = '' -- its holder did not settle it, and must not hear that it did when it repeats a call
-    local failure = { charge = true, consumer = consumer, error = lapse_error }
-    if kind == 'batch' or kind == 'worker' and state.lapsed == 0 then
+    local failure = { charge = true, consumer = consumer, error = lapse_error, of_batch = kind == 'batch' }
+    if failure.of_batch or kind == 'worker' and state.lapsed == 0 then
       failure.charge, failure.delay, failure.forgiven = false, 0, true
     end
     judge(id, state, head, 'lapsed', failure)
@@ -1020,15 +1021,15 @@ local only_suspects = marked and #rows == 0
 -- Leases to the token the first messages of its index, and adds them to the reply: `chosen` are their ids. Statements, not
 -- functions, since every claim runs them: a function costs Redis as much as a command, and more for each name that it uses
 -- of those around it. What is rarely needed is defined when it is needed.
-local MOST = 524288 -- bytes that it leases, or one message (I9)
-
+local NOT_FRESH = answer == 'count' and 1500 or 0 -- bytes in place of which a batch takes one that is not fresh: as long
+local most = 524288 -- bytes that it leases, or one message (I9)
 local records, read, spent = {}, 0, 0
 local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, nil, nil
 local size, ends, leaves = 0, #reply, 0 -- the lengths of chosen, reply and taken: to ask for one is a search
 -- Of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
 local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
 for place = 1, #ids do
-  if spent > MOST then -- the rest stays
+  if spent > most then -- the rest stays
     break
   elseif place > read and not long then
     records, read = redis.call('HMGET', messages, unpack(ids)), #ids
@@ -1059,7 +1060,7 @@ for place = 1, #ids do
       end
       return records, last
     end
-    records, read = read_records(records, ids, texts, place, MOST - spent)
+    records, read = read_records(records, ids, texts, place, most - spent)
   end
   local id, text = ids[place], texts[place]
   local record = not seen[id] and records[place] -- a send that was cut off and repeated has two rows
@@ -1524,6 +1525,7 @@ for place = 1, #ids do
       return not_fresh_line
     end)()
     line = not_fresh(source, rows[place], id, record, text)
+    most = most - NOT_FRESH
   end
   if line ~= 'later' then -- else it stays
     taken[leaves + 1], leaves = rows[place], leaves + 1

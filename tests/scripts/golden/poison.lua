@@ -626,7 +626,7 @@ return settle_messages(6, function(id, state, head)
         return 'kept'
       end
       local counted = event == 'poisoned' and 'nacked' or event
-      state[counted] = state[counted] + 1
+      state[counted] = state[counted] + (failure.of_batch and 0 or 1) -- else a batch's lapse would make suspects of its messages
       state.charged = state.charged + (failure.charge and 1 or 0)
       redis.call('HINCRBY', counters, counted, 1)
       failure.cause = event

@@ -465,7 +465,7 @@ local function judge(id, state, head, event, failure)
     return 'kept'
   end
   local counted = event == 'poisoned' and 'nacked' or event
-  state[counted] = state[counted] + 1
+  state[counted] = state[counted] + (failure.of_batch and 0 or 1) -- else a batch's lapse would make suspects of its messages
   state.charged = state.charged + (failure.charge and 1 or 0)
   redis.call('HINCRBY', counters, counted, 1)
   failure.cause = event
@@ -616,8 +616,9 @@ local function orphaned(id, state, head)
 end
 -- Sweeps a message of a lapsed claim: if the claim still held it, it comes back by the policy, charged (I15). In a
 -- worker's claim a message's first lapse is not charged, since another message may have killed the worker, and in a batch
--- none is, since its driver was down: it is back at once, at its old position. Returns how many messages the claim no
--- longer holds (1 or 0); nil if the message is left alone, since only a later version can judge it.
+-- none is, since its driver was down: it is back at once, at its old position. A batch's lapse does not make it a suspect,
+-- either (lib/past_suspects). Returns how many messages the claim no longer holds (1 or 0); nil if the message is left
+-- alone, since only a later version can judge it.
 local function sweep_message(id, token, consumer, kind)
   local text = redis.call('HGET', states, id)
   local held = holds(token, text)
@@ -634,8 +635,8 @@ local function sweep_message(id, token, consumer, kind)
     return nil
   end
   state.token = '' -- its holder did not settle it, and must not hear that it did when it repeats a call
-  local failure = { charge = true, consumer = consumer, error = lapse_error }
-  if kind == 'batch' or kind == 'worker' and state.lapsed == 0 then
+  local failure = { charge = true, consumer = consumer, error = lapse_error, of_batch = kind == 'batch' }
+  if failure.of_batch or kind == 'worker' and state.lapsed == 0 then
     failure.charge, failure.delay, failure.forgiven = false, 0, true
   end
   judge(id, state, head, 'lapsed', failure)

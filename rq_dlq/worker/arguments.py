@@ -1,0 +1,58 @@
+"""Checks of a worker's arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast, get_args
+
+from rq_dlq.client.handlers import check_concurrency
+from rq_dlq.errors import ConfigurationError
+from rq_dlq.values.durations import shown
+from rq_dlq.worker.stopping import Until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rq_dlq.client.handlers import Handler
+
+
+def check_until(until: object) -> None:
+    """Check when a worker is to end by itself.
+
+    Raises:
+        ConfigurationError: there is no such end.
+    """
+    known = get_args(Until)
+    if until not in known:
+        raise ConfigurationError(f"until is {shown(until)}. Pass one of {', '.join(map(repr, known))}")
+
+
+def wanted(handlers: Sequence[Handler], queues: object) -> Iterator[tuple[Handler, int]]:
+    """The handlers that a worker runs, each with how many calls run at once.
+
+    Args:
+        queues: only these, each with its concurrency (None: the handler's own); None: all with a handler.
+
+    Raises:
+        ConfigurationError: there is no handler to run, or `queues` is not valid.
+    """
+    by_name = {handler.queue.name: handler for handler in handlers}
+    if not by_name:
+        raise ConfigurationError(
+            "there is no handler to run: decorate a function with @queue.handler or @broker.task"
+        )
+    if not isinstance(queues, Mapping | None):
+        message = (
+            f'queues is {shown(queues)}. Pass a mapping of names to concurrencies, such as {{"a": None}}'
+        )
+        raise ConfigurationError(message)
+    chosen = cast("Mapping[object, object]", queues or dict.fromkeys(by_name))
+    for name, concurrency in chosen.items():
+        if name not in by_name:
+            known = ", ".join(by_name)
+            message = f"no handler takes the messages of {name!r}; there are handlers for {known}"
+            raise ConfigurationError(message)
+        handler = by_name[cast("str", name)]
+        if concurrency is not None:
+            check_concurrency(concurrency)
+        yield handler, handler.concurrency if concurrency is None else cast("int", concurrency)

@@ -1,0 +1,85 @@
+"""What a worker does last, and says."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq import _work
+from rq_dlq.errors import RqDlqError
+from rq_dlq.values.durations import human
+from rq_dlq.values.readable import many
+from rq_dlq.values.settlement import FAILED
+from rq_dlq.worker.tally import Tally, logger
+
+if TYPE_CHECKING:
+    from rq_dlq._redis import Connections
+    from rq_dlq.client.handlers import Handler
+    from rq_dlq.values.counts import QueueStats
+    from rq_dlq.worker.consumer import Consumer
+    from rq_dlq.worker.reporting import Reporting
+
+
+def leave(
+    consumers: Sequence[Consumer[Any]],
+    alive: Sequence[Consumer[Any]],
+    tending: Connections,
+    reporting: Reporting,
+    *,
+    given_up: bool,
+) -> None:
+    """Remove the report, settle what is left, and say what could not be settled.
+
+    If Redis was given up, it gets one more second, over new connections: the old ones may be broken, as where
+    a firewall forgot them while calls ran. If it does not answer the first call, no other is made.
+
+    Args:
+        alive: those whose calls cannot be cut short.
+    """
+    if alive:
+        logger.warning("%d consumers did not end: their messages are released", len(alive))
+    last = tending.in_haste() if given_up else tending
+    names = {consumer.queue.name for consumer in consumers}
+    silent = set[str]() if reporting.leave(last) else names
+    unacked, unreleased = Counter[str](), Counter[str]()
+    for consumer in consumers:
+        name = consumer.queue.name
+        if name in silent or not consumer.settle_left(last):
+            silent.add(name)
+            done, others = consumer.left
+            unacked[name] += done
+            unreleased[name] += others
+    _say("ack", unacked, logging.ERROR)
+    _say("release", unreleased, logging.WARNING)
+    if given_up:
+        last.close()
+
+
+def sum_up(handlers: Sequence[tuple[Handler, int]], tally: Tally, connections: Connections) -> None:
+    """Say what was done, and what is left in the queues."""
+    counts = tally.counts
+    failed = sum(counts[outcome] for outcome in FAILED)
+    done = f"{counts['acked']:,} done, {failed:,} failed, {counts['dead']:,} dead"
+    with suppress(RqDlqError):
+        stats = [connections.run(_work.stats(handler.queue._core)) for handler, _ in handlers]
+        left = "; ".join(f"{one.name}: {text}" for one in stats if (text := _left(one)))
+        level = logging.WARNING if left else logging.INFO
+        logger.log(level, "nothing is ready any more: %s; left: %s", done, left or "nothing")
+
+
+def _left(stats: QueueStats) -> str:
+    """The messages that will be delivered later; empty: there are none."""
+    parts = [f"{count:,} {name}" for name in ("ready", "leased") if (count := getattr(stats, name))]
+    if stats.scheduled:
+        next_due = human(round(1000 * (stats.next_due or 0)))
+        parts.append(f"{stats.scheduled:,} scheduled, the next in {next_due}")
+    return ", ".join(parts)
+
+
+def _say(verb: str, left: Counter[str], level: int) -> None:
+    for name, count in (+left).items():
+        messages = many(count, "message")
+        logger.log(level, "%s: cannot %s %s: redelivered after the lease", name, verb, messages)
