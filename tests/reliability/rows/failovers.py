@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import cycle
 from threading import Event
 from typing import Any
@@ -39,30 +37,26 @@ VERBS: dict[str, Callable[[Queue[Any], Sequence[Delivery[Any]]], Sequence[object
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Halting(Retries):
-    """Halts between two tries until it may go on; by then the first ones were answered, by a refusal.
+class Halt(Event):
+    """Between two tries a call halts until it may go on; by then the first one was answered, by a refusal.
 
     Attributes:
         halts: set when it does.
         goes_on: when it may.
     """
 
-    halts: Event = field(default_factory=Event)
-    goes_on: Event = field(default_factory=Event)
+    def __init__(self) -> None:
+        super().__init__()
+        self.halts, self.goes_on = Event(), Event()
 
-    def settings(self) -> dict[str, Any]:
-        """For tenacity."""
-
-        def halt(seconds: float) -> None:
-            self.halts.set()
-            self.goes_on.wait()
-            time.sleep(seconds)
-
-        return {**super(Halting, self).settings(), "sleep": halt}
+    def wait(self, timeout: float | None = None) -> bool:
+        """Halt, then pause as the client means to."""
+        self.halts.set()
+        self.goes_on.wait()
+        return super().wait(timeout)
 
 
-Refused = tuple[Halting, Queue[int], list[Delivery[int]]]
+Refused = tuple[Halt, Queue[int], list[Delivery[int]]]
 
 
 class Failovers:
@@ -90,8 +84,8 @@ class Failovers:
             self._send_unconfirmed([f"{number}-lost-{place}" for place in range(EACH)])
             self._ack_what_is_forgotten()
             zombies = [(verb, *self._claimed()) for verb in self._random.sample([*VERBS], len(VERBS))]
-            halting = [Halting() for _ in range(REFUSED)]
-            refused = [(retries, *self._claimed(retries)) for retries in halting]
+            halting = [Halt() for _ in range(REFUSED)]
+            refused = [(halt, *self._claimed(Retries(until=halt))) for halt in halting]
             with ThreadPoolExecutor(len(VERBS)) as threads:
                 told = self._turn_away(old, refused, threads)
                 with self._struck(old, new) as killed:
@@ -150,8 +144,8 @@ class Failovers:
         """Their holders ack, and are refused, since the master is a replica now; what they will be told."""
         self._watched.client(old).execute_command("REPLICAOF", "127.0.0.1", free_port())
         told = [threads.submit(queue.ack, held) for _, queue, held in refused]
-        for retries, _, _ in refused:
-            assert retries.halts.wait(PATIENT.seconds)
+        for halt, _, _ in refused:
+            assert halt.halts.wait(PATIENT.seconds)
         return told
 
     def _go_on(
@@ -159,8 +153,8 @@ class Failovers:
     ) -> None:
         """They try again: no reply was lost, so nobody is told that it was done, whatever others did."""
         before = self._everything(master)
-        for retries, _, _ in refused:
-            retries.goes_on.set()
+        for halt, _, _ in refused:
+            halt.goes_on.set()
         settlements = [said for each in told for said in each.result()]
         self.seen["changed"] += self._everything(master) != before
         self.seen["stale"] += len(settlements)
