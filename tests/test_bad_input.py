@@ -388,11 +388,17 @@ def test_concurrency_of_a_worker(concurrency: Any, queue: Any) -> None:
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("delay", DURATIONS, ids=named)
-def test_delays_of_a_nack(delay: Any, sync_broker: rq_dlq.Broker, raw: Any) -> None:
+@pytest.fixture
+def delivery(sync_broker: rq_dlq.Broker) -> rq_dlq.Delivery[Any]:
+    """One that is held, of the queue `a`."""
     queue = sync_broker.queue("a")
     queue.send("x")
-    (delivery,) = queue.claim()
+    (claimed,) = queue.claim()
+    return claimed
+
+
+@pytest.mark.parametrize("delay", DURATIONS, ids=named)
+def test_delays_of_a_nack(delay: Any, delivery: rq_dlq.Delivery[Any], raw: Any) -> None:
     before = contents(raw)
     with pytest.raises(InvalidDuration):
         delivery.nack(delay=delay)
@@ -402,11 +408,10 @@ def test_delays_of_a_nack(delay: Any, sync_broker: rq_dlq.Broker, raw: Any) -> N
 
 
 @pytest.mark.parametrize("charge", FLAGS, ids=named)
-def test_what_is_neither_charged_nor_free(charge: Any, sync_broker: rq_dlq.Broker, raw: Any) -> None:
-    queue = sync_broker.queue("a")
-    queue.send("x")
-    (delivery,) = queue.claim()
-    before = contents(raw)
+def test_what_is_neither_charged_nor_free(
+    charge: Any, delivery: rq_dlq.Delivery[Any], sync_broker: rq_dlq.Broker, raw: Any
+) -> None:
+    queue, before = sync_broker.queue("a"), contents(raw)
     for nack in (lambda: delivery.nack(charge=charge), lambda: queue.nack([delivery], charge=charge)):
         with pytest.raises(InvalidInput, match="Pass True or False") as raised:
             nack()

@@ -79,6 +79,11 @@ class Slot:
     done: bool = False
     reloading: bool = False
 
+    def put_off(self, now: float, *, lasted: bool = False) -> None:
+        """Start the next one later than after the last failure, unless this one has lasted."""
+        self.pause = FIRST_PAUSE if lasted else min(2 * self.pause, LONGEST_PAUSE)
+        self.due = now + self.pause
+
 
 @dataclass
 class Supervisor:
@@ -146,8 +151,7 @@ class Supervisor:
         try:
             slot.process, slot.since = start(self.command), now
         except OSError as error:  # no memory or descriptor is left, say: that is no reason to end the others
-            slot.pause = min(2 * slot.pause, LONGEST_PAUSE)
-            slot.due = now + slot.pause
+            slot.put_off(now)
             logger.warning(
                 "process %d cannot be started: %s; trying again in %.1f s", slot.number, error, slot.pause
             )
@@ -164,8 +168,7 @@ class Supervisor:
         if slot.reloading:
             slot.reloading, slot.pause, slot.due = False, FIRST_PAUSE, now
             return
-        slot.pause = FIRST_PAUSE if now - slot.since > LONGEST_PAUSE else min(2 * slot.pause, LONGEST_PAUSE)
-        slot.due = now + slot.pause
+        slot.put_off(now, lasted=now - slot.since > LONGEST_PAUSE)
         how = f"was killed by {_name(-code)}" if code < 0 else f"ended with exit code {code}"
         logger.warning("process %d %s: restarting it in %.1f s", slot.number, how, slot.pause)
 

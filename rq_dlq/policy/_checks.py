@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 from rq_dlq.errors import InvalidDuration, InvalidName, PolicyError
 from rq_dlq.errors.guesses import sentence_for
 from rq_dlq.values.durations import human, milliseconds, shown
+from rq_dlq.values.flags import check_flag
 from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
@@ -82,9 +83,7 @@ def whole(value: object, name: str, low: int, high: int, hint: str = "") -> int:
 
 def flag(value: object, name: str) -> bool:
     """True or False."""
-    if not isinstance(value, bool):
-        raise PolicyError(f"{name} is {shown(value)}. Pass True or False")
-    return value
+    return check_flag(value, name, PolicyError)
 
 
 def redeliveries(value: object, name: str) -> int | None:

@@ -102,15 +102,9 @@ class Received(Answering, Generic[T]):
             UnprocessableMessage: it cannot be decoded.
             UpgradeRequired: a later version sent it, in a form that this version cannot read.
         """
-        body = self._body
-        if body is _UNREAD:
-            record = self._row.record
-            if len(record) > records.BARE and record[records.FLAGS] in records.PLAIN:  # nearly all
-                body = self._codec.decode(record[records.BARE :], raw=False)
-            else:
-                body = self._codec.decode(self._content[1], raw=bool(self._flags & records.BYTES))
-            self._body = body
-        return body  # type: ignore[no-any-return]
+        if self._body is _UNREAD:  # of a claim, `read_bodies` has read nearly all
+            self._body = self._codec.decode(self._content[1], raw=bool(self._flags & records.BYTES))
+        return self._body  # type: ignore[no-any-return]
 
     @property
     def _flags(self) -> int:
