@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from rq_dlq.values import runner
+from rq_dlq.values.version import __version__ as __version__
 
 TYPE_CHECKING = False  # for type checkers True, and without an import of typing
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from rq_dlq._public import *  # noqa: F403 - it has the list
 else:
 
@@ -28,3 +31,11 @@ else:
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__getattr__("__all__")})
+
+
+@runner.register
+def _worker(broker: Any, until: Any) -> Any:
+    """The worker, for `broker.run()`: only the top of the package knows both."""
+    from rq_dlq.worker import Worker  # noqa: PLC0415 - only where handlers run
+
+    return Worker(broker, until=until)

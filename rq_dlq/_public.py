@@ -8,6 +8,9 @@ from rq_dlq.client.selection import Selection
 from rq_dlq.client.session import Session
 from rq_dlq.client.settings import BrokerSettings
 from rq_dlq.client.task import Task
+from rq_dlq.core.looking.audit_record import AuditRecord
+from rq_dlq.core.redrive.record import RedriveCounts, RedrivePlan, Refusal
+from rq_dlq.core.schedules.schedule import Schedule
 from rq_dlq.errors import (
     BrokerRefused,
     BrokerUnavailable,
@@ -46,8 +49,6 @@ from rq_dlq.values.names import Naming, Template
 from rq_dlq.values.observer import Observer, Sending, Settled
 from rq_dlq.values.outcome import Outcome
 from rq_dlq.values.process import ConsumerReport, ProcessReport
-from rq_dlq.values.redrive import AuditRecord, RedriveCounts, RedrivePlan, Refusal
-from rq_dlq.values.schedule import Schedule
 from rq_dlq.values.settlement import Settlement
 
 __all__ = [

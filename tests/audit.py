@@ -9,8 +9,8 @@ from typing import Any
 
 from rq_dlq import _keys
 from rq_dlq._keys import QueueKeys
+from rq_dlq.core.schedules.schedule import Record
 from rq_dlq.policy.fields import WRITTEN
-from rq_dlq.values.schedule import Record
 
 # What may stay when a queue is empty.
 NOTHING_LEFT = {

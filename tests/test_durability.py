@@ -15,13 +15,18 @@ import redis
 from redis.exceptions import NoScriptError
 
 import rq_dlq
-from rq_dlq import Broker, BrokerRefused, BrokerSettings, LeaseLost, Queue, Unconfirmed, _calls
+from rq_dlq import Broker, BrokerRefused, BrokerSettings, LeaseLost, Queue, Unconfirmed
 from rq_dlq._keys import MoreKeys, QueueKeys
 from rq_dlq._redis.exchange import exchange
 from rq_dlq._scripts import Scripts
-from rq_dlq._work import jobs
-from rq_dlq._work.confirm import Confirm, taken_in
 from rq_dlq.client.durability import what_fsync_lacks
+from rq_dlq.core.jobs import jobs
+from rq_dlq.core.jobs.stage import Stage
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.sending import calls as sending_calls
+from rq_dlq.core.steps import confirm
+from rq_dlq.core.steps.call import Sender
+from rq_dlq.core.steps.confirm import Confirm, taken_in
 from rq_dlq.doctor import examine
 from rq_dlq.errors import ConfigurationError, InvalidDuration
 from tests import servers
@@ -200,7 +205,7 @@ async def test_a_job_that_is_not_confirmed_is_run_again(pair: Pair) -> None:
     pack = queue._core.codec.packer(4, {})
 
     async def run(attempt: str) -> Any:
-        task = jobs.Stage(queue._core.keys, "j", attempt)
+        task = Stage(queue._core.keys, "j", attempt)
         await pair.broker._run(task.add(["a", pack("x")]))
         lists = {"q": task.counts}
         return await pair.broker._run(jobs.commit([queue._core], "j", lists)), list(task.counts)
@@ -237,8 +242,8 @@ async def test_a_message_that_is_there_is_not_called_refused(pair: Pair) -> None
 
 
 def test_the_mark_is_the_last_write_before_the_question() -> None:
-    sender = _calls.Sender(MoreKeys(KEYS, {"sender": KEYS.sender("n")}), 1)
-    call = _calls.delivery.send(sender, delay=0, ttl=0, items=["a", b"\x04x"])
+    sender = Sender(MoreKeys(KEYS, {"sender": KEYS.sender("n")}), 1)
+    call = sending_calls.send(sender, delay=0, ttl=0, items=["a", b"\x04x"])
     batch: Any = next(taken_in(Confirm(2, 100), KEYS, [call]))
     said = [command.command(Scripts())[:3] for command in batch.calls]
     assert [part[0] for part in said] == [b"EVALSHA", b"SET", b"WAIT"]
@@ -246,11 +251,11 @@ def test_the_mark_is_the_last_write_before_the_question() -> None:
 
 
 def test_what_follows_an_unknown_script_is_said_again_with_it() -> None:
-    senders = [_calls.Sender(MoreKeys(KEYS, {"sender": KEYS.sender(name)}), 1) for name in ("a", "b")]
-    sends = [_calls.delivery.send(sender, delay=0, ttl=0, items=["a", b"\x04x"]) for sender in senders]
-    first = _calls.upkeep.clock()
+    senders = [Sender(MoreKeys(KEYS, {"sender": KEYS.sender(name)}), 1) for name in ("a", "b")]
+    sends = [sending_calls.send(sender, delay=0, ttl=0, items=["a", b"\x04x"]) for sender in senders]
+    first = queue_calls.clock()
     talk = exchange(
-        [first, sends[0], sends[1], _calls.delivery.mark(KEYS), _calls.delivery.confirmed_by(1, 9)],
+        [first, sends[0], sends[1], confirm.mark(KEYS), confirm.confirmed_by(1, 9)],
         Scripts(),
         repeated=False,
     )

@@ -10,10 +10,10 @@ import pytest
 import redis
 
 from rq_dlq import Broker, BrokerRefused, RedeliveryPolicy
-from rq_dlq._calls import claims
 from rq_dlq._scripts import Scripts
-from rq_dlq._work import batches
 from rq_dlq.client.settings import version_of
+from rq_dlq.core.batches import batches
+from rq_dlq.core.batches import calls as batch_calls
 from tests import servers
 from tests.audit import audit
 from tests.behaviour.stepping import alone
@@ -140,11 +140,11 @@ def test_batches_can_be_drained(full: tuple[Broker, Any]) -> None:
     queue = broker.queue("q")._core
     keys, run = queue.keys, broker._run
     batch = run(batches.claim_batch(queue, "b", limit=200, lease=60_000))
-    run(alone(claims.begin_batch(keys, "query", batch=1, run="a")))
+    run(alone(batch_calls.begin_batch(keys, "query", batch=1, run="a")))
     assert run(batches.extend_batch(keys, batch.tokens, 60_000)) == []
     assert run(batches.halve_batch(keys, batch.tokens, "rest")) == 100
     assert run(batches.ack_batch(keys, batch.tokens)) == 100
-    run(alone(claims.note_done(keys, "query", 1)))
+    run(alone(batch_calls.note_done(keys, "query", 1)))
     rest = run(batches.find_batch(keys, "rest"))
     assert run(batches.ack_batch(keys, rest.tokens)) == 100
     assert audit(raw, "q") == {"ready": 100}

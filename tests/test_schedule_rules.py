@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rq_dlq.values.schedule import Missed, Record, Rule, text_of
+from rq_dlq.core.schedules.schedule import Missed, Record, Rule, text_of
 
 HOUR = 3_600_000
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from rq_dlq.core.looking.overview import QueueOverview
+from rq_dlq.core.looking.trouble import OLD, OVERDUE, UNTAKEN, troubles
+from rq_dlq.core.redrive.record import Asked, Redrive, RedriveCounts
 from rq_dlq.values.counts import ErrorGroup, QueueStats
-from rq_dlq.values.overview import QueueOverview
-from rq_dlq.values.redrive import Asked, Redrive, RedriveCounts
-from rq_dlq.values.trouble import OLD, OVERDUE, UNTAKEN, troubles
 
 AT = datetime(2026, 1, 2, 12, tzinfo=UTC)
 STATS = QueueStats("orders", 0, 0, 0, 0, 0, None, None, {})

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rq_dlq._calls import Call
 from rq_dlq._redis.roles import ROLES
+from rq_dlq.core.steps.call import Call
 from tests.behaviour import test_damaged
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import counts

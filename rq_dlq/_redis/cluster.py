@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from redis import crc, exceptions
 
-from rq_dlq._calls import Call, Command
 from rq_dlq._redis.errors import TRANSIENT, Passing, at_node, refusal
 from rq_dlq._redis.failures import Failures, silence
-from rq_dlq._work import Batch
+from rq_dlq.core.steps.call import Call, Command
+from rq_dlq.core.steps.step import Batch
 from rq_dlq.errors import BrokerRefused
 
 if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands
     from rq_dlq._scripts import Scripts
-    from rq_dlq._work import Step, Steps
+    from rq_dlq.core.steps.step import Step, Steps
 
 SLOTS = 16_384
 REDIRECTIONS = 5  # in one exchange; after that the caller waits before it tries again

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from redis import exceptions
 
-from rq_dlq._calls import WrongReply
 from rq_dlq._redis.rights import denial, keys_of, pattern_of
 from rq_dlq._redis.urls import masked
-from rq_dlq._work import NodeUnavailable
+from rq_dlq.core.steps.call import WrongReply
+from rq_dlq.core.steps.step import NodeUnavailable
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, CrossSlot
 
 E = TypeVar("E", bound=BaseException)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import hiredis
 from redis import exceptions
 
-from rq_dlq._calls import Call, Command, Run
 from rq_dlq._redis.errors import Passing, refusal
-from rq_dlq._work import Batch, Step, Steps, Wait
+from rq_dlq.core.steps.call import Call, Command, Run
+from rq_dlq.core.steps.driving import drive
+from rq_dlq.core.steps.step import Batch, Step, Steps, Wait
 
 if TYPE_CHECKING:
     from rq_dlq._scripts import Scripts
@@ -86,18 +88,7 @@ def _failure(reply: Exception, command: tuple[Any, ...]) -> Exception:
 
 def conversation(steps: Steps[Any], scripts: Scripts) -> Exchange:
     """Run steps to their end as one exchange, so on one connection; returns their result."""
-    value: Any = None
-    error: Exception | None = None
-    while True:
-        try:
-            step = steps.send(value) if error is None else steps.throw(error)
-        except StopIteration as stop:
-            return stop.value
-        value, error = None, None
-        try:
-            value = yield from perform(step, scripts, repeated=False)
-        except Exception as raised:  # noqa: BLE001 - the steps decide
-            error = raised
+    return drive(steps, partial(perform, scripts=scripts, repeated=False))
 
 
 _pack: Callable[[tuple[Any, ...]], bytes] = hiredis.pack_command  # pyright: ignore[reportUnknownVariableType]

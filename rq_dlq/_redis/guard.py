@@ -13,7 +13,7 @@ from rq_dlq._redis.exchange import conversation
 if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._scripts import Scripts
-    from rq_dlq._work import Steps
+    from rq_dlq.core.steps.step import Steps
 
 PERIOD = 30.0  # seconds for which a look is good
 TAKE_IN = ("send", "commit", "commit_job")  # the scripts whose caller is promised something for its messages

@@ -26,7 +26,7 @@ from redis.sentinel import MasterNotFoundError
 from redis.utils import get_lib_version
 
 from rq_dlq._redis.urls import check_host, check_marks, check_options, check_path, readable
-from rq_dlq._work import MAX_BLOCK
+from rq_dlq.core.steps.step import MAX_BLOCK
 
 # What these import on their first call is imported now: in a child that is forked meanwhile it stays locked.
 get_lib_version()  # type: ignore[no-untyped-call]  # by each connection

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from redis import exceptions
 
-from rq_dlq._calls import Call, Command
 from rq_dlq._redis.rights import WITHOUT_KEY, denied, missing
-from rq_dlq._work import Batch
+from rq_dlq.core.steps.call import Call, Command
+from rq_dlq.core.steps.step import Batch
 
 if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._scripts import Scripts
-    from rq_dlq._work import Step
+    from rq_dlq.core.steps.step import Step
 
 # The commands of the scripts, by how many arguments they need besides a key: a server counts the arguments
 # before it checks the rights.

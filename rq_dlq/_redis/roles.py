@@ -10,19 +10,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._calls import Command, claims, jobs, manage, outcomes, redrives, scans, schedules, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.exchange import perform
 from rq_dlq._redis.proof import refused, trials
 from rq_dlq._redis.rights import keys_of, pattern_of, right_of
 from rq_dlq._scripts import Scripts
-from rq_dlq._work import Wait
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.jobs import calls as job_calls
+from rq_dlq.core.looking import calls as looking_calls
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.policies import calls as policy_calls
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.redrive import calls as redrive_calls
+from rq_dlq.core.schedules import calls as schedule_calls
+from rq_dlq.core.steps.call import Command
+from rq_dlq.core.steps.step import Wait
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands, Exchange
-    from rq_dlq._work import Step
+    from rq_dlq.core.steps.step import Step
 
     Steps = Iterator[Step]
 
@@ -102,7 +111,7 @@ def _key(keys: QueueKeys, name: str) -> str:
         "job": keys.job(ID),
         "stream": keys.stream(ID),
         "redrive": keys.redrive(ID),
-        "policies": manage.policies(keys.namespace).parts[1],
+        "policies": policy_calls.policies(keys.namespace).parts[1],
     }
     return str(others.get(name) or keys[name])
 
@@ -136,55 +145,55 @@ def _opening(keys: QueueKeys) -> Steps:
     namespace = keys.namespace
     yield from _naming(keys)
     yield from _listing(keys)
-    yield manage.add_aliases(namespace, [ID])
+    yield queue_calls.add_aliases(namespace, [ID])
 
 
 def _listing(keys: QueueKeys) -> Steps:
     """Open a queue and list its name, or the other way round."""
-    yield manage.open_as(keys, ID)
-    yield manage.close(keys)
-    yield manage.register(keys)
-    yield manage.unregister(keys)
+    yield queue_calls.open_as(keys, ID)
+    yield queue_calls.close(keys)
+    yield queue_calls.register(keys)
+    yield queue_calls.unregister(keys)
 
 
 def _naming(keys: QueueKeys) -> Steps:
     """Which queues there are, what their names mean, which policies they have."""
     namespace = keys.namespace
-    yield upkeep.registered(namespace)
-    yield manage.is_registered(namespace, ID)
-    yield manage.is_alias(namespace, ID)
-    yield manage.was_sent_to(keys)
-    yield manage.given_names(keys)
-    yield manage.configured(keys)
-    yield manage.opening(keys)
-    yield manage.policies(namespace)
-    yield manage.policy_version(namespace)
+    yield queue_calls.registered(namespace)
+    yield queue_calls.is_registered(namespace, ID)
+    yield queue_calls.is_alias(namespace, ID)
+    yield queue_calls.was_sent_to(keys)
+    yield queue_calls.given_names(keys)
+    yield policy_calls.configured(keys)
+    yield queue_calls.opening(keys)
+    yield policy_calls.policies(namespace)
+    yield policy_calls.policy_version(namespace)
 
 
 def _upkeep(keys: QueueKeys) -> Steps:
     """What is due, and what a job left unfinished."""
-    yield upkeep.clock()
-    yield upkeep.first_score(keys, "ready")
-    yield scans.size(keys, "ready")
-    yield upkeep.strategy(keys)
-    yield upkeep.discarded(keys)
-    yield jobs.next_committed(keys)
-    yield jobs.first_of(keys, *JOB)
-    yield jobs.remove(keys, *JOB)
-    yield redrives.first(keys)
+    yield queue_calls.clock()
+    yield queue_calls.first_score(keys, "ready")
+    yield page_calls.size(keys, "ready")
+    yield upkeep_calls.strategy(keys)
+    yield upkeep_calls.discarded(keys)
+    yield job_calls.next_committed(keys)
+    yield job_calls.first_of(keys, *JOB)
+    yield job_calls.remove(keys, *JOB)
+    yield redrive_calls.first(keys)
 
 
 def _sending(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
     yield from _scheduling(keys)
-    yield jobs.note_list(keys, *JOB)
-    yield jobs.take_lists(keys, JOB[0], 1)
-    yield jobs.stage(keys, *JOB, [ID])
-    yield jobs.cut(keys, *JOB, 1)
-    yield jobs.keep(keys, *JOB, 1)
-    yield jobs.last_commit(keys, JOB[0])
-    yield jobs.first_of(keys, *JOB)
-    yield jobs.remove(keys, *JOB)
+    yield job_calls.note_list(keys, *JOB)
+    yield job_calls.take_lists(keys, JOB[0], 1)
+    yield job_calls.stage(keys, *JOB, [ID])
+    yield job_calls.cut(keys, *JOB, 1)
+    yield job_calls.keep(keys, *JOB, 1)
+    yield job_calls.last_commit(keys, JOB[0])
+    yield job_calls.first_of(keys, *JOB)
+    yield job_calls.remove(keys, *JOB)
 
 
 def _consuming(keys: QueueKeys) -> Steps:
@@ -194,65 +203,65 @@ def _consuming(keys: QueueKeys) -> Steps:
     yield from _reporting(keys)
     yield Wait(keys["wake"], 1)
     yield from _reading(keys)
-    yield claims.given_counts(keys, TOKENS)
-    yield claims.held_counts(keys, TOKENS)
-    yield claims.progress(keys, ID)
-    yield claims.note_held(keys, ID, 1)
-    yield claims.note_settled(keys, ID, 1)
-    yield claims.remember(keys, ID)
-    yield claims.note_poisoned(keys, ID, 1)
+    yield batch_calls.given_counts(keys, TOKENS)
+    yield batch_calls.held_counts(keys, TOKENS)
+    yield batch_calls.progress(keys, ID)
+    yield batch_calls.note_held(keys, ID, 1)
+    yield batch_calls.note_settled(keys, ID, 1)
+    yield batch_calls.remember(keys, ID)
+    yield batch_calls.note_poisoned(keys, ID, 1)
 
 
 def _reporting(keys: QueueKeys) -> Steps:
     """What a process tells of itself."""
-    yield upkeep.processes(keys.namespace)
-    yield upkeep.note_process(keys.namespace, ID, b"{}")
-    yield upkeep.forget_processes(keys.namespace, [ID])
+    yield upkeep_calls.processes(keys.namespace)
+    yield upkeep_calls.note_process(keys.namespace, ID, b"{}")
+    yield upkeep_calls.forget_processes(keys.namespace, [ID])
 
 
 def _scheduling(keys: QueueKeys) -> Steps:
     """What schedules there are."""
-    yield schedules.record_of(keys, ID)
-    yield schedules.records(keys)
+    yield schedule_calls.record_of(keys, ID)
+    yield schedule_calls.records(keys)
 
 
 def _reading(keys: QueueKeys) -> Steps:
     """What claims hold."""
-    yield claims.places(keys, ID)
-    yield from (scans.cells(keys, part, [ID.encode()]) for part in ("messages", "history", "states"))
+    yield batch_calls.places(keys, ID)
+    yield from (page_calls.cells(keys, part, [ID.encode()]) for part in ("messages", "history", "states"))
 
 
 def _looking(keys: QueueKeys) -> Steps:
     yield from _naming(keys)
     yield from _scheduling(keys)
-    yield upkeep.clock()
-    yield upkeep.processes(keys.namespace)
-    yield outcomes.page(keys, limit=1)
-    yield outcomes.newest(keys, limit=1)
-    yield outcomes.count(keys)
-    yield scans.rank(keys, "ready", 0)
-    yield scans.size(keys, "ready")
-    yield scans.position(keys, "ready", 0)
-    yield scans.position_of(keys, "ready", b"0")
+    yield queue_calls.clock()
+    yield upkeep_calls.processes(keys.namespace)
+    yield looking_calls.page(keys, limit=1)
+    yield looking_calls.newest(keys, limit=1)
+    yield looking_calls.count(keys)
+    yield page_calls.rank(keys, "ready", 0)
+    yield page_calls.size(keys, "ready")
+    yield page_calls.position(keys, "ready", 0)
+    yield page_calls.position_of(keys, "ready", b"0")
     yield from _reading(keys)
-    yield claims.given_counts(keys, TOKENS)
-    yield upkeep.first_score(keys, "ticks")
-    yield redrives.record(keys, ID)
-    yield redrives.jobs(keys)
-    yield redrives.audit(keys, 1)
+    yield batch_calls.given_counts(keys, TOKENS)
+    yield queue_calls.first_score(keys, "ticks")
+    yield redrive_calls.record(keys, ID)
+    yield redrive_calls.jobs(keys)
+    yield looking_calls.audit(keys, 1)
 
 
 def _maintaining(keys: QueueKeys) -> Steps:
     yield from _upkeep(keys)
     yield from _looking(keys)
-    yield manage.add_aliases(keys.namespace, [ID])
+    yield queue_calls.add_aliases(keys.namespace, [ID])
     yield from _listing(keys)
-    yield outcomes.trim(keys, through="0-1")
+    yield looking_calls.trim(keys, through="0-1")
     yield from _reporting(keys)
-    yield redrives.list_ids(keys, ID, [ID])
-    yield redrives.listed(keys, ID, 0, 1)
-    yield redrives.cut(keys, ID, 1)
-    yield redrives.keep(keys, ID, 1)
+    yield redrive_calls.list_ids(keys, ID, [ID])
+    yield redrive_calls.listed(keys, ID, 0, 1)
+    yield redrive_calls.cut(keys, ID, 1)
+    yield redrive_calls.keep(keys, ID, 1)
     yield Wait(keys.silent, 1)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rq_dlq._redis.errors import Passing, Unheard
-from rq_dlq._work import Batch
+from rq_dlq.core.steps.step import Batch
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 
 if TYPE_CHECKING:
-    from rq_dlq._work import Step
+    from rq_dlq.core.steps.step import Step
 
 
 class Tries:

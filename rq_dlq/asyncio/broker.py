@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from rq_dlq import _work
-from rq_dlq._calls import upkeep
 from rq_dlq.asyncio.own import OwnBroker
 from rq_dlq.asyncio.policies import Policies
 from rq_dlq.asyncio.queue import Queue
@@ -13,22 +11,28 @@ from rq_dlq.asyncio.task import Task
 from rq_dlq.client.arguments import work_of
 from rq_dlq.client.task_function import TaskFunction
 from rq_dlq.client.tasks import register, rule_of
+from rq_dlq.core.claiming import cut_off
+from rq_dlq.core.looking import audit, overview
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.schedules import schedules
+from rq_dlq.core.schedules.schedule import USUAL_ZONE, Missed, Schedule
+from rq_dlq.core.upkeep import processes
 from rq_dlq.errors.guesses import answering
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import Codec
-from rq_dlq.values.schedule import USUAL_ZONE, Missed, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self, Unpack
 
     from rq_dlq._redis import AsyncConnections, Retries
-    from rq_dlq._work import Steps
+    from rq_dlq.core.looking.audit_record import AuditRecord
+    from rq_dlq.core.looking.overview import Overview
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.policy import Declared
     from rq_dlq.values.durations import Duration
-    from rq_dlq.values.overview import Overview
     from rq_dlq.values.process import ProcessReport
-    from rq_dlq.values.redrive import AuditRecord
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -203,14 +207,14 @@ class Broker(OwnBroker):
 
     async def queues(self) -> list[str]:
         """The sorted names of all queues that were ever used."""
-        return await self._run(self._step(upkeep.registered(self.settings.namespace)))
+        return await self._run(self._step(queue_calls.registered(self.settings.namespace)))
 
     async def schedules(self) -> list[Schedule]:
         """The schedules of all queues: when each sends next, and what it sent last.
 
         A queue that is damaged, or in a cluster one whose node does not answer, is logged and left out.
         """
-        return await self._run(_work.schedules.read(self.settings.namespace))
+        return await self._run(schedules.read(self.settings.namespace))
 
     async def overview(self, before: Overview | None = None) -> Overview:
         """Read the counts, the groups of dead letters and the redrives of all queues.
@@ -227,14 +231,14 @@ class Broker(OwnBroker):
         """
         settings = self.settings
         codec: Codec[Any] = Codec(Any, settings.max_message_bytes)
-        return await self._run(_work.overview(settings.namespace, codec, before))
+        return await self._run(overview.overview(settings.namespace, codec, before))
 
     async def workers(self) -> list[ProcessReport]:
         """The worker processes of the namespace: which queues they work on, since when, what they hold.
 
         Each stores a report every 5 s. One that is killed is "silent" for some time, and then forgotten.
         """
-        return await self._run(_work.workers(self.settings.namespace))
+        return await self._run(processes.workers(self.settings.namespace))
 
     async def audit(self, limit: int = 100) -> list[AuditRecord]:
         """What operators did: who redrove or paused what, when, and how far it came; the newest first.
@@ -245,20 +249,20 @@ class Broker(OwnBroker):
         Raises:
             InvalidInput: the limit is not valid.
         """
-        return await self._run(_work.audit(self.settings.namespace, limit))
+        return await self._run(audit.audit(self.settings.namespace, limit))
 
     async def _run(self, steps: Steps[R]) -> R:
         connections = self._connections or await self._connected()
         return await connections.run(steps)
 
-    async def _leave(self, queue: _work.Queue[Any], steps: Steps[R], error: BaseException | None) -> R | None:
+    async def _leave(self, queue: QueueState[Any], steps: Steps[R], error: BaseException | None) -> R | None:
         """Run the steps that end a block; None: they failed, and the error that cut it off goes on."""
-        if not _work.is_cut_off(error):
+        if not cut_off.is_cut_off(error):
             return await self._run(steps)
         try:
             return await (await self._connected()).run_once(steps)
         except Exception as failure:  # noqa: BLE001 - whatever it is, the error goes on
-            _work.log_failure(queue, failure)
+            cut_off.log_failure(queue, failure)
             return None
 
     async def __aenter__(self) -> Self:

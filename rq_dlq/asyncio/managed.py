@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from rq_dlq import _work
-from rq_dlq._work import Choice, select
 from rq_dlq.asyncio.own import OwnQueue
 from rq_dlq.asyncio.selection import Selection
+from rq_dlq.core.choosing import reading
+from rq_dlq.core.choosing.choice import Choice
+from rq_dlq.core.looking import explain, outcomes
+from rq_dlq.core.managing import deleting, pausing
+from rq_dlq.core.policies import policies
+from rq_dlq.core.queues import counts
+from rq_dlq.core.upkeep import upkeep
 from rq_dlq.errors.guesses import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from rq_dlq._calls import Place
-    from rq_dlq._work import Explanation
-    from rq_dlq._work.choice import Order
+    from rq_dlq.core.choosing.choice import Order
+    from rq_dlq.core.looking.explain import Explanation
+    from rq_dlq.core.steps.call import Place
     from rq_dlq.policy import QueueSettings
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.message import Received
@@ -38,7 +43,7 @@ class Managed(OwnQueue[T]):
         Raises:
             InvalidInput: the limit is not valid.
         """
-        return await self._broker._run(select.peek(self._core, limit))
+        return await self._broker._run(reading.peek(self._core, limit))
 
     async def purge(self, *, where: str | None = None, all: bool = False) -> int:
         """Remove ready and scheduled messages for good. Leased messages stay.
@@ -97,7 +102,7 @@ class Managed(OwnQueue[T]):
         Raises:
             InvalidInput: this is the name of dead letters; or `by` is not a name.
         """
-        return await self._broker._run(_work.set_paused(self._core, paused=True, by=by))
+        return await self._broker._run(pausing.set_paused(self._core, paused=True, by=by))
 
     async def resume(self, by: str | None = None) -> bool:
         """Deliver messages again.
@@ -111,7 +116,7 @@ class Managed(OwnQueue[T]):
         Raises:
             InvalidInput: this is the name of dead letters; or `by` is not a name.
         """
-        return await self._broker._run(_work.set_paused(self._core, paused=False, by=by))
+        return await self._broker._run(pausing.set_paused(self._core, paused=False, by=by))
 
     async def reset(self) -> int:
         """Reset the totals; the messages in the queue count as sent.
@@ -119,7 +124,7 @@ class Managed(OwnQueue[T]):
         Returns:
             How many messages are in the queue.
         """
-        return await self._broker._run(_work.reset(self._core))
+        return await self._broker._run(pausing.reset(self._core))
 
     async def delete(self, *, force: bool = False) -> int:
         """Delete the queue: its messages, schedules, totals, outcome history and settings, and its name.
@@ -139,7 +144,7 @@ class Managed(OwnQueue[T]):
         Raises:
             InvalidInput: messages are in the queue, or it is a dead-letter or expiry queue; nothing was done.
         """
-        return await self._broker._run(_work.delete(self._core, force=force))
+        return await self._broker._run(deleting.delete(self._core, force=force))
 
     async def explain(self, id: str) -> Explanation:
         """Explain where a message is, why it is not being delivered, and what happens to it next.
@@ -150,11 +155,11 @@ class Managed(OwnQueue[T]):
         Raises:
             InvalidInput: this is not a valid id.
         """
-        return await self._broker._run(_work.explain(self._core, id))
+        return await self._broker._run(explain.explain(self._core, id))
 
     async def settings(self) -> QueueSettings:
         """The settings in force for the queue, and which policy each field comes from."""
-        return await self._broker._run(_work.explain_policy(self._core.keys, self._core.naming))
+        return await self._broker._run(policies.explain_policy(self._core.keys, self._core.naming))
 
     async def outcomes(
         self, since: datetime | str | None = None, *, limit: int | None = 1_000
@@ -171,11 +176,11 @@ class Managed(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or this is a dead-letter or expiry queue.
         """
-        return await self._broker._run(_work.read_outcomes(self._core, since, limit))
+        return await self._broker._run(outcomes.read_outcomes(self._core, since, limit))
 
     async def stats(self) -> QueueStats:
         """The number of messages in each state, and the totals since the queue began."""
-        return await self._broker._run(_work.stats(self._core))
+        return await self._broker._run(counts.stats(self._core))
 
     async def maintain(self) -> dict[str, int]:
         """Run the maintenance that is due: lapsed leases, scheduled messages, expiry.
@@ -183,4 +188,4 @@ class Managed(OwnQueue[T]):
         Returns:
             How many messages each step moved, by the step's name.
         """
-        return await self._broker._run(_work.maintain(self._core))
+        return await self._broker._run(upkeep.maintain(self._core))

@@ -8,13 +8,16 @@ from collections.abc import AsyncIterable
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from rq_dlq import _work
 from rq_dlq._redis import AsyncConnections  # at once: later it would hold up the event loop
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.handlers import HandledQueue
+from rq_dlq.core.claiming.cut_off import is_cut_off
+from rq_dlq.core.sending import send
+from rq_dlq.core.steps.step import CHUNK, WINDOW, Steps
 from rq_dlq.errors import RqDlqError
 from rq_dlq.errors.guesses import Answering, part_of
 from rq_dlq.values.cached import cached_property
+from rq_dlq.values.runner import runner_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from rq_dlq._redis import Retries
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.delivery import Delivery
+    from rq_dlq.core.claiming.consume import Consuming
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.sending.send import SendOptions
     from rq_dlq.values.message import Message
 
 T = TypeVar("T")
@@ -72,23 +78,23 @@ class OwnBroker(BrokerBase):
         return AsyncConnections(retries=retries, **self._connection_settings())
 
     @cached_property
-    def _loops(self) -> WeakKeyDictionary[_work.Consuming[Any], asyncio.Lock]:
+    def _loops(self) -> WeakKeyDictionary[Consuming[Any], asyncio.Lock]:
         """The loops of `Queue.consume` that have begun; their locks are held while they are ended."""
         return WeakKeyDictionary()
 
     if TYPE_CHECKING:  # the broker's, in either colour
 
         async def _leave(
-            self, queue: _work.Queue[Any], steps: _work.Steps[R], error: BaseException | None
+            self, queue: QueueState[Any], steps: Steps[R], error: BaseException | None
         ) -> R | None: ...
 
-    async def _end_loop(self, consuming: _work.Consuming[Any], cause: BaseException | None = None) -> None:
+    async def _end_loop(self, consuming: Consuming[Any], cause: BaseException | None = None) -> None:
         """End a loop, or wait until it is ended; by the error that cuts it off, if one does."""
         async with self._loops.setdefault(consuming, asyncio.Lock()):
             if self._connections is None:  # it has claimed nothing
                 return
             closed = consuming.over  # by `close`, which did not wait for the step that was under way
-            leaving = consuming.leave(cut_off=_work.is_cut_off(cause))
+            leaving = consuming.leave(cut_off=is_cut_off(cause))
             await self._leave(consuming._queue, leaving, cause)
             if closed:
                 await self._connections.close()
@@ -124,16 +130,16 @@ class OwnBroker(BrokerBase):
             ConfigurationError: no queue has a handler.
             RqDlqError: a consumer or the lifespan failed; the log has its error.
         """
-        await self._worker(burst=burst).run_in_loop()
+        await runner_of(self, burst=burst).run_in_loop()
 
 
 class OwnQueue(Answering, HandledQueue[T]):
     """A queue that also takes messages from async iterables."""
 
     _broker: Broker
-    _core: _work.Queue[T]
+    _core: QueueState[T]
 
-    async def _consume(self, consuming: _work.Consuming[Delivery[T]]) -> AsyncGenerator[Delivery[T]]:
+    async def _consume(self, consuming: Consuming[Delivery[T]]) -> AsyncGenerator[Delivery[T]]:
         self._broker._loops[consuming] = asyncio.Lock()
         cause: BaseException | None = None
         try:
@@ -146,20 +152,20 @@ class OwnQueue(Answering, HandledQueue[T]):
             await to_its_end(lambda: self._broker._end_loop(consuming, cause))
 
     async def _send_all(
-        self, bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]], options: _work.SendOptions
+        self, bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]], options: SendOptions
     ) -> list[str]:
         """Run the steps of `send_many`: once, or for each window of an async iterable."""
         if not isinstance(bodies, AsyncIterable):
-            return await self._broker._run(_work.send(self._core, bodies, options))
+            return await self._broker._run(send.send(self._core, bodies, options))
         ids: list[str] = []
         window: list[T | Message[T]] = []
         try:
             async for body in bodies:
                 window.append(body)
-                if len(window) == _work.CHUNK * _work.WINDOW:
-                    ids += await self._broker._run(_work.send(self._core, window, options))
+                if len(window) == CHUNK * WINDOW:
+                    ids += await self._broker._run(send.send(self._core, window, options))
                     window = []
-            return ids + await self._broker._run(_work.send(self._core, window, options))
+            return ids + await self._broker._run(send.send(self._core, window, options))
         except RqDlqError as error:
             if ids:
                 error.add_note(f"{len(ids):,} messages before it were sent")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq import _work
 from rq_dlq.asyncio.batches import Batches
 from rq_dlq.asyncio.delivery import Delivery
 from rq_dlq.asyncio.dlq import DeadLetters
@@ -13,6 +12,11 @@ from rq_dlq.asyncio.managed import Managed
 from rq_dlq.asyncio.scheduled import Scheduled
 from rq_dlq.asyncio.session import Session
 from rq_dlq.client.settings import count_of
+from rq_dlq.core import opening
+from rq_dlq.core.claiming import claim, cut_off
+from rq_dlq.core.claiming.consume import Consuming
+from rq_dlq.core.queues import queue
+from rq_dlq.core.sending import send
 from rq_dlq.errors.guesses import answering
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import DEFAULT_PRIORITY
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 
     from rq_dlq.asyncio.broker import Broker
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Lease
     from rq_dlq.values.message import Message, Row
 
@@ -33,7 +39,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
     """A queue of one broker; `broker.queue(name)` makes it."""
 
     @answering
-    def __init__(self, broker: Broker, core: _work.Queue[T]) -> None:
+    def __init__(self, broker: Broker, core: QueueState[T]) -> None:
         self._broker = broker
         self._core = core
 
@@ -52,16 +58,16 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
     @cached_property
     def dlq(self) -> DeadLetters[T]:
         """The dead letters of this queue."""
-        return DeadLetters(_work.sibling(self._core, "dead"), self._broker)
+        return DeadLetters(queue.sibling(self._core, "dead"), self._broker)
 
     @cached_property
     def expired(self) -> DeadLetters[T]:
         """The expired messages of this queue."""
-        return DeadLetters(_work.sibling(self._core, "expired"), self._broker)
+        return DeadLetters(queue.sibling(self._core, "expired"), self._broker)
 
     async def open(self) -> None:
         """Register the queue's name and write its declared settings, as the first send would."""
-        await self._run(_work.open_queue(self._core))
+        await self._run(opening.open_queue(self._core))
 
     @answering
     async def send(
@@ -102,8 +108,8 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             Unconfirmed: with durability "replicated": the message is sent, but too few replicas confirmed
                 it. It is safe to send again with the same id.
         """
-        options = _work.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
-        return await self._run(_work.send_one(self._core, body, id, options))
+        options = send.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
+        return await self._run(send.send_one(self._core, body, id, options))
 
     @answering
     async def send_many(
@@ -137,7 +143,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             Unconfirmed: with durability "replicated": too few replicas confirmed the ids in the error; later
                 messages were not sent.
         """
-        options = _work.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
+        options = send.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
         return await self._send_all(bodies, options)
 
     @answering
@@ -163,7 +169,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         Raises:
             InvalidInput: an argument is not valid.
         """
-        steps = _work.claim(
+        steps = claim.claim(
             self._core,
             self._deliveries,
             count=count_of(count),
@@ -173,8 +179,8 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         try:
             return await self._run(steps)
         except BaseException as error:
-            if _work.claim_is_cut_off(self._core, error):
-                await self._broker._leave(self._core, _work.give_back(self._core), error)
+            if cut_off.claim_is_cut_off(self._core, error):
+                await self._broker._leave(self._core, cut_off.give_back(self._core), error)
             raise
 
     @answering
@@ -213,7 +219,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             BrokerUnavailable: raised by a step. This ends the loop, and the outcome of the deferred acks is
                 unknown: repeat them by `delivery.ack()`.
         """
-        consuming: _work.Consuming[Delivery[T]] = _work.Consuming(
+        consuming: Consuming[Delivery[T]] = Consuming(
             self._core,
             self._deliveries,
             count=count_of(count),
@@ -228,11 +234,11 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         return Session(self)
 
     def _deliveries(
-        self, rows: Sequence[Row], lease: Lease[T], consuming: _work.Consuming[Delivery[T]] | None = None
+        self, rows: Sequence[Row], lease: Lease[T], consuming: Consuming[Delivery[T]] | None = None
     ) -> list[Delivery[T]]:
         return [Delivery(row, lease, self, consuming) for row in rows]
 
-    async def _run(self, steps: _work.Steps[R]) -> R:
+    async def _run(self, steps: Steps[R]) -> R:
         return await self._broker._run(steps)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from rq_dlq import _work
 from rq_dlq.asyncio.own import OwnQueue
+from rq_dlq.core.schedules import schedules
+from rq_dlq.core.schedules.schedule import USUAL_ZONE, Missed, Rule, Schedule
+from rq_dlq.core.sending import send
 from rq_dlq.errors.guesses import answering, part_of
 from rq_dlq.values.codec import DEFAULT_PRIORITY
-from rq_dlq.values.schedule import USUAL_ZONE, Missed, Rule, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,9 +62,9 @@ class Scheduled(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or the body cannot be encoded; nothing was changed.
         """
-        options = _work.send_options(None, ttl, priority, headers)
-        record = _work.schedules.recurring(self._core, body, Rule.of(cron, every, timezone, missed), options)
-        return await self._broker._run(_work.schedules.schedule(self._core, name, record))
+        options = send.send_options(None, ttl, priority, headers)
+        record = schedules.recurring(self._core, body, Rule.of(cron, every, timezone, missed), options)
+        return await self._broker._run(schedules.schedule(self._core, name, record))
 
     async def unschedule(self, name: str) -> bool:
         """Remove a schedule. What it has sent stays.
@@ -74,7 +75,7 @@ class Scheduled(OwnQueue[T]):
         Raises:
             InvalidInput: this cannot be the name of one.
         """
-        return await self._broker._run(_work.schedules.remove(self._core, name))
+        return await self._broker._run(schedules.remove(self._core, name))
 
     async def pause_schedule(self, name: str) -> bool:
         """Send nothing for a schedule until `resume_schedule`. Ticks until then are not missed, but left out.
@@ -85,7 +86,7 @@ class Scheduled(OwnQueue[T]):
         Raises:
             InvalidInput: there is no such schedule.
         """
-        return await self._broker._run(_work.schedules.set_paused(self._core, name, paused=True))
+        return await self._broker._run(schedules.set_paused(self._core, name, paused=True))
 
     async def resume_schedule(self, name: str) -> bool:
         """Send for a schedule again, from its next tick on.
@@ -96,4 +97,4 @@ class Scheduled(OwnQueue[T]):
         Raises:
             InvalidInput: there is no such schedule.
         """
-        return await self._broker._run(_work.schedules.set_paused(self._core, name, paused=False))
+        return await self._broker._run(schedules.set_paused(self._core, name, paused=False))

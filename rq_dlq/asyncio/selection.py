@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rq_dlq._work import Choice, select
-from rq_dlq._work.groups import NEW_WITHIN, groups
-from rq_dlq._work.redrive_start import in_words
 from rq_dlq.client.arguments import work_of
+from rq_dlq.core.choosing import changing, counting, reading
+from rq_dlq.core.choosing.counting import groups
+from rq_dlq.core.groups.index import NEW_WITHIN
+from rq_dlq.core.redrive.start import in_words
 
 if TYPE_CHECKING:
-    from rq_dlq import _work
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.queue import Queue
+    from rq_dlq.core.choosing.choice import Choice
+    from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.counts import ErrorGroup
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.message import Received
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def target_of(to: Queue[Any] | str, broker: Broker) -> _work.Queue[Any]:
+def target_of(to: Queue[Any] | str, broker: Broker) -> QueueState[Any]:
     """The queue that messages go to, or whose name this is.
 
     Raises:
@@ -40,7 +42,7 @@ class Selection(Generic[T]):
     the whole call is seen exactly once, whatever others do meanwhile.
     """
 
-    def __init__(self, core: _work.Queue[T], broker: Broker, chosen: Choice) -> None:
+    def __init__(self, core: QueueState[T], broker: Broker, chosen: Choice) -> None:
         self._core = core
         self._broker = broker
         self._choice = chosen
@@ -55,11 +57,11 @@ class Selection(Generic[T]):
         Returns:
             The messages, in order; each is a `DeadLetter` if it is dead or expired.
         """
-        return await self._broker._run(select.chosen(self._core, self._choice))
+        return await self._broker._run(reading.chosen(self._core, self._choice))
 
     async def count(self) -> int:
         """Count the messages."""
-        return await self._broker._run(select.count(self._core, self._choice))
+        return await self._broker._run(counting.count(self._core, self._choice))
 
     async def count_by(self, header: str) -> dict[str | None, int]:
         """Count the messages by the value of a header.
@@ -70,7 +72,7 @@ class Selection(Generic[T]):
         Returns:
             The counts, the largest first; under None: messages without the header.
         """
-        return await self._broker._run(select.count_by(self._core, self._choice, header))
+        return await self._broker._run(counting.count_by(self._core, self._choice, header))
 
     async def groups(self, *, new_within: Duration = NEW_WITHIN) -> list[ErrorGroup]:
         """Group the dead letters by kind of failure, the largest group first. No bodies are read.
@@ -88,7 +90,7 @@ class Selection(Generic[T]):
 
     async def redrive(self) -> int:
         """Move dead or expired messages back to their queue: same id, fresh budget, history kept."""
-        return await self._broker._run(select.redrive(self._core, self._for("redrive")))
+        return await self._broker._run(changing.redrive(self._core, self._for("redrive")))
 
     async def dead_letter(self, reason: str = "sent to the dead-letter queue by hand") -> int:
         """Move waiting or expired messages to the dead-letter queue, or discard them if the strategy says so.
@@ -96,15 +98,15 @@ class Selection(Generic[T]):
         Args:
             reason: recorded in the messages' history.
         """
-        return await self._broker._run(select.dead_letter(self._core, self._for("dead_letter"), reason))
+        return await self._broker._run(changing.dead_letter(self._core, self._for("dead_letter"), reason))
 
     async def expire(self) -> int:
         """Expire waiting messages now, whatever their time to live."""
-        return await self._broker._run(select.expire_now(self._core, self._for("expire")))
+        return await self._broker._run(changing.expire_now(self._core, self._for("expire")))
 
     async def deliver_now(self) -> int:
         """Make scheduled messages ready, in the order in which they were sent: before later ones."""
-        return await self._broker._run(select.deliver_now(self._core, self._for("deliver_now")))
+        return await self._broker._run(changing.deliver_now(self._core, self._for("deliver_now")))
 
     async def prioritize(self, priority: int) -> int:
         """Change the priority of waiting messages.
@@ -115,7 +117,7 @@ class Selection(Generic[T]):
         Raises:
             InvalidMessage: the priority is not valid.
         """
-        return await self._broker._run(select.prioritize(self._core, self._for("prioritize"), priority))
+        return await self._broker._run(changing.prioritize(self._core, self._for("prioritize"), priority))
 
     async def move(self, to: Queue[T] | str, *, create: bool = False) -> int:
         """Move the messages to another queue, with their ids and histories; each chunk is one step.
@@ -131,7 +133,7 @@ class Selection(Generic[T]):
             CrossSlot: the queues are on different nodes of the cluster; nothing was moved.
         """
         return await self._broker._run(
-            select.transfer(self._core, self._for("move"), self._target(to), keep=False, create=create)
+            changing.transfer(self._core, self._for("move"), self._target(to), keep=False, create=create)
         )
 
     async def copy(self, to: Queue[T] | str, *, create: bool = False) -> int:
@@ -145,16 +147,16 @@ class Selection(Generic[T]):
             InvalidInput, CrossSlot: as for `move`.
         """
         return await self._broker._run(
-            select.transfer(self._core, self._for("copy"), self._target(to), keep=True, create=create)
+            changing.transfer(self._core, self._for("copy"), self._target(to), keep=True, create=create)
         )
 
     async def purge(self) -> int:
         """Remove the messages for good."""
-        return await self._broker._run(select.purge(self._core, self._for("purge")))
+        return await self._broker._run(changing.purge(self._core, self._for("purge")))
 
     def _for(self, verb: str) -> Choice:
         self._choice.check_bulk(verb)
         return self._choice
 
-    def _target(self, to: Queue[T] | str) -> _work.Queue[T]:
+    def _target(self, to: Queue[T] | str) -> QueueState[T]:
         return target_of(to, self._broker)

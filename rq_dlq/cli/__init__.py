@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from rq_dlq import __version__
 from rq_dlq.cli._context import Commands
+from rq_dlq.values.version import __version__
 
 SENTENCES = {
     "acl": "Print the ACL line of a role for Redis.",

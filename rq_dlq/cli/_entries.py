@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from rq_dlq._work.given_names import check_names, why_taken
-from rq_dlq._work.registry import gives_way
 from rq_dlq.cli import _fields
 from rq_dlq.cli._context import PART_WAY, Context, Failure, sentence
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import Column
+from rq_dlq.core.policies.given_names import check_names, gives_way, why_taken
 from rq_dlq.errors import PolicyError, RqDlqError
 from rq_dlq.policy import Entry, Pattern
 from rq_dlq.policy.readable import as_read

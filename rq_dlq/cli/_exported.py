@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from rq_dlq._work.send import SendOptions, packed
+from rq_dlq.core.sending.send import SendOptions, packed
 from rq_dlq.errors import InvalidMessage
 from rq_dlq.values import record
 from rq_dlq.values.codec import NO_JSON
@@ -18,7 +18,7 @@ from rq_dlq.values.message import Row
 from rq_dlq.values.state import deadline_of
 
 if TYPE_CHECKING:
-    from rq_dlq._work.queue import Queue
+    from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.message import Received
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=10**15)]
@@ -122,7 +122,7 @@ def _body(data: bytes, *, raw: bool) -> dict[str, Any]:
     return {"body_base64": base64.b64encode(data).decode()}
 
 
-def read(line: bytes, number: int, queue: Queue[Any]) -> Row:
+def read(line: bytes, number: int, queue: QueueState[Any]) -> Row:
     """What is stored of an exported dead letter.
 
     Args:

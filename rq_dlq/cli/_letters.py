@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rq_dlq._work.choice import is_group
 from rq_dlq.cli._context import Context, Failure, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
 from rq_dlq.cli.queues import family_of, is_view
 from rq_dlq.client.dlq import DeadLetters
+from rq_dlq.core.choosing.choice import is_group
 from rq_dlq.values.readable import many
 
 if TYPE_CHECKING:

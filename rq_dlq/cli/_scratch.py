@@ -6,16 +6,16 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from rq_dlq._calls import Command
 from rq_dlq._redis.urls import masked
+from rq_dlq.core.steps.call import Command
 from rq_dlq.embedded import ensure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rq_dlq._work import Steps
     from rq_dlq.cli._context import Context
     from rq_dlq.client.broker import Broker
+    from rq_dlq.core.steps.step import Steps
 
 
 def server_of(context: Context) -> str:

@@ -16,9 +16,9 @@ from rq_dlq.values.readable import body_of, span
 from rq_dlq.values.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
+    from rq_dlq.core.queues.each import UnreachableQueue
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.message import DeadLetter, Received
-    from rq_dlq.values.overview import UnreachableQueue
 
 UNKNOWN_WIDTH = 1_000  # columns where the output is not a terminal: nothing is cut off in a file
 MOST_OF_A_CELL = 300  # characters of a cell that a table shows

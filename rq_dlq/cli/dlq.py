@@ -7,7 +7,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from rq_dlq._work.choice import is_group
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._letters import all_found, bulk, check, confirmed, group_of, letters_of, these
@@ -15,6 +14,7 @@ from rq_dlq.cli._options import queue_argument, where_option
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.exports import export, import_, reason_option, tail
 from rq_dlq.cli.redrives import jobs, redrive
+from rq_dlq.core.choosing.choice import is_group
 from rq_dlq.values.readable import many
 
 LETTERS = (

@@ -8,15 +8,15 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from rq_dlq._work.choice import REASONS
-from rq_dlq._work.reading import following, read
-from rq_dlq._work.restore import restore
 from rq_dlq.cli import _exported, _show
 from rq_dlq.cli._context import Command, Context, Failure, pass_context
 from rq_dlq.cli._input import opened
 from rq_dlq.cli._letters import group_of, letters_of
 from rq_dlq.cli._options import queue_argument, where_option
 from rq_dlq.client.choosing import dead_choice
+from rq_dlq.core.choosing.choice import REASONS
+from rq_dlq.core.choosing.reading import following, read
+from rq_dlq.core.sending.restore import restore
 from rq_dlq.errors import InvalidInput, UnprocessableMessage
 from rq_dlq.values.readable import many, some
 from rq_dlq.values.visible import visible_line
@@ -25,8 +25,8 @@ from rq_dlq.values.wanted import ALL
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rq_dlq._work.queue import Queue
     from rq_dlq.client.dlq import DeadLetters
+    from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.message import DeadLetter, Row
 
 NAMED = 10  # lines or ids that are listed
@@ -142,12 +142,12 @@ def import_(context: Context, name: str, file: str) -> None:
         context.output.say(f"{many(len(known), 'id')} known there already, left as they are: {which}")
 
 
-def _rows(source: IO[bytes], queue: Queue[Any]) -> Iterator[Row]:
+def _rows(source: IO[bytes], queue: QueueState[Any]) -> Iterator[Row]:
     """What the lines say."""
     return (_exported.read(line, number, queue) for number, line in enumerate(source) if line.strip())
 
 
-def _check(context: Context, source: IO[bytes], queue: Queue[Any]) -> int:
+def _check(context: Context, source: IO[bytes], queue: QueueState[Any]) -> int:
     """Read all lines; how many dead letters they are.
 
     Raises:

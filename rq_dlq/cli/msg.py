@@ -7,14 +7,14 @@ from typing import Any, TypeAlias
 
 import click
 
-from rq_dlq._work.choice import PLACES
-from rq_dlq._work.select import TAKES, WAITING
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.queues import is_view, used
 from rq_dlq.client.selection import Selection
+from rq_dlq.core.choosing.changing import TAKES, WAITING
+from rq_dlq.core.choosing.choice import PLACES
 from rq_dlq.filters._facts import FIELDS
 from rq_dlq.policy import DiscardingDeadLetterStrategy
 from rq_dlq.values.message import DeadLetter

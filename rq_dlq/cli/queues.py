@@ -8,10 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rq_dlq import _work
-from rq_dlq._calls import manage, schedules
-from rq_dlq._work.choice import PLACES
-from rq_dlq._work.queue import only_live
 from rq_dlq.cli import _reports, _show
 from rq_dlq.cli._context import UNREACHABLE, Command, Context, Failure, Group, pass_context
 from rq_dlq.cli._options import (
@@ -23,8 +19,17 @@ from rq_dlq.cli._options import (
     where_option,
     yes_option,
 )
+from rq_dlq.core.choosing.choice import PLACES
+from rq_dlq.core.looking.outcomes import last_outcomes
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues import counts as queues_counts
+from rq_dlq.core.queues.each import UnreachableQueue
+from rq_dlq.core.queues.queue import only_live
+from rq_dlq.core.schedules import calls as schedule_calls
+from rq_dlq.core.steps import driving
+from rq_dlq.core.steps.step import MOST, NodeUnavailable
+from rq_dlq.core.upkeep import processes
 from rq_dlq.errors import MissingRights
-from rq_dlq.values.overview import UnreachableQueue
 from rq_dlq.values.readable import many, why_still
 
 if TYPE_CHECKING:
@@ -62,7 +67,7 @@ def ls(context: Context, *, maintainers: bool) -> None:
         context.output.rows(rows, _reports.MAINTAINERS, _reports.NOBODY)
         return
     broker = context.broker
-    rows = [_row(one) for one in broker._run(_work.counts(broker.settings.namespace))]
+    rows = [_row(one) for one in broker._run(queues_counts.counts(broker.settings.namespace))]
     lost = [row for row in rows if "unreachable" in row]
     columns: Sequence[_show.Column] = _show.QUEUES
     if lost and context.output.format == "table":
@@ -82,13 +87,15 @@ def _row(found: QueueStats | UnreachableQueue) -> dict[str, Any]:
 
 
 def _maintainers(context: Context) -> list[ProcessReport]:
-    return context.broker._run(_work.maintainers(context.broker.settings.namespace))
+    return context.broker._run(processes.maintainers(context.broker.settings.namespace))
 
 
 def _maintained_by(context: Context) -> str:
     try:
-        found = context.broker._run(_work.unrepeated(_work.maintainers(context.broker.settings.namespace)))
-    except _work.NodeUnavailable as error:
+        found = context.broker._run(
+            driving.unrepeated(processes.maintainers(context.broker.settings.namespace))
+        )
+    except NodeUnavailable as error:
         return f"the processes that maintain them cannot be read: {error}"
     return _reports.maintained_by(found)
 
@@ -114,7 +121,7 @@ def show(context: Context, name: str) -> None:
 @click.argument("name")
 @click.option(
     "--last",
-    type=click.IntRange(1, _work.MOST),
+    type=click.IntRange(1, MOST),
     default=20,
     show_default=True,
     help="At most this many outcomes.",
@@ -126,7 +133,7 @@ def outcomes(context: Context, name: str, last: int) -> None:
     A queue keeps them if its setting `outcomes` says so.
     """
     core = used(context, name)._core
-    found = context.broker._run(_work.last_outcomes(core, last))
+    found = context.broker._run(last_outcomes(core, last))
     none = f"{name} has no outcomes yet"
     if not found and context.broker.policies.explain(core.name).outcomes is None:
         none = f"{name} keeps no outcomes: `rq-dlq policy set {name} --outcomes 100000` keeps about that many"
@@ -227,7 +234,7 @@ def is_view(context: Context, name: str) -> bool:
     """Whether this is the name of a shared dead-letter or expiry queue."""
     broker = context.broker
     broker.settings.naming.resolve(name)  # raises an error for a bad name
-    return bool(broker._run(broker._step(manage.is_alias(broker.settings.namespace, name))))
+    return bool(broker._run(broker._step(queue_calls.is_alias(broker.settings.namespace, name))))
 
 
 def used(context: Context, name: str) -> Queue[Any]:
@@ -244,7 +251,7 @@ def used(context: Context, name: str) -> Queue[Any]:
 def schedules_of(context: Context, queue: Queue[Any]) -> Collection[str]:
     """The names of a queue's schedules, also of those that cannot be read."""
     broker = context.broker
-    return broker._run(broker._step(schedules.records(queue._core.keys)))
+    return broker._run(broker._step(schedule_calls.records(queue._core.keys)))
 
 
 def family_of(context: Context, name: str) -> str:

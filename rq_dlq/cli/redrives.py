@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rq_dlq import _work
-from rq_dlq._work.redrive_terms import Terms
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context
 from rq_dlq.cli._edits import edit_of
@@ -18,16 +16,20 @@ from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli.queues import is_view
 from rq_dlq.client.choosing import dead_choice
 from rq_dlq.client.selection import target_of
+from rq_dlq.core.redrive.record import NUMBERS
+from rq_dlq.core.redrive.terms import Terms
+from rq_dlq.core.steps import driving
+from rq_dlq.core.steps.step import NodeUnavailable
+from rq_dlq.core.upkeep import processes
 from rq_dlq.errors import InvalidInput, MissingRights
 from rq_dlq.values.readable import many, some
-from rq_dlq.values.redrive import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rq_dlq.client.dlq import DeadLetters
     from rq_dlq.client.redrive import RedriveJob
-    from rq_dlq.values.redrive import RedrivePlan, Refusal
+    from rq_dlq.core.redrive.record import RedrivePlan, Refusal
 
 NAMED = 10  # refusals, or queues, that are told
 VERBS = ("pause", "resume", "cancel", "undo")
@@ -118,8 +120,10 @@ def redrive(
 
 def _say_unattended(context: Context, families: set[str]) -> None:
     """Say so if no process reports that would go on with a redrive of these queues."""
-    with suppress(MissingRights, _work.NodeUnavailable):  # then it is not known
-        reports = context.broker._run(_work.unrepeated(_work.processes(context.broker.settings.namespace)))
+    with suppress(MissingRights, NodeUnavailable):  # then it is not known
+        reports = context.broker._run(
+            driving.unrepeated(processes.processes(context.broker.settings.namespace))
+        )
         alive = [one for one in reports if one.state != "silent"]
         left = families - {name for one in alive for name in one.queues}
         if left and not any("redrives" in one.roles for one in alive):

@@ -12,8 +12,8 @@ from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import exactly_one, pairs, queue_argument
 from rq_dlq.cli.queues import schedules_of, used
+from rq_dlq.core.schedules.schedule import USUAL_ZONE, Missed
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_JSON
-from rq_dlq.values.schedule import USUAL_ZONE, Missed
 
 if TYPE_CHECKING:
     from rq_dlq.client.queue import Queue

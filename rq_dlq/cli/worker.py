@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rq_dlq import _work
 from rq_dlq.cli import _reports
 from rq_dlq.cli._app import load
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
@@ -24,6 +23,7 @@ from rq_dlq.cli._options import log_format_option, seconds
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.cli._unread import ending_unread
 from rq_dlq.cli._watch import watching
+from rq_dlq.core.upkeep.processes import maintainers
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.telemetry import json_logs
 from rq_dlq.telemetry.health import announced
@@ -75,7 +75,7 @@ def ls(context: Context) -> None:
     none = "no worker has reported lately: `rq-dlq worker MODULE:BROKER` starts one"
     output.rows(rows, _reports.WORKERS, none)
     if output.format == "table":
-        output.say(_reports.maintained_by(broker._run(_work.maintainers(broker.settings.namespace))))
+        output.say(_reports.maintained_by(broker._run(maintainers(broker.settings.namespace))))
 
 
 class _Worker(Command):

@@ -1,10 +1,10 @@
-"""Checks of arguments, for both colours. Those that choose messages are checked by `_work.Choice`."""
+"""Checks of arguments, for both colours. Those that choose messages are checked by `Choice`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq import _work
+from rq_dlq.core.settling import settle
 from rq_dlq.errors import InvalidInput, PolicyError
 from rq_dlq.policy import Entry
 from rq_dlq.values.durations import shown
@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rq_dlq.client.base import BrokerBase
+    from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.leased import Leased
 
 L = TypeVar("L", bound="Leased[Any]")
 
 
-def work_of(queue: Any, broker: BrokerBase) -> _work.Queue[Any]:
+def work_of(queue: Any, broker: BrokerBase) -> QueueState[Any]:
     """The core of a queue that a user passed.
 
     Raises:
@@ -68,7 +69,7 @@ def _check_family(queue: Any, delivery: Any) -> None:
         InvalidInput: it does not.
     """
     source, token = delivery._queue, delivery.token
-    if _work.family_of(source._core, token) != _work.family_of(queue._core, token):
+    if settle.family_of(source._core, token) != settle.family_of(queue._core, token):
         message = (
             f"message {delivery.id} is a delivery of {source!r}, not of {queue!r}, so nothing was done: "
             "settle each delivery through its own queue, or by itself, as in delivery.ack()"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._redis import FAIL_FAST, Retries, masked
 from rq_dlq._scripts import Scripts
-from rq_dlq._work import Observers, Senders
 from rq_dlq.client.handlers import Handler, Lifespan, check_lifespan
 from rq_dlq.client.settings import BrokerSettings
+from rq_dlq.core.queues.observers import Observers
+from rq_dlq.core.steps.senders import Senders
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.errors.guesses import Answering, part_of, sentence_for
 from rq_dlq.values.cached import cached_property
@@ -21,7 +21,7 @@ from rq_dlq.values.durations import shown
 from rq_dlq.values.observer import Observer
 
 if TYPE_CHECKING:
-    from rq_dlq._work import Steps
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.embedded import Endpoint
 
 B = TypeVar("B", bound="BrokerBase")
@@ -113,10 +113,6 @@ class BrokerBase(Answering):
             raise ConfigurationError(f"{shown(observer)} is not an observer: derive its class from Observer")
         self._observers.append(observer)
         return observer
-
-    def _worker(self, *, burst: bool) -> Any:
-        """A worker for this broker. It is imported by its name, as it is built upon both colours."""
-        return import_module("rq_dlq.worker").Worker(self, until="empty" if burst else "stopped")
 
     @property
     def _known_url(self) -> str | None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from rq_dlq import _work
 from rq_dlq.client.arguments import batch
 from rq_dlq.client.own import OwnQueue
+from rq_dlq.core.settling import settle
 from rq_dlq.errors.guesses import part_of
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rq_dlq._calls import Held
     from rq_dlq.client.delivery import Delivery
+    from rq_dlq.core.steps.call import Held
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.settlement import Settlement
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
-        return self._settle(deliveries, lambda held: _work.ack(self._core, held))
+        return self._settle(deliveries, lambda held: settle.ack(self._core, held))
 
     def nack(
         self,
@@ -64,10 +65,10 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
-        values = _work.values_of(deliveries)
+        values = settle.values_of(deliveries)
         return self._settle(
             deliveries,
-            lambda held: _work.nack(self._core, held, error, delay=delay, charge=charge, values=values),
+            lambda held: settle.nack(self._core, held, error, delay=delay, charge=charge, values=values),
             error,
         )
 
@@ -86,9 +87,9 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
-        values = _work.values_of(deliveries)
+        values = settle.values_of(deliveries)
         return self._settle(
-            deliveries, lambda held: _work.poison(self._core, held, error, values=values), error
+            deliveries, lambda held: settle.poison(self._core, held, error, values=values), error
         )
 
     def release(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
@@ -103,7 +104,7 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
-        return self._settle(deliveries, lambda held: _work.release(self._core, held))
+        return self._settle(deliveries, lambda held: settle.release(self._core, held))
 
     def extend(self, deliveries: Sequence[Delivery[T]], lease: Duration | None = None) -> list[bool]:
         """Restart the leases.
@@ -119,12 +120,12 @@ class Batches(OwnQueue[T]):
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was extended.
         """
         span = self._core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        return self._broker._run(_work.extend(self._core, batch(self, deliveries), span))
+        return self._broker._run(settle.extend(self._core, batch(self, deliveries), span))
 
     def _settle(
         self,
         deliveries: Sequence[Delivery[T]],
-        verb: Callable[[list[Held]], _work.Steps[list[Settlement]]],
+        verb: Callable[[list[Held]], Steps[list[Settlement]]],
         error: BaseException | str | None = None,
     ) -> list[Settlement]:
         """Settle, and mark what was settled, so that a `with` block or a session skips it."""

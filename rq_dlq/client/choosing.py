@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypedDict
 
-from rq_dlq._work.choice import Choice, Order
+from rq_dlq.core.choosing.choice import Choice, Order
 from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:

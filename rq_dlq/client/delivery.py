@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq import _work
+from rq_dlq.core.settling import settle
 from rq_dlq.errors import LeaseLost, Poison, Redeliver
 from rq_dlq.errors.guesses import answering
 from rq_dlq.values.durations import Duration, milliseconds
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from rq_dlq.client.queue import Queue
+    from rq_dlq.core.claiming.consume import Consuming
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.message import Row
 
 T = TypeVar("T")
@@ -45,7 +47,7 @@ class Delivery(Leased[T]):
         row: Row,
         lease: Lease[T],
         queue: Queue[T],
-        consuming: _work.Consuming[Delivery[T]] | None = None,
+        consuming: Consuming[Delivery[T]] | None = None,
     ) -> None:
         self.id = row.id  # no super().__init__(): a claim makes up to a thousand
         self._row = row
@@ -71,7 +73,7 @@ class Delivery(Leased[T]):
         self._refuse_if_deferred()
         if self._consuming is not None and self._consuming.defer(self):
             return Settlement(self.id, "deferred")
-        return self._settle(_work.ack(self._queue._core, [self._held]))
+        return self._settle(settle.ack(self._queue._core, [self._held]))
 
     @answering
     def nack(
@@ -91,7 +93,7 @@ class Delivery(Leased[T]):
             LeaseLost: the token is stale; nothing was changed.
             InvalidInput: an argument is not valid; nothing was changed.
         """
-        steps = _work.nack(
+        steps = settle.nack(
             self._queue._core, [self._held], error, delay=delay, charge=charge, values=self._values
         )
         return self._settle(steps, error)
@@ -108,7 +110,7 @@ class Delivery(Leased[T]):
         Raises:
             LeaseLost: the token is stale; nothing was changed.
         """
-        steps = _work.poison(self._queue._core, [self._held], error, values=self._values)
+        steps = settle.poison(self._queue._core, [self._held], error, values=self._values)
         return self._settle(steps, error)
 
     def release(self) -> Settlement:
@@ -120,7 +122,7 @@ class Delivery(Leased[T]):
         Raises:
             LeaseLost: the token is stale; nothing was changed.
         """
-        return self._settle(_work.release(self._queue._core, [self._held]))
+        return self._settle(settle.release(self._queue._core, [self._held]))
 
     def extend(self, lease: Duration | None = None) -> datetime:
         """Restart the lease. All messages of a claim share one lease.
@@ -140,7 +142,7 @@ class Delivery(Leased[T]):
         self._refuse_if_deferred()
         core = self._queue._core
         span = core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        self._queue._run(_work.extend_one(core, self, span))
+        self._queue._run(settle.extend_one(core, self, span))
         return self.lease_until
 
     def __enter__(self) -> Self:
@@ -162,20 +164,18 @@ class Delivery(Leased[T]):
             queue._broker._leave(queue._core, self._settled_by(error), error)
         return isinstance(error, Redeliver | Poison)
 
-    def _settle(
-        self, steps: _work.Steps[list[Settlement]], error: BaseException | str | None = None
-    ) -> Settlement:
+    def _settle(self, steps: Steps[list[Settlement]], error: BaseException | str | None = None) -> Settlement:
         self._refuse_if_deferred()
         (settlement,) = self._queue._run(steps)
         return self._note(settlement, error)
 
-    def _settled_by(self, error: BaseException | None) -> _work.Steps[Settlement]:
-        steps = _work.settle_by_error(self._queue._core, [self._held], error, self._values)
+    def _settled_by(self, error: BaseException | None) -> Steps[Settlement]:
+        steps = settle.settle_by_error(self._queue._core, [self._held], error, self._values)
         (settlement,) = yield from steps
         return self._note(settlement, error)
 
     def _note(self, settlement: Settlement, error: BaseException | str | None) -> Settlement:
-        self.outcome = _work.held_or_raise(settlement, self.outcome).outcome
+        self.outcome = settle.held_or_raise(settlement, self.outcome).outcome
         self._settled = (settlement, error)
         return settlement
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-from rq_dlq._work import redrive_start, redrives
-from rq_dlq._work.groups import NEW_WITHIN
-from rq_dlq._work.redrive_terms import Terms
 from rq_dlq.client.choosing import dead_choice
 from rq_dlq.client.redrive import RedriveJob
 from rq_dlq.client.selection import Selection, target_of
+from rq_dlq.core.groups.index import NEW_WITHIN
+from rq_dlq.core.redrive import redrives, start
+from rq_dlq.core.redrive.terms import Terms
 from rq_dlq.errors import RqDlqError
 from rq_dlq.errors.guesses import Answering
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Unpack
 
-    from rq_dlq import _work
-    from rq_dlq._work.choice import Choice, Order
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.choosing import Conditions
     from rq_dlq.client.queue import Queue
+    from rq_dlq.core.choosing.choice import Choice, Order
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.redrive.record import RedrivePlan
     from rq_dlq.values.counts import ErrorGroup
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.message import DeadLetter
-    from rq_dlq.values.redrive import RedrivePlan
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class DeadLetters(Answering, Generic[T]):
     `FilterError` if `where` is not.
     """
 
-    def __init__(self, core: _work.Queue[T], broker: Broker) -> None:
+    def __init__(self, core: QueueState[T], broker: Broker) -> None:
         self._core = core
         self._broker = broker
 
@@ -194,7 +194,7 @@ class DeadLetters(Answering, Generic[T]):
             to=target, create=create, edit=edit, ttl=ttl,
         )  # fmt: skip
         if dry_run:
-            return self._broker._run(redrive_start.plan(self._core, wanted, terms))
+            return self._broker._run(start.plan(self._core, wanted, terms))
         job = self._begun(wanted, terms)
         if terms.is_gradual:
             return job
@@ -208,7 +208,7 @@ class DeadLetters(Answering, Generic[T]):
 
     def _begun(self, wanted: Choice, terms: Terms) -> RedriveJob:
         """A redrive that nobody drives yet."""
-        begun = self._broker._run(redrive_start.begin(self._core, wanted, terms))
+        begun = self._broker._run(start.begin(self._core, wanted, terms))
         return RedriveJob(self._core, self._broker, begun, terms)
 
     def jobs(self) -> list[RedriveJob]:

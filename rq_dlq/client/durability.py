@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from rq_dlq._calls import Command
-from rq_dlq._calls.call import read_hash
-from rq_dlq._work import Batch
+from rq_dlq.core.steps.call import Command, read_hash
+from rq_dlq.core.steps.step import Batch
 from rq_dlq.errors import BrokerRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rq_dlq._work import Steps
+    from rq_dlq.core.steps.step import Steps
 
 Durability = Literal["memory", "fsync", "replicated"]
 DURABILITIES: tuple[Durability, ...] = get_args(Durability)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from rq_dlq import _work
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.handlers import HandledQueue
+from rq_dlq.core.claiming import cut_off
+from rq_dlq.core.sending import send
 from rq_dlq.errors.guesses import Answering, part_of
+from rq_dlq.values.runner import runner_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from rq_dlq._redis import Connections, Retries
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.delivery import Delivery
+    from rq_dlq.core.claiming.consume import Consuming
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.sending.send import SendOptions
     from rq_dlq.values.message import Message
 
 T = TypeVar("T")
@@ -52,16 +57,16 @@ class OwnBroker(BrokerBase):
             ConfigurationError: no queue has a handler.
             RqDlqError: a consumer or the lifespan failed; the log has its error.
         """
-        self._worker(burst=burst).run()
+        runner_of(self, burst=burst).run()
 
 
 class OwnQueue(Answering, HandledQueue[T]):
     """A queue that takes messages from iterables."""
 
     _broker: Broker
-    _core: _work.Queue[T]
+    _core: QueueState[T]
 
-    def _consume(self, consuming: _work.Consuming[Delivery[T]]) -> Generator[Delivery[T]]:
+    def _consume(self, consuming: Consuming[Delivery[T]]) -> Generator[Delivery[T]]:
         cause: BaseException | None = None
         try:
             while (delivery := self._broker._run(consuming.step())) is not None:
@@ -72,9 +77,9 @@ class OwnQueue(Answering, HandledQueue[T]):
                 cause = cause.__context__
             raise
         finally:
-            leaving = consuming.leave(cut_off=_work.is_cut_off(cause))
+            leaving = consuming.leave(cut_off=cut_off.is_cut_off(cause))
             self._broker._leave(self._core, leaving, cause)
 
-    def _send_all(self, bodies: Iterable[T | Message[T]], options: _work.SendOptions) -> list[str]:
+    def _send_all(self, bodies: Iterable[T | Message[T]], options: SendOptions) -> list[str]:
         """Run the steps of `send_many`."""
-        return self._broker._run(_work.send(self._core, bodies, options))
+        return self._broker._run(send.send(self._core, bodies, options))

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from rq_dlq import _work
 from rq_dlq._keys import QueueKeys
 from rq_dlq.client.arguments import check_entry
+from rq_dlq.core.policies import policies
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import Entry, RedeliveryPolicy
 
@@ -113,12 +113,12 @@ class Policies:
         Raises:
             InvalidName: this is not a valid name of a queue.
         """
-        return self._broker._run(_work.undeclare(self._keys_of(queue), self._broker.settings.naming))
+        return self._broker._run(policies.undeclare(self._keys_of(queue), self._broker.settings.naming))
 
     def read(self) -> PolicyMap:
         """Read all entries."""
         settings = self._broker.settings
-        return self._broker._run(_work.read_policies(settings.namespace, settings.naming))
+        return self._broker._run(policies.read_policies(settings.namespace, settings.naming))
 
     def explain(self, queue: str) -> QueueSettings:
         """The settings in force for a queue, and which entry each field comes from.
@@ -133,11 +133,11 @@ class Policies:
             InvalidName: this is not a valid name of a queue.
         """
         naming = self._broker.settings.naming
-        return self._broker._run(_work.explain_policy(self._keys_of(queue), naming))
+        return self._broker._run(policies.explain_policy(self._keys_of(queue), naming))
 
     def _put(self, pattern: str, entry: Entry | None, progress: Progress | None) -> int:
         settings = self._broker.settings
-        steps = _work.set_policy(settings.namespace, settings.naming, pattern, entry, progress)
+        steps = policies.set_policy(settings.namespace, settings.naming, pattern, entry, progress)
         return self._broker._run(steps)
 
     def _keys_of(self, queue: str) -> QueueKeys:

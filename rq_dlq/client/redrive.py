@@ -7,24 +7,25 @@ from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._work import redrives
-from rq_dlq._work.redrive_offers import Editor, drive_offered
-from rq_dlq._work.steps import Deadline
+from rq_dlq.core.queues.who import name_of
+from rq_dlq.core.redrive import redrives
+from rq_dlq.core.redrive.offers import Editor, drive_offered
+from rq_dlq.core.redrive.record import STATES, RedriveCounts
+from rq_dlq.core.steps.step import Deadline
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.failure import moment
-from rq_dlq.values.redrive import STATES, RedriveCounts, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
     from typing import Self
 
-    from rq_dlq import _work
-    from rq_dlq._calls.redrives import Steering
-    from rq_dlq._work.redrive_terms import Terms
     from rq_dlq.client.broker import Broker
-    from rq_dlq.values.redrive import Redrive, RedriveState, Refusal
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.redrive.calls import Steering
+    from rq_dlq.core.redrive.record import Redrive, RedriveState, Refusal
+    from rq_dlq.core.redrive.terms import Terms
 
 
 class RedriveJob:
@@ -35,7 +36,7 @@ class RedriveJob:
     """
 
     def __init__(
-        self, core: _work.Queue[Any], broker: Broker, parts: Sequence[Redrive], terms: Terms | None = None
+        self, core: QueueState[Any], broker: Broker, parts: Sequence[Redrive], terms: Terms | None = None
     ) -> None:
         self._core = core
         self._broker = broker

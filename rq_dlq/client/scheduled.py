@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from rq_dlq import _work
 from rq_dlq.client.own import OwnQueue
+from rq_dlq.core.schedules import schedules
+from rq_dlq.core.schedules.schedule import USUAL_ZONE, Missed, Rule, Schedule
+from rq_dlq.core.sending import send
 from rq_dlq.errors.guesses import answering, part_of
 from rq_dlq.values.codec import DEFAULT_PRIORITY
-from rq_dlq.values.schedule import USUAL_ZONE, Missed, Rule, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,9 +63,9 @@ class Scheduled(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or the body cannot be encoded; nothing was changed.
         """
-        options = _work.send_options(None, ttl, priority, headers)
-        record = _work.schedules.recurring(self._core, body, Rule.of(cron, every, timezone, missed), options)
-        return self._broker._run(_work.schedules.schedule(self._core, name, record))
+        options = send.send_options(None, ttl, priority, headers)
+        record = schedules.recurring(self._core, body, Rule.of(cron, every, timezone, missed), options)
+        return self._broker._run(schedules.schedule(self._core, name, record))
 
     def unschedule(self, name: str) -> bool:
         """Remove a schedule. What it has sent stays.
@@ -75,7 +76,7 @@ class Scheduled(OwnQueue[T]):
         Raises:
             InvalidInput: this cannot be the name of one.
         """
-        return self._broker._run(_work.schedules.remove(self._core, name))
+        return self._broker._run(schedules.remove(self._core, name))
 
     def pause_schedule(self, name: str) -> bool:
         """Send nothing for a schedule until `resume_schedule`. Ticks until then are not missed, but left out.
@@ -86,7 +87,7 @@ class Scheduled(OwnQueue[T]):
         Raises:
             InvalidInput: there is no such schedule.
         """
-        return self._broker._run(_work.schedules.set_paused(self._core, name, paused=True))
+        return self._broker._run(schedules.set_paused(self._core, name, paused=True))
 
     def resume_schedule(self, name: str) -> bool:
         """Send for a schedule again, from its next tick on.
@@ -97,4 +98,4 @@ class Scheduled(OwnQueue[T]):
         Raises:
             InvalidInput: there is no such schedule.
         """
-        return self._broker._run(_work.schedules.set_paused(self._core, name, paused=False))
+        return self._broker._run(schedules.set_paused(self._core, name, paused=False))

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rq_dlq import _work
-from rq_dlq._work import session as steps
 from rq_dlq.client.arguments import work_of
 from rq_dlq.client.settings import count_of
+from rq_dlq.core.sending import send
+from rq_dlq.core.sessions import session
 from rq_dlq.values.codec import DEFAULT_PRIORITY
 from rq_dlq.values.forks import this_process
 
@@ -40,7 +40,7 @@ class Session(Generic[T]):
 
     def __init__(self, queue: Queue[T]) -> None:
         self._queue = queue
-        self._core = _work.Session(queue._core)
+        self._core = session.Session(queue._core)
         self._process = 0  # that entered the block
 
     def claim(
@@ -59,7 +59,7 @@ class Session(Generic[T]):
         Raises:
             InvalidInput: an argument is not valid, or the session holds 1,000 deliveries.
         """
-        room = steps.capacity_for(self._core, count_of(count))
+        room = session.capacity_for(self._core, count_of(count))
         deliveries = self._queue.claim(room, wait=wait, lease=lease)
         self._core.claimed += deliveries
         return deliveries
@@ -89,8 +89,8 @@ class Session(Generic[T]):
             InvalidInput: an argument is not valid, or the session sends more than 1,000 messages.
         """
         target = work_of(queue, self._queue._broker)
-        options = _work.send_options(delay, ttl, priority, headers, persistent=persistent)
-        return self._queue._run(steps.send(self._core, target, body, id, options))
+        options = send.send_options(delay, ttl, priority, headers, persistent=persistent)
+        return self._queue._run(session.send(self._core, target, body, id, options))
 
     def commit(self) -> int:
         """Send and ack everything, or nothing. The session can then be used again.
@@ -106,7 +106,7 @@ class Session(Generic[T]):
                 Committing again does nothing twice.
             BrokerUnavailable: the outcome is unknown. Committing again finds out, and does nothing twice.
         """
-        return self._queue._run(steps.commit(self._core))
+        return self._queue._run(session.commit(self._core))
 
     def rollback(self, error: BaseException | str | None = None) -> int:
         """Send nothing and nack each delivery. The session can then be used again.
@@ -117,7 +117,7 @@ class Session(Generic[T]):
         Returns:
             How many deliveries were nacked.
         """
-        return self._queue._run(steps.rollback(self._core, error))
+        return self._queue._run(session.rollback(self._core, error))
 
     def recover(self) -> int:
         """The same as `rollback`, under its name in JMS.
@@ -142,5 +142,5 @@ class Session(Generic[T]):
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if self._process != this_process():
             return False
-        ended = self._queue._broker._leave(self._queue._core, steps.end(self._core, error), error)
+        ended = self._queue._broker._leave(self._queue._core, session.end(self._core, error), error)
         return bool(ended)

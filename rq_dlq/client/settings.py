@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from rq_dlq._calls import Command, delivery
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis import check_scheme
-from rq_dlq._work import MOST, Batch, Confirm, Observers, Queue, Senders, Steps, check_not_own
 from rq_dlq.client.durability import DURABILITIES, KEEP, Durability, configuration, what_fsync_lacks
+from rq_dlq.core.policies.given_names import check_not_own
+from rq_dlq.core.queues.queue import QueueState
+from rq_dlq.core.steps import confirm
+from rq_dlq.core.steps.call import Command
+from rq_dlq.core.steps.confirm import Confirm
+from rq_dlq.core.steps.step import MOST, Batch, Steps
 from rq_dlq.errors import BrokerRefused, ConfigurationError, InvalidInput
 from rq_dlq.policy import Entry, RedeliveryPolicy
 from rq_dlq.policy.partial import complete
@@ -24,6 +28,9 @@ from rq_dlq.values.names import Naming, check_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from rq_dlq.core.queues.observers import Observers
+    from rq_dlq.core.steps.senders import Senders
 
 MAX_MESSAGE_BYTES = 1 << 20
 LONGEST_VERSION = 60  # characters
@@ -126,7 +133,7 @@ class BrokerSettings:
         *,
         senders: Senders,
         observers: Observers,
-    ) -> Queue[Any]:
+    ) -> QueueState[Any]:
         """The core of a queue: what its verbs need.
 
         Args:
@@ -149,7 +156,7 @@ class BrokerSettings:
         if not isinstance(redelivery, RedeliveryPolicy):
             redelivery = complete(declared_entry.part("redelivery") if declared_entry else {})
         codec: Codec[Any] = Codec(Any if kind is None else kind, self.max_message_bytes)
-        return Queue(
+        return QueueState(
             name=name,
             keys=QueueKeys(self.namespace, address.family),
             part=address.part,  # type: ignore[arg-type]
@@ -202,7 +209,7 @@ class BrokerSettings:
                 raise BrokerRefused(message)
         elif self.durability == "replicated":
             try:
-                yield delivery.confirmed_by(0, 1)
+                yield confirm.confirmed_by(0, 1)
             except BrokerRefused as error:
                 message = f"durability='replicated' asks replicas by WAIT: {error}"
                 raise BrokerRefused(message) from None

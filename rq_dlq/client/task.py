@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from rq_dlq import _work
+from rq_dlq.core.sending import send
 from rq_dlq.errors.guesses import Answering, answering
 from rq_dlq.values.codec import DEFAULT_PRIORITY
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from rq_dlq.client.queue import Queue
     from rq_dlq.client.task_function import TaskFunction
+    from rq_dlq.core.sending.send import SendOptions
     from rq_dlq.values.durations import Duration
 
 P = ParamSpec("P")
@@ -75,7 +76,7 @@ class Task(Answering, Generic[P, R]):
             InvalidInput, KnownId, BrokerUnavailable, Unconfirmed: see `Queue.send`.
         """
         body = self._function.body(args, kwargs)
-        return self._queue._run(_work.send_one(self._queue._core, body, self._id, self._options))
+        return self._queue._run(send.send_one(self._queue._core, body, self._id, self._options))
 
     @answering
     def options(
@@ -112,8 +113,8 @@ class Task(Answering, Generic[P, R]):
         return Task(self._function, self._queue, given, self)
 
 
-def _options_of(function: TaskFunction, given: Mapping[str, Any]) -> _work.SendOptions:
-    return _work.send_options(
+def _options_of(function: TaskFunction, given: Mapping[str, Any]) -> SendOptions:
+    return send.send_options(
         given.get("delay"),
         given.get("ttl"),
         given.get("priority", DEFAULT_PRIORITY),

@@ -23,8 +23,8 @@ from rq_dlq.values.codec import Codec
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
+    from rq_dlq.core.schedules.schedule import Rule
     from rq_dlq.values.leased import Leased
-    from rq_dlq.values.schedule import Rule
 
 HEADER = "task"
 

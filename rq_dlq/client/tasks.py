@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _work
 from rq_dlq.client.handlers import Handler
 from rq_dlq.client.task_function import HEADER, TaskFunction
+from rq_dlq.core.schedules import schedules
+from rq_dlq.core.schedules.schedule import USUAL_ZONE, Missed, Record, Rule
+from rq_dlq.core.sending.send import SendOptions
 from rq_dlq.errors import ConfigurationError, UnprocessableMessage
 from rq_dlq.values.durations import Duration, milliseconds, shown
-from rq_dlq.values.schedule import USUAL_ZONE, Missed, Record, Rule
 
 if TYPE_CHECKING:
+    from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.leased import Leased
 
 
@@ -62,13 +64,13 @@ class Tasks:
 
     def schedules(self) -> dict[str, Record]:
         """The schedules that the tasks declare, by their names."""
-        core: _work.Queue[Any] = self.queue._core
+        core: QueueState[Any] = self.queue._core
         return {
-            task.name: _work.schedules.recurring(
+            task.name: schedules.recurring(
                 core,
                 task.body((), {}),
                 task.rule,
-                _work.SendOptions(headers=task.headers(None)),
+                SendOptions(headers=task.headers(None)),
                 declared=True,
             )
             for task in self.by_name.values()

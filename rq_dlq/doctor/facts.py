@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._calls import Command
 from rq_dlq.client.durability import configuration
 from rq_dlq.client.settings import read_info, server_facts, version_of
+from rq_dlq.core.steps.call import Command
 from rq_dlq.errors import BrokerRefused
 
 if TYPE_CHECKING:
-    from rq_dlq._work import Steps
+    from rq_dlq.core.steps.step import Steps
 
 MOST_LAG = 10  # seconds of silence after which a replica no longer counts; Redis' own default
 

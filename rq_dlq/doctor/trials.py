@@ -10,10 +10,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _keys, _work
-from rq_dlq._calls import Command, upkeep
+from rq_dlq import _keys
 from rq_dlq._redis.roles import ROLES, missing_rights
-from rq_dlq._work import Batch
+from rq_dlq.core.claiming import claim
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.observers import Observers
+from rq_dlq.core.sending import send
+from rq_dlq.core.settling import settle
+from rq_dlq.core.steps.call import Command
+from rq_dlq.core.steps.senders import Senders
+from rq_dlq.core.steps.step import Batch
 from rq_dlq.doctor.check import Check, untold
 from rq_dlq.errors import BrokerRefused, MissingRights, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, Ids
@@ -24,8 +30,9 @@ if TYPE_CHECKING:
 
     from rq_dlq._redis import Connections
     from rq_dlq._scripts import Scripts
-    from rq_dlq._work import Queue, Steps
     from rq_dlq.client.settings import BrokerSettings
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Lease
     from rq_dlq.values.message import Row
 
@@ -103,9 +110,7 @@ def loaded(scripts: Scripts) -> Steps[None]:
 def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
     """Send, claim and ack a message in a private namespace, and remove that."""
     private = replace(settings, namespace=f"{settings.namespace}:doctor-{secrets.token_hex(4)}")
-    queue = private.queue(
-        "doctor", Ids(), Any, "30s", {}, senders=_work.Senders(), observers=_work.Observers()
-    )
+    queue = private.queue("doctor", Ids(), Any, "30s", {}, senders=Senders(), observers=Observers())
     begin = time.monotonic()
     try:
         acked = yield from _there_and_back(queue)
@@ -123,21 +128,21 @@ def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
     return Check("scripts", "ok", f"{many} loaded; a message was sent, claimed and acked in {span:.1f} ms")
 
 
-def _there_and_back(queue: Queue[Any]) -> Steps[int]:
+def _there_and_back(queue: QueueState[Any]) -> Steps[int]:
     """Send, claim, ack; how many messages were acked."""
-    options = _work.send_options(None, None, DEFAULT_PRIORITY, None)
-    yield from _work.send_one(queue, "well?", None, options)
+    options = send.send_options(None, None, DEFAULT_PRIORITY, None)
+    yield from send.send_one(queue, "well?", None, options)
 
     def deliveries(rows: Sequence[Row], lease: Lease[Any]) -> list[Leased[Any]]:
         return [Leased(row, lease) for row in rows]
 
-    claimed = yield from _work.claim(queue, deliveries)
-    yield from _work.ack(queue, [message._held for message in claimed])
-    _, stats = yield upkeep.stats(queue.keys, queue.name)
+    claimed = yield from claim.claim(queue, deliveries)
+    yield from settle.ack(queue, [message._held for message in claimed])
+    _, stats = yield queue_calls.stats(queue.keys, queue.name)
     return int(stats.totals.get("acked", 0))
 
 
-def _remove(queue: Queue[Any]) -> Steps[None]:
+def _remove(queue: QueueState[Any]) -> Steps[None]:
     """Remove all keys that were written."""
     keys = queue.keys
     register = queue.senders.lend(keys).keys["sender"]  # of the sender that came back

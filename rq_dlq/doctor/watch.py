@@ -17,8 +17,8 @@ from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
-    from rq_dlq._work import Steps
     from rq_dlq.client.settings import BrokerSettings
+    from rq_dlq.core.steps.step import Steps
 
 logger = logging.getLogger("rq_dlq.doctor")
 LEVELS = {"warn": logging.WARNING, "fail": logging.ERROR}

@@ -29,13 +29,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rq_dlq._durations import read_duration
+from rq_dlq.errors.durations import read_duration
 from rq_dlq.errors.guesses import answering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rq_dlq._durations import Duration
+    from rq_dlq.errors.durations import Duration
 
 
 class RqDlqError(Exception):

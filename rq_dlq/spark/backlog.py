@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _work
-from rq_dlq._work import Wait
+from rq_dlq.core.queues import counts
+from rq_dlq.core.steps.step import Wait
+from rq_dlq.core.upkeep import upkeep
 
 if TYPE_CHECKING:
-    from rq_dlq._work import Queue, Steps
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.options import StreamOptions
     from rq_dlq.values.counts import QueueStats
 
@@ -20,7 +22,7 @@ LOOK = 250  # milliseconds between two checks of several idle queues: Spark woul
 class Backlog:
     """The backlog of the queues of a query, as steps."""
 
-    def __init__(self, options: StreamOptions, queues: Mapping[str, Queue[Any]]) -> None:
+    def __init__(self, options: StreamOptions, queues: Mapping[str, QueueState[Any]]) -> None:
         self._options = options
         self._queues = queues
         self._left: dict[str, int] | None = None  # by queue, the rest of what was ready at AvailableNow
@@ -43,7 +45,7 @@ class Backlog:
         """The number of waiting messages, by queue."""
         found: dict[str, int] = {}
         for family, queue in self._queues.items():
-            found[family] = (yield from _work.stats(queue)).waiting
+            found[family] = (yield from counts.stats(queue)).waiting
         return found
 
     def is_worth_a_batch(self) -> Steps[bool]:
@@ -80,6 +82,6 @@ class Backlog:
         """The counts of each queue, after its maintenance: what is due is ready."""
         found: dict[str, QueueStats] = {}
         for family, queue in self._queues.items():
-            yield from _work.maintain(queue)
-            found[family] = yield from _work.stats(queue)
+            yield from upkeep.maintain(queue)
+            found[family] = yield from counts.stats(queue)
         return found

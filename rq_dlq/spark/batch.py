@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Self
 
-from rq_dlq import _work
+from rq_dlq.core.batches import batches
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
 from rq_dlq.spark.heartbeat import Heartbeat
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rq_dlq.client.broker import Broker
+    from rq_dlq.core.steps.step import Steps
 
 MOST = 10_000_000  # messages in one batch
 
@@ -32,7 +33,7 @@ class Batch:
     """
 
     def __init__(
-        self, spark: SparkSession, broker: Broker, url: str, claimed: _work.batches.ClaimedBatch, lease: int
+        self, spark: SparkSession, broker: Broker, url: str, claimed: batches.ClaimedBatch, lease: int
     ) -> None:
         self.messages = claimed.messages
         self._broker = broker
@@ -55,13 +56,13 @@ class Batch:
         Returns:
             How many: all claimed messages except those that were settled individually.
         """
-        return self._end(_work.batches.ack_batch(self._queue.keys, self._tokens))
+        return self._end(batches.ack_batch(self._queue.keys, self._tokens))
 
     def release(self) -> int:
         """Give back, uncharged, all messages that the batch still holds; returns how many."""
-        return self._end(_work.batches.release_batch(self._queue, self._tokens))
+        return self._end(batches.release_batch(self._queue, self._tokens))
 
-    def _end(self, steps: _work.Steps[int]) -> int:
+    def _end(self, steps: Steps[int]) -> int:
         settled = self._broker._run(steps)
         self._open = False
         self._keeper.stop()
@@ -107,10 +108,10 @@ def claim(
     check_queues(address, namespace, [queue])
     broker = broker_at(address, namespace)
     work = broker.queue(queue)._core
-    steps = _work.batches.claim_batch(work, secrets.token_hex(6), limit=limit, lease=span)
+    steps = batches.claim_batch(work, secrets.token_hex(6), limit=limit, lease=span)
     claimed = broker._run(steps)
     try:
         return Batch(spark, broker, address, claimed, span)
     except BaseException:  # for example, Spark does not know the format
-        broker._run(_work.batches.release_batch(work, claimed.tokens))
+        broker._run(batches.release_batch(work, claimed.tokens))
         raise

@@ -19,7 +19,7 @@ from rq_dlq.values.wanted import Wanted
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from rq_dlq._calls.scans import Page
+    from rq_dlq.core.pages.calls import Page
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.outcome import RawOutcome
 

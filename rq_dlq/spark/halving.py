@@ -14,14 +14,15 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _work
-from rq_dlq._calls import claims
-from rq_dlq._work.batches import ClaimedBatch, find_batch, halve_batch, held_by, rename_batch, token_of
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.batches.batches import ClaimedBatch, find_batch, halve_batch, held_by, rename_batch, token_of
+from rq_dlq.core.settling import settle
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq._work import Queue, Steps
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.offsets import Offset
 
 logger = logging.getLogger("rq_dlq.spark")
@@ -45,7 +46,7 @@ class SinkFailed(RqDlqError):  # noqa: N818 - as all errors here
         )
 
 
-def halve(queue: Queue[Any], offset: Offset, failures: int, *, half: bool, most: int) -> Steps[None]:
+def halve(queue: QueueState[Any], offset: Offset, failures: int, *, half: bool, most: int) -> Steps[None]:
     """Reduce a queue's last batch to its first half; a message that is alone in a parked batch dies.
 
     Args:
@@ -62,18 +63,18 @@ def halve(queue: Queue[Any], offset: Offset, failures: int, *, half: bool, most:
     number, tokens = offset.queues[family].batch, offset.tokens(family)
     held = yield from held_by(keys, tokens)
     if half and sum(held) == 1 == offset.queues[family].messages:
-        known: claims.Progress = yield claims.progress(keys, offset.query)
+        known: batch_calls.Progress = yield batch_calls.progress(keys, offset.query)
         if known.poisoned >= most:
             if failures % 2:
                 raise SinkFailed(family, most)
             return
-        yield claims.note_poisoned(keys, offset.query, known.poisoned + 1)
+        yield batch_calls.note_poisoned(keys, offset.query, known.poisoned + 1)
         token = tokens[held.index(1)]
-        ids: list[str] = yield claims.given_ids(keys, token)
+        ids: list[str] = yield batch_calls.given_ids(keys, token)
         error = SparkBatchPoison(
             f"batch {number} had only this message and failed, like the batches before it that had it"
         )
-        yield from _work.poison(queue, [(message_id, token) for message_id in ids], error)
+        yield from settle.poison(queue, [(message_id, token) for message_id in ids], error)
     elif any(held):
         depth = max((yield from halves(keys, offset)), default=-1) + 1
         kept = yield from halve_batch(keys, tokens, _name(offset, depth))
@@ -89,7 +90,7 @@ def take_half(keys: QueueKeys, offset: Offset, number: int) -> Steps[ClaimedBatc
     if not waiting:
         return ClaimedBatch(offset.name(number), keys.family)
     _, half = waiting.popitem()
-    yield claims.note_half(keys, offset.query, number)
+    yield batch_calls.note_half(keys, offset.query, number)
     yield from rename_batch(keys, half, offset.name(number))
     return half
 
@@ -97,7 +98,9 @@ def take_half(keys: QueueKeys, offset: Offset, number: int) -> Steps[ClaimedBatc
 def halves(keys: QueueKeys, offset: Offset) -> Steps[dict[int, ClaimedBatch]]:
     """The parked halves, by depth; the half parked last is the last one."""
     names = [_name(offset, depth) for depth in range(DEPTHS)]
-    given: list[int] = yield claims.given_counts(keys, [token_of(name, keys.family, 0) for name in names])
+    given: list[int] = yield batch_calls.given_counts(
+        keys, [token_of(name, keys.family, 0) for name in names]
+    )
     found: dict[int, ClaimedBatch] = {}
     for depth, (name, count) in enumerate(zip(names, given, strict=True)):
         if count:

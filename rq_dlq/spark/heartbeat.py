@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rq_dlq import _work
-from rq_dlq._work.renewal import PART
+from rq_dlq.core.batches import batches
+from rq_dlq.core.batches.renewal import PART
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
@@ -67,5 +67,5 @@ class Heartbeat:
                     logger.exception("%s: the leases of a batch were not renewed", keys.family)
 
     def _renew(self, keys: QueueKeys, tokens: list[str]) -> None:
-        over = self._broker._run(_work.batches.extend_batch(keys, tokens, self._lease))
+        over = self._broker._run(batches.extend_batch(keys, tokens, self._lease))
         self.drop(keys, over)

@@ -19,7 +19,7 @@ from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, m
 from rq_dlq.values.later import needed, upgrade
 
 if TYPE_CHECKING:
-    from rq_dlq._calls.scans import Page
+    from rq_dlq.core.pages.calls import Page
 
 
 def _part_of(causes: str, part: str) -> cached_property[pa.Array]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
-from rq_dlq._work.batches import token_of
+from rq_dlq.core.batches.batches import token_of
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.later import upgrade
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Self, TypeVar
 
-from rq_dlq._work.choice import REASONS
+from rq_dlq.core.choosing.choice import REASONS
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
 from rq_dlq.spark.option_values import (

@@ -24,7 +24,7 @@ from rq_dlq.values.names import check_id
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-    from rq_dlq._calls import Argument
+    from rq_dlq.core.steps.call import Argument
     from rq_dlq.spark.write_options import WriteOptions
     from rq_dlq.values.codec import Codec, Ids
 

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
-from rq_dlq._work import batches, outcomes
-from rq_dlq._work.scans import pages_of
-from rq_dlq._work.steps import WINDOW, chunks, together
+from rq_dlq.core.batches import batches
+from rq_dlq.core.looking import outcomes
+from rq_dlq.core.pages.ranges import pages_of
+from rq_dlq.core.steps.driving import together
+from rq_dlq.core.steps.step import WINDOW, chunks
 from rq_dlq.values.outcome import after
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from rq_dlq._calls.scans import Index, Page
     from rq_dlq._keys import QueueKeys
-    from rq_dlq._work import Steps
     from rq_dlq.client.broker import Broker
+    from rq_dlq.core.pages.calls import Index, Page
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.columns import EventColumns, MessageColumns
     from rq_dlq.values.wanted import Wanted
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
-from rq_dlq import _work
-from rq_dlq._calls import upkeep
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.handlers import Handler
 from rq_dlq.client.settings import MAX_MESSAGE_BYTES
+from rq_dlq.core import opening
+from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.arrow import arrow_schema
 from rq_dlq.spark.brokers import PATIENCE, USUAL_NAMESPACE, broker_at, resolve
@@ -188,7 +188,7 @@ def foreach_message(
         pull, type=checked.body_type()
     )  # a function that was pickled may have lost its annotations
     existing(broker, [declared._core.keys.family])
-    broker._run(_work.open_queue(declared._core))
+    broker._run(opening.open_queue(declared._core))
     began = time.monotonic()
     rows = spark.range(0, parallelism, 1, parallelism).mapInArrow(pull.task, COUNTS).collect()
     sums = {name: sum(row[name] for row in rows) for name in COUNTED}
@@ -197,7 +197,7 @@ def foreach_message(
 
 def clock(broker: Broker) -> int:
     """The server's time in milliseconds, which is the same for all executors."""
-    now: int = broker._run(broker._step(upkeep.clock()))
+    now: int = broker._run(broker._step(queue_calls.clock()))
     return now
 
 

@@ -23,9 +23,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._calls import claims
-from rq_dlq._work.batches import ack_batch, claim_batch, find_batch, held_by, sizes_of, withdraw_batch
-from rq_dlq._work.renewal import Renewal
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.batches.batches import ack_batch, claim_batch, find_batch, held_by, sizes_of, withdraw_batch
+from rq_dlq.core.batches.renewal import Renewal
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.spark.backlog import Backlog
 from rq_dlq.spark.halving import IN_A_ROW, halve, halves, take_half
@@ -33,7 +33,8 @@ from rq_dlq.spark.offsets import Position
 from rq_dlq.spark.partitions import Slice, dealt
 
 if TYPE_CHECKING:
-    from rq_dlq._work import Queue, Steps
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.offsets import Offset
     from rq_dlq.spark.options import StreamOptions
 
@@ -52,7 +53,7 @@ class Done:
     family: str
     batch: int
     tokens: list[str]
-    known: claims.Progress
+    known: batch_calls.Progress
 
 
 class Query:
@@ -69,7 +70,11 @@ class Query:
     """
 
     def __init__(
-        self, options: StreamOptions, queues: Mapping[str, Queue[Any]], shards: Mapping[str, int], run: str
+        self,
+        options: StreamOptions,
+        queues: Mapping[str, QueueState[Any]],
+        shards: Mapping[str, int],
+        run: str,
     ) -> None:
         self._options = options
         self.aside: dict[str, list[str]] = {}
@@ -144,12 +149,12 @@ class Query:
         if last.batch <= self._done.get(family, 0):
             return
         keys = self._queues[family].keys
-        known: claims.Progress = yield claims.progress(keys, start.query)
+        known: batch_calls.Progress = yield batch_calls.progress(keys, start.query)
         if known.done not in {last.batch - 1, last.batch}:
             self._lost(family, last.batch, known.done)
         begun = self._begun.get(family) == last.batch
         # Note it before the ack: a run that begins the batch now must not take its rest for the whole.
-        noted = yield claims.note_done(keys, start.query, last.batch, run=self._run if begun else "")
+        noted = yield batch_calls.note_done(keys, start.query, last.batch, run=self._run if begun else "")
         if noted < 0:
             raise LeaseLost(
                 f"another run of this query has begun batch {last.batch} of queue {family!r} again, so this "
@@ -167,7 +172,7 @@ class Query:
             keys, known = self._queues[done.family].keys, done.known
             acked = yield from ack_batch(keys, done.tokens)
             if acked and known.poisoned:
-                yield claims.note_poisoned(keys, done.query, 0)
+                yield batch_calls.note_poisoned(keys, done.query, 0)
             if known.held > acked and known.done == done.batch - 1:  # else an earlier run may have acked
                 logger.warning(
                     "%s: batch %d is done, but %d of its messages were no longer held: their lease ran out "
@@ -273,7 +278,7 @@ class Query:
             return
         self._begun[family] = last.batch
         queue = self._queues[family]
-        done, failures, half = yield claims.begin_batch(
+        done, failures, half = yield batch_calls.begin_batch(
             queue.keys, end.query, batch=last.batch, run=self._run
         )
         if done != last.batch - 1:
@@ -290,7 +295,7 @@ class Query:
         keys, tokens = self._queues[family].keys, end.tokens(family)
         places = yield from sizes_of(keys, tokens)
         held = yield from held_by(keys, tokens)
-        yield claims.note_held(keys, end.query, sum(held))
+        yield batch_calls.note_held(keys, end.query, sum(held))
         return [
             Slice(keys, self._shards[family], token, 0, count)
             for token, count in zip(tokens, places, strict=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from rq_dlq._calls import claims
 from rq_dlq.client.broker import Broker
+from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.offsets import query_of
 from rq_dlq.spark.options import shards_of
@@ -58,7 +58,7 @@ def check_origin(broker: Broker, rows: Collection[tuple[str, str]]) -> None:
         raise _elsewhere(broker, f"no queue {', '.join(map(repr, sorted(missing)))}")
     for family, query in {(family, query_of(token)) for family, token in rows}:
         keys = broker.queue(family)._core.keys
-        if query and broker._run(broker._step(claims.progress(keys, query))).done is None:
+        if query and broker._run(broker._step(batch_calls.progress(keys, query))).done is None:
             raise _elsewhere(broker, f"a queue {family!r} that does not know the query of the rows")
 
 

@@ -1,6 +1,6 @@
 """Sends rows: all rows of a job become messages, or none.
 
-1. Each task stages its rows in Redis, under a name that no other attempt has (`rq_dlq._work.jobs`).
+1. Each task stages its rows in Redis, under a name that no other attempt has (`rq_dlq.core.jobs`).
 2. The driver commits the staged rows in one script: from then on all of them are sent.
 3. The driver moves them into the queues in chunks. If it dies, maintenance does.
 """
@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from rq_dlq._calls.jobs import last_commit
-from rq_dlq._work import CHUNK, WINDOW, jobs
-from rq_dlq._work.queue import only_live
 from rq_dlq.client.broker import Broker
+from rq_dlq.core.jobs import jobs
+from rq_dlq.core.jobs.calls import last_commit
+from rq_dlq.core.jobs.stage import Stage
+from rq_dlq.core.queues.queue import only_live
+from rq_dlq.core.steps.step import CHUNK, WINDOW
 from rq_dlq.errors import DataLoss, InvalidInput, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.outgoing import Outgoing, check_columns
@@ -94,7 +96,7 @@ class Send:
         attempt = f"{partition:05}-{secrets.token_hex(6)}"  # attempts are moved in this order
         job = context.getLocalProperty(QUERY) if self._stream else self._job
         queues = [broker.queue(family)._core for family in options.families()]
-        stages = [jobs.Stage(queue.keys, job, attempt, options.stage_ttl) for queue in queues]
+        stages = [Stage(queue.keys, job, attempt, options.stage_ttl) for queue in queues]
         outgoing = Outgoing(options, queues[0].codec, queues[0].ids, len(queues))
         try:
             for turn, batch in enumerate(batches, partition):

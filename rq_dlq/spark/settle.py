@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType
 
-from rq_dlq._calls import claims, delivery, manage
-from rq_dlq._work import CHANGED, CHUNK, Batch, once
-from rq_dlq._work.steps import seed
 from rq_dlq.client.broker import Broker
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.senders import once
+from rq_dlq.core.steps.step import CHANGED, CHUNK, Batch, seed
 from rq_dlq.errors import InvalidInput, LeaseLost
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.offsets import family_of, query_of
@@ -31,8 +33,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from rq_dlq._calls import Call, Held
-    from rq_dlq._work import Queue, Steps
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.call import Call, Held
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.write_options import WriteOptions
     from rq_dlq.values.settlement import Settlement
 
@@ -153,7 +156,7 @@ class Settle(ByRows):
 
 
 def _windows(
-    verb: str, rows: Sequence[tuple[Queue[Any], Fate, Sequence[str]]]
+    verb: str, rows: Sequence[tuple[QueueState[Any], Fate, Sequence[str]]]
 ) -> list[list[tuple[str, Call[list[Settlement]]]]]:
     """The calls that settle the rows, each with its token; a window is one round trip."""
     size, most = (CHUNK, TOGETHER) if verb == "ack" else (CHANGED, CHANGED)
@@ -170,16 +173,16 @@ def _windows(
     return windows
 
 
-def _call(verb: str, queue: Queue[Any], held: Sequence[Held], fate: Fate) -> Call[list[Settlement]]:
+def _call(verb: str, queue: QueueState[Any], held: Sequence[Held], fate: Fate) -> Call[list[Settlement]]:
     cause = Cause.named(fate.kind, fate.text)
     if verb == "ack":
-        return delivery.ack(queue.keys, held)
+        return settling_calls.ack(queue.keys, held)
     if verb == "discard":
-        return delivery.poison(
+        return settling_calls.poison(
             queue.keys, held, reason="poison", cause=cause, consumer=queue.consumer, seed=seed(),
             default_policy=queue.policy,
         )  # fmt: skip
-    return delivery.nack(
+    return settling_calls.nack(
         queue.keys, held, delay=fate.delay, charge=True, cause=cause, consumer=queue.consumer, seed=seed(),
         default_policy=queue.policy,
     )  # fmt: skip
@@ -199,7 +202,7 @@ def _settle_all(
     return settled, lost
 
 
-def _tell_queries(queues: Mapping[str, Queue[Any]], settled: Mapping[str, int]) -> Steps[None]:
+def _tell_queries(queues: Mapping[str, QueueState[Any]], settled: Mapping[str, int]) -> Steps[None]:
     """Note the messages that queries do not hold any more, so that they miss none when they ack the rest."""
     counts = Counter[tuple[str, str]]()
     for token, count in settled.items():
@@ -207,7 +210,7 @@ def _tell_queries(queues: Mapping[str, Queue[Any]], settled: Mapping[str, int]) 
             counts[token.partition("@")[2], query] += count
     for (family, query), count in counts.items():
         keys = queues[family].keys
-        yield Batch([claims.note_settled(keys, query, count), claims.remember(keys, query)])
+        yield Batch([batch_calls.note_settled(keys, query, count), batch_calls.remember(keys, query)])
 
 
 class Redrive(ByRows):
@@ -256,11 +259,11 @@ class Redrive(ByRows):
             )  # fmt: skip
 
 
-def _redrive(queue: Queue[Any], ids: Sequence[str]) -> Steps[int]:
+def _redrive(queue: QueueState[Any], ids: Sequence[str]) -> Steps[int]:
     redriven = 0
     for place in ("dead", "expired"):
         if redriven < len(ids):
             redriven += yield from once(
-                queue.senders, queue.keys, manage.redrive, place=place, by=queue.consumer, ids=ids
+                queue.senders, queue.keys, choosing_calls.redrive, place=place, by=queue.consumer, ids=ids
             )
     return redriven

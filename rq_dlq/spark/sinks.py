@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
-from rq_dlq._work.batches import count_lost
+from rq_dlq.core.batches.batches import count_lost
 from rq_dlq.errors import InvalidInput, LeaseLost
 from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
 from rq_dlq.spark.offsets import family_of

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    from rq_dlq._work import Steps
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.options import StreamOptions
 
 R = TypeVar("R")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 
-from rq_dlq import _work
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work import outcomes
+from rq_dlq.core.looking import outcomes
+from rq_dlq.core.policies import policies
+from rq_dlq.core.steps.step import Wait
 from rq_dlq.errors import DataLoss, InvalidInput
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import EventColumns
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    from rq_dlq._work import Steps
     from rq_dlq.client.broker import Broker
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.options import StreamOptions
 
 logger = logging.getLogger("rq_dlq.spark")
@@ -98,7 +99,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
         if end == start and self._until is None:
             some = next(iter(keys.values()))
-            self._run(self._broker._step(_work.Wait(some.silent, max(1, self._options.max_wait))))
+            self._run(self._broker._step(Wait(some.silent, max(1, self._options.max_wait))))
         return end
 
     def _end(self, keys: QueueKeys, start: str, most: int | None) -> Steps[str]:
@@ -114,7 +115,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check(self, keys: QueueKeys, start: str) -> Steps[None]:
         if start == OLDEST or (yield from outcomes.entries(keys, start=start, end=start)):
             return
-        settings = yield from _work.explain_policy(keys, self._broker.settings.naming)
+        settings = yield from policies.explain_policy(keys, self._broker.settings.naming)
         extent = yield from outcomes.extent(keys)
         if not settings.outcomes or extent.count < settings.outcomes:
             return  # another program has read and trimmed them

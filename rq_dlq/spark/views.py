@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader
 
-from rq_dlq._calls import upkeep
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work import Steps, batches, outcomes
-from rq_dlq._work.plain_pages import plain_pages
-from rq_dlq._work.scans import Stretch, divide, leases, pages, shares_of
 from rq_dlq.client.broker import Broker
+from rq_dlq.core.batches import batches
+from rq_dlq.core.looking import outcomes
+from rq_dlq.core.pages.plain import plain_pages
+from rq_dlq.core.pages.ranges import Stretch, divide, leases, pages, shares_of
+from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import EventColumns, MessageColumns, metrics_batch
 from rq_dlq.spark.errors import without_traceback
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    from rq_dlq._calls.scans import Index
+    from rq_dlq.core.pages.calls import Index
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.options import ReadOptions
 
 INDEXES: dict[str, tuple[Index, ...]] = {
@@ -180,7 +182,7 @@ class MetricsReader(Reader):
 
     def _batches(self, broker: Broker, parts: Sequence[QueueKeys]) -> Iterator[pa.RecordBatch]:
         for keys in parts:
-            now, stats = broker._run(broker._step(upkeep.stats(keys, keys.family)))
+            now, stats = broker._run(broker._step(queue_calls.stats(keys, keys.family)))
             yield metrics_batch(self._schema, now, stats)
 
 

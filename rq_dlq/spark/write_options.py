@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._work.jobs import check_job
 from rq_dlq.client.durability import DURABILITIES
 from rq_dlq.client.settings import MAX_MESSAGE_BYTES
+from rq_dlq.core.jobs.jobs import check_job
 from rq_dlq.spark.option_values import (
     byte_count,
     duration,

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from rq_dlq.core.redrive.record import NUMBERS
 from rq_dlq.values.counts import DIED
-from rq_dlq.values.redrive import NUMBERS
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-    from rq_dlq.values.overview import Overview, QueueOverview
+    from rq_dlq.core.looking.overview import Overview, QueueOverview
     from rq_dlq.values.process import ProcessReport
 
 LARGEST = 10  # groups of dead letters, of all queues together

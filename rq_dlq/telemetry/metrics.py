@@ -16,21 +16,24 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from rq_dlq import _work, asyncio
 from rq_dlq._redis import FAIL_FAST
 from rq_dlq.client.broker import Broker
+from rq_dlq.core.looking.overview import Overview
+from rq_dlq.core.steps import driving
+from rq_dlq.core.steps.step import NodeUnavailable
+from rq_dlq.core.upkeep import processes
 from rq_dlq.errors import RqDlqError
 from rq_dlq.telemetry._queues import Reading, families
 from rq_dlq.telemetry.health import Answer
 from rq_dlq.values.failure import moment
 from rq_dlq.values.observer import Observer
-from rq_dlq.values.overview import Overview
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from prometheus_client.metrics_core import Metric
 
+    from rq_dlq import asyncio
     from rq_dlq.values.leased import Leased
     from rq_dlq.values.observer import Settled
     from rq_dlq.values.process import ProcessReport
@@ -91,8 +94,8 @@ class QueueCollector(Collector):
 
     def _processes(self) -> list[ProcessReport] | None:
         try:
-            return self._broker._run(_work.unrepeated(_work.processes(self._broker.settings.namespace)))
-        except _work.NodeUnavailable:  # other nodes have queues that were read
+            return self._broker._run(driving.unrepeated(processes.processes(self._broker.settings.namespace)))
+        except NodeUnavailable:  # other nodes have queues that were read
             return None
 
     def _reading(self) -> Reading | None:

@@ -22,11 +22,11 @@ from weakref import WeakKeyDictionary, finalize
 from opentelemetry import context, propagate, trace
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode, TracerProvider
 
-import rq_dlq
 from rq_dlq.errors import ConfigurationError, Redeliver
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.observer import Observer
 from rq_dlq.values.settlement import FAILED
+from rq_dlq.values.version import __version__
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -61,7 +61,7 @@ def instrument(
     """
     if any(isinstance(one, _Tracing) for one in broker._observers):
         raise ConfigurationError(f"{broker!r} is traced already: each span would be there twice")
-    tracer = trace.get_tracer("rq_dlq", rq_dlq.__version__, tracer_provider, SCHEMA)
+    tracer = trace.get_tracer("rq_dlq", __version__, tracer_provider, SCHEMA)
     broker.observe(_Tracing(tracer, _server(broker.url), as_child=as_child))
 
 

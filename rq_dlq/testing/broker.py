@@ -12,11 +12,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import rq_dlq.asyncio
-from rq_dlq import _work
-from rq_dlq._calls import upkeep
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work.choice import reason_of
 from rq_dlq.client.broker import Broker
+from rq_dlq.core.choosing.choice import reason_of
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.redrive import redrives
+from rq_dlq.core.schedules import schedules
+from rq_dlq.core.steps.step import MOST
+from rq_dlq.core.upkeep import upkeep
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.failure import moment
@@ -86,8 +89,8 @@ class TestBroker(Broker):
             head, index, keys = min(due, key=itemgetter(0))
             self._clock.set(max(self._clock.now, int(head)))
             if index == "ticks":
-                self._run(_work.schedules.fire(keys, _work.MOST))
-            elif not self._run(_work.redrives.go_on(keys, _work.MOST)):
+                self._run(schedules.fire(keys, MOST))
+            elif not self._run(redrives.go_on(keys, MOST)):
                 redriven.remove(keys)
         self._clock.set(end)
 
@@ -101,7 +104,7 @@ class TestBroker(Broker):
 
     def _heads(self, index: str, queues: Iterable[QueueKeys]) -> dict[QueueKeys, float]:
         """When the first entry of an index is due, for each of these queues that has one."""
-        heads = {keys: self._run(self._step(upkeep.first_score(keys, index))) for keys in queues}
+        heads = {keys: self._run(self._step(queue_calls.first_score(keys, index))) for keys in queues}
         return {keys: head for keys, head in heads.items() if head is not None}
 
     def drain(self, queue: AnyQueue | AnyTask) -> Counter[str]:
@@ -160,7 +163,7 @@ class TestBroker(Broker):
         """Let the consumer of a delivery die: time passes until its lease has lapsed, and that is noticed."""
         ends = int(delivery.lease_until.timestamp() * 1000)
         self._clock.set(max(self._clock.now, ends) + 1)
-        self._run(_work.maintain(delivery._queue._core))
+        self._run(upkeep.maintain(delivery._queue._core))
 
     @contextmanager
     def inline(self) -> Generator[None]:

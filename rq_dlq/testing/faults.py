@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from redis import exceptions
 
-from rq_dlq._calls import Call
 from rq_dlq._redis import AsyncConnections, Connections
-from rq_dlq._work import Batch
+from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.step import Batch
 from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:

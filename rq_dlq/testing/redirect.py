@@ -8,10 +8,10 @@ from weakref import WeakKeyDictionary
 import rq_dlq.asyncio
 from rq_dlq import doctor
 from rq_dlq._redis import FAIL_FAST
-from rq_dlq._work import Queue as Core
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.settings import BrokerSettings
+from rq_dlq.core.queues.queue import QueueState as Core
 from rq_dlq.testing.broker import TestBroker
 from rq_dlq.testing.clock import MOVED_CLOCK
 from rq_dlq.testing.faults import Faults

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rq_dlq._durations import TEN_YEARS, Duration, human, read_duration, shown
 from rq_dlq.errors import InvalidDuration
+from rq_dlq.errors.durations import TEN_YEARS, Duration, human, read_duration, shown
 
 __all__ = ["TEN_YEARS", "Duration", "human", "milliseconds", "shown"]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rq_dlq.values.counts import DIED, FAILED
 
 if TYPE_CHECKING:
+    from rq_dlq.core.looking.overview import Overview
     from rq_dlq.values.counts import QueueStats
-    from rq_dlq.values.overview import Overview
 
 WINDOW = 900.0  # seconds
 SMOOTH = 10.0  # seconds that a rate in a table is of

@@ -14,7 +14,7 @@ from rq_dlq.web.history import History
 
 if TYPE_CHECKING:
     from rq_dlq.asyncio.broker import Broker
-    from rq_dlq.values.overview import Overview
+    from rq_dlq.core.looking.overview import Overview
 
 logger = logging.getLogger("rq_dlq.web")
 LIVE, IDLE = 1.0, 10.0  # seconds from look to look, while a page is open and while none is

@@ -10,8 +10,8 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
+from rq_dlq.core.looking.trouble import OLD, Trouble, troubles
 from rq_dlq.errors import RqDlqError
-from rq_dlq.values.trouble import OLD, Trouble, troubles
 from rq_dlq.web.history import ALL
 from rq_dlq.web.shown import link
 from rq_dlq.web.site import Site, missing, root_of
@@ -19,8 +19,8 @@ from rq_dlq.web.site import Site, missing, root_of
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from rq_dlq.values.overview import Overview, QueueOverview
-    from rq_dlq.values.redrive import Redrive
+    from rq_dlq.core.looking.overview import Overview, QueueOverview
+    from rq_dlq.core.redrive.record import Redrive
 
 MOST_ROWS = 50  # queues of a page; the search finds the others
 MOST_TROUBLES = 8

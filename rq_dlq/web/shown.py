@@ -10,21 +10,21 @@ from urllib.parse import urlencode
 import jinja2
 from markupsafe import Markup, escape
 
-from rq_dlq import __version__
 from rq_dlq._redis.errors import START
+from rq_dlq.core.queues.who import name_of
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 from rq_dlq.policy.readable import as_read, in_a_line
 from rq_dlq.values.durations import human
 from rq_dlq.values.failure import moment
 from rq_dlq.values.readable import many, span
-from rq_dlq.values.redrive import name_of
+from rq_dlq.values.version import __version__
 from rq_dlq.values.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rq_dlq.core.looking.trouble import Trouble
     from rq_dlq.errors import RqDlqError
-    from rq_dlq.values.trouble import Trouble
 
 _TICKS = re.compile("`([^`]+)`")
 LONG = 60.0  # seconds from which on tenths do not matter

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from rq_dlq._work.views import shown
+from rq_dlq.core.queues.views import shown
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.names import Address
@@ -22,8 +22,8 @@ from rq_dlq.web.shown import link, templates
 if TYPE_CHECKING:
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.queue import Queue
+    from rq_dlq.core.looking.overview import Overview
     from rq_dlq.values.masks import Masks
-    from rq_dlq.values.overview import Overview
     from rq_dlq.web.access import Access
 
 

@@ -14,7 +14,7 @@ from rq_dlq.values.readable import body_of
 from rq_dlq.web.shown import seconds
 
 if TYPE_CHECKING:
-    from rq_dlq._work import Explanation
+    from rq_dlq.core.looking.explain import Explanation
     from rq_dlq.values.failure import Event
     from rq_dlq.values.masks import Masks
     from rq_dlq.values.message import Received

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Awaitable, Callable
 
-    from rq_dlq import _work
     from rq_dlq.asyncio.delivery import Delivery
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.worker.stopping import Stop
 
 ACK_TOGETHER = 250  # this many finished messages are acked at once
@@ -33,8 +33,8 @@ class AsyncAcks:
     def __init__(
         self,
         done: deque[Delivery[Any]],
-        ack: Callable[[], _work.Steps[bool]],
-        run: Callable[[_work.Steps[bool]], Awaitable[bool]],
+        ack: Callable[[], Steps[bool]],
+        run: Callable[[Steps[bool]], Awaitable[bool]],
         stop: Stop,
     ) -> None:
         self._done, self._ack, self._run, self._stop = done, ack, run, stop
@@ -72,7 +72,7 @@ class AsyncAcks:
             await asyncio.wait([self._making])
         await self.all()
 
-    def steps(self) -> _work.Steps[bool]:
+    def steps(self) -> Steps[bool]:
         """Ack the finished messages; False: some are left, which are acked again soon."""
         all_acked = yield from self._ack()
         if not all_acked and not self._stop.finishing.is_set():

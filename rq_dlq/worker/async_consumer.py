@@ -12,8 +12,9 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _work
 from rq_dlq.asyncio.own import to_its_end
+from rq_dlq.core.steps import riding
+from rq_dlq.values import deques
 from rq_dlq.values.forks import this_process
 from rq_dlq.worker.async_acks import AsyncAcks
 from rq_dlq.worker.async_calls import AsyncCalls
@@ -118,7 +119,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
                 continue
             claim = self.claim(min(wanted, self._pace.most), waits=not ahead)
             self._goes_on = ahead
-            deliveries = await self._broker._run(_work.riding(self._acks.steps(), claim))
+            deliveries = await self._broker._run(riding.riding(self._acks.steps(), claim))
             self._goes_on = False
             if self.pause:
                 self._acks.later()
@@ -256,7 +257,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             self._tasks.begin()
 
     async def _release_unstarted(self) -> None:
-        taken = _work.take_all(self._unstarted)
+        taken = deques.take_all(self._unstarted)
         if await self._broker._run(self.release(taken)):
             self.permit.end_of(taken)
         else:

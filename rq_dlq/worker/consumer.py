@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq import _work
+from rq_dlq.core.claiming import claim, consume
+from rq_dlq.core.queues import counts
+from rq_dlq.core.settling import settle
 from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
+from rq_dlq.values import deques
 from rq_dlq.values.settlement import FAILED, Settlement
 from rq_dlq.worker.claiming import Patience
 from rq_dlq.worker.holding import RETRY_AFTER, Holding
@@ -19,10 +22,11 @@ from rq_dlq.worker.tally import SettingsInForce, logger, report
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Leased
     from rq_dlq.worker.shared import Shared
 
-ACK_WITHIN = _work.ACK_WITHIN
+ACK_WITHIN = consume.ACK_WITHIN
 STUCK_AFTER = 1.0  # seconds after which messages that a consumer has not started are released
 
 D = TypeVar("D", bound="Leased[Any]")
@@ -128,7 +132,7 @@ class Consumer(Holding[D]):
 
     def release_unstarted(self, connections: Connections) -> None:
         """Release what has not begun, from any thread."""
-        taken = _work.take_all(self._unstarted)
+        taken = deques.take_all(self._unstarted)
         if connections.run(self.release(taken)):
             self.permit.end_of(taken)
         else:
@@ -136,13 +140,13 @@ class Consumer(Holding[D]):
 
     # Steps
 
-    def claim(self, count: int, *, waits: bool = True) -> _work.Steps[Sequence[D]]:
+    def claim(self, count: int, *, waits: bool = True) -> Steps[Sequence[D]]:
         """Claim up to `count` messages; how long it waits for the first depends on when the worker ends."""
         found: Sequence[D] = ()
         undecodable: list[tuple[D, Settlement, BaseException]] = []
         self.pause, self.trouble = 0.0, ""
         try:
-            found = yield from _work.claim(
+            found = yield from claim.claim(
                 self.queue,
                 self._make,
                 count=count,
@@ -167,12 +171,12 @@ class Consumer(Holding[D]):
             self._patience.note(found=bool(found))
         return found
 
-    def over(self) -> _work.Steps[bool]:
+    def over(self) -> Steps[bool]:
         """Whether the consumer ends after a claim that found nothing."""
         if self._until != "drained":
             return self._until == "empty"
         try:
-            return (yield from _work.is_drained(self.queue))
+            return (yield from counts.is_drained(self.queue))
         except RqDlqError as error:
             self._log("cannot see whether it is drained", error)
             return False
@@ -181,7 +185,7 @@ class Consumer(Holding[D]):
         """Whether a call succeeded, and nothing waits for its ack: neither its handler nor other suspects."""
         return error is None and delivery.outcome is None and delivery is not self.permit.suspect
 
-    def settle(self, delivery: D, error: BaseException | None, began: float) -> _work.Steps[bool]:
+    def settle(self, delivery: D, error: BaseException | None, began: float) -> Steps[bool]:
         """Settle by how a call ended, or count what its handler did; False: try again.
 
         Args:
@@ -207,13 +211,11 @@ class Consumer(Holding[D]):
         else:
             logger.error("%s: cannot settle %s: redelivered after the lease", self.queue.name, delivery.id)
 
-    def _note(
-        self, delivery: D, settlement: Settlement, error: BaseException | str | None
-    ) -> _work.Steps[None]:
+    def _note(self, delivery: D, settlement: Settlement, error: BaseException | str | None) -> Steps[None]:
         """Count a failure, and log it."""
         self._tally.note(delivery, settlement, error, (yield from self._settings.read()))
 
-    def _note_settled(self, delivery: D, error: BaseException | None) -> _work.Steps[None]:
+    def _note_settled(self, delivery: D, error: BaseException | None) -> Steps[None]:
         """Count, and log, what the handler did with its delivery by itself."""
         settlement, cause = delivery._settled or (Settlement(delivery.id, delivery.outcome or "acked"), None)
         if settlement.outcome in FAILED:
@@ -223,9 +225,7 @@ class Consumer(Holding[D]):
         if isinstance(error, Exception):
             report(delivery, settlement, error)
 
-    def _settle_failed(
-        self, delivery: D, error: BaseException
-    ) -> _work.Steps[tuple[Settlement, BaseException]]:
+    def _settle_failed(self, delivery: D, error: BaseException) -> Steps[tuple[Settlement, BaseException]]:
         """Settle a call by its error; what became of the message, and the error that it was settled by.
 
         Only calls that the worker cut short are released: a message whose handler raises SystemExit would
@@ -234,7 +234,7 @@ class Consumer(Holding[D]):
         queue = self.queue
         if isinstance(error, Exception | Stopped):
             try:
-                (settlement,) = yield from _work.settle_by_error(
+                (settlement,) = yield from settle.settle_by_error(
                     queue, [delivery._held], error, delivery._values
                 )
             except Exception as nonsense:  # as for a Redeliver whose delay was changed to "soon"
@@ -243,5 +243,5 @@ class Consumer(Holding[D]):
                 error = nonsense
             else:
                 return settlement, error
-        (settlement,) = yield from _work.nack(queue, [delivery._held], error, values=delivery._values)
+        (settlement,) = yield from settle.nack(queue, [delivery._held], error, values=delivery._values)
         return settlement, error

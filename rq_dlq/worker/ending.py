@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _work
+from rq_dlq.core.queues import counts as queues_counts
 from rq_dlq.errors import RqDlqError
 from rq_dlq.values.durations import human
 from rq_dlq.values.readable import many
@@ -64,7 +64,7 @@ def sum_up(handlers: Sequence[tuple[Handler, int]], tally: Tally, connections: C
     failed = sum(counts[outcome] for outcome in FAILED)
     done = f"{counts['acked']:,} done, {failed:,} failed, {counts['dead']:,} dead"
     with suppress(RqDlqError):
-        stats = [connections.run(_work.stats(handler.queue._core)) for handler, _ in handlers]
+        stats = [connections.run(queues_counts.stats(handler.queue._core)) for handler, _ in handlers]
         left = "; ".join(f"{one.name}: {text}" for one in stats if (text := _left(one)))
         level = logging.WARNING if left else logging.INFO
         logger.log(level, "nothing is ready any more: %s; left: %s", done, left or "nothing")

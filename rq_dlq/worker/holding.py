@@ -10,8 +10,10 @@ from logging import ERROR, WARNING
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rq_dlq import _work
+from rq_dlq.core.claiming import cut_off
+from rq_dlq.core.settling import settle
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights, RqDlqError
+from rq_dlq.values import deques
 from rq_dlq.values.readable import many
 from rq_dlq.values.settlement import Settlement
 from rq_dlq.worker.claiming import Permit
@@ -20,6 +22,8 @@ from rq_dlq.worker.tally import logger, report
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Leased
     from rq_dlq.worker.shared import Shared
 
@@ -38,7 +42,7 @@ class Holding(ABC, Generic[D]):
         permit: its access to the permit to run a suspect.
     """
 
-    def __init__(self, queue: _work.Queue[Any], shared: Shared) -> None:
+    def __init__(self, queue: QueueState[Any], shared: Shared) -> None:
         self.queue = queue
         self.permit = Permit(shared.only)
         self._lease: float = queue.lease / 1000
@@ -59,12 +63,12 @@ class Holding(ABC, Generic[D]):
         name = self.queue.name
         self._vitals.note_failure(f"{name}: {what}", failure, logger, level, name)
 
-    def ack(self, done: list[D]) -> _work.Steps[list[D]]:
+    def ack(self, done: list[D]) -> Steps[list[D]]:
         """Ack finished messages; returns those to ack again."""
         if not done:
             return done
         try:
-            settlements = yield from _work.ack(self.queue, [delivery._held for delivery in done])
+            settlements = yield from settle.ack(self.queue, [delivery._held for delivery in done])
         except RqDlqError as failure:
             self._log(f"cannot ack {many(len(done), 'message')}", failure)
             self._failed = time.monotonic()
@@ -81,11 +85,11 @@ class Holding(ABC, Generic[D]):
                     report(delivery, settlement, None)
         return []
 
-    def ack_done(self) -> _work.Steps[bool]:
+    def ack_done(self) -> Steps[bool]:
         """Ack all finished messages; False: some are left, to be acked again."""
         if self._gives_up:
             return not self._done
-        again = done = _work.take_all(self._done)
+        again = done = deques.take_all(self._done)
         try:
             again = yield from self.ack(done)
         finally:
@@ -111,14 +115,14 @@ class Holding(ABC, Generic[D]):
         """Whether a call has failed just now, and the worker gives up: it tries once more at its end."""
         return self._stop.giving_up.is_set() and not self._may_retry
 
-    def release(self, deliveries: Sequence[D]) -> _work.Steps[bool]:
+    def release(self, deliveries: Sequence[D]) -> Steps[bool]:
         """Release messages that were not started, or whose calls were cut short; False: it failed."""
         if not deliveries:
             return True
         if self._gives_up:
             return False
         try:
-            settlements = yield from _work.release(self.queue, [delivery._held for delivery in deliveries])
+            settlements = yield from settle.release(self.queue, [delivery._held for delivery in deliveries])
         except RqDlqError as failure:
             self._log("cannot release", failure)
             self._failed = time.monotonic()
@@ -127,20 +131,20 @@ class Holding(ABC, Generic[D]):
         self._tally.add(settlements, "released")
         return True
 
-    def give_back(self) -> _work.Steps[None]:
+    def give_back(self) -> Steps[None]:
         """Release what claims of unknown outcome took: none follows that would resume them."""
         if self._gives_up:
             return
         try:
-            yield from _work.give_back(self.queue)
+            yield from cut_off.give_back(self.queue)
         except RqDlqError as failure:
             self._log("cannot give back what a claim took whose reply was lost", failure, WARNING)
             self._failed = time.monotonic()
 
-    def extend(self, deliveries: Sequence[D]) -> _work.Steps[list[D] | None]:
+    def extend(self, deliveries: Sequence[D]) -> Steps[list[D] | None]:
         """Extend the leases of these deliveries; returns the lost ones. None: unknown."""
         try:
-            still = yield from _work.extend(self.queue, deliveries, self.queue.lease)
+            still = yield from settle.extend(self.queue, deliveries, self.queue.lease)
         except RqDlqError as failure:
             self._log("cannot extend the leases", failure, WARNING)
             return None

@@ -11,9 +11,13 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rq_dlq import _work, doctor
+from rq_dlq import doctor
 from rq_dlq._redis import FAIL_FAST
-from rq_dlq._work import ROLES, MaintenanceRole
+from rq_dlq.core.steps import driving
+from rq_dlq.core.steps.step import NodeUnavailable
+from rq_dlq.core.upkeep import rounds
+from rq_dlq.core.upkeep.rounds import MaintainedNamespace
+from rq_dlq.core.upkeep.upkeep import ROLES, MaintenanceRole
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.durations import Duration, human, milliseconds, shown
 from rq_dlq.values.readable import many, upkeep
@@ -64,7 +68,7 @@ class Maintenance:
     ) -> None:
         self._broker = broker
         self._period = milliseconds(period, name="period", minimum=10) / 1000
-        self._watch = _work.MaintainedNamespace(broker.settings.namespace, roles_of(roles))
+        self._watch = MaintainedNamespace(broker.settings.namespace, roles_of(roles))
         self._reporter = reporter_of(broker.settings, self._period, self._watch.roles)
         self._longest = 0  # milliseconds of a round
         self._doctor = doctor.Watch(broker.settings, checkup, private=broker._known_url is None)
@@ -111,10 +115,10 @@ class Maintenance:
         began = time.monotonic()
         note = self._reporter.note(self._watch.namespace, longest=self._longest, **self._watch.done)
         try:
-            connections.run(_work.unrepeated(note))
-        except _work.NodeUnavailable as error:  # another node may have the queues
+            connections.run(driving.unrepeated(note))
+        except NodeUnavailable as error:  # another node may have the queues
             logger.debug("cannot report: %s", error)
-        soonest = connections.run(_work.one_round(self._watch, self._stopped))
+        soonest = connections.run(rounds.one_round(self._watch, self._stopped))
         took = time.monotonic() - began
         self._longest = max(self._longest, round(took * 1000))
         if soonest == 0:
@@ -132,7 +136,7 @@ class Maintenance:
 
     def _leave(self, connections: Connections) -> None:
         try:
-            connections.run(_work.unrepeated(self._reporter.leave(self._watch.namespace)))
+            connections.run(driving.unrepeated(self._reporter.leave(self._watch.namespace)))
         except RqDlqError as error:
             logger.warning("cannot unregister this process: %s", error)
         connections.close()

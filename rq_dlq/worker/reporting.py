@@ -6,11 +6,14 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import __version__, _work
 from rq_dlq.client.settings import process_name
+from rq_dlq.core.steps import driving
+from rq_dlq.core.steps.step import NodeUnavailable
+from rq_dlq.core.upkeep.processes import Reporter
 from rq_dlq.errors import BrokerUnavailable, MissingRights, RqDlqError
 from rq_dlq.values.process import ConsumerReport, ProcessReport
 from rq_dlq.values.settlement import FAILED
+from rq_dlq.values.version import __version__
 from rq_dlq.worker.tally import Tally, logger
 
 if TYPE_CHECKING:
@@ -56,12 +59,12 @@ class Reporting:
         trouble = ""
         try:
             note = self._reporter.note(self._namespace, queues=self._queues(now), stopping=stopping, **news)
-            connections.run(_work.unrepeated(note))
+            connections.run(driving.unrepeated(note))
         except MissingRights as error:
             if not self._refused:
                 logger.warning("`rq-dlq worker ls` does not show this process: %s", error)
             self._refused = True
-        except _work.NodeUnavailable as error:  # other nodes may have the queues
+        except NodeUnavailable as error:  # other nodes may have the queues
             logger.debug("cannot report: %s", error)
         except RqDlqError as error:
             trouble = str(error)
@@ -71,10 +74,10 @@ class Reporting:
     def leave(self, connections: Connections) -> bool:
         """Remove the report; False: Redis does not answer."""
         try:
-            connections.run(_work.unrepeated(self._reporter.leave(self._namespace)))
+            connections.run(driving.unrepeated(self._reporter.leave(self._namespace)))
         except RqDlqError as error:
             logger.debug("cannot remove the report: %s", error)
-            return isinstance(error, _work.NodeUnavailable) or not isinstance(error, BrokerUnavailable)
+            return isinstance(error, NodeUnavailable) or not isinstance(error, BrokerUnavailable)
         return True
 
     def _queues(self, now: float) -> dict[str, ConsumerReport]:
@@ -90,14 +93,14 @@ class Reporting:
         return found
 
 
-def reporter_of(settings: BrokerSettings, period: float, roles: Sequence[str] = ()) -> _work.Reporter:
+def reporter_of(settings: BrokerSettings, period: float, roles: Sequence[str] = ()) -> Reporter:
     """What stores the reports of this process.
 
     Args:
         period: seconds between two reports, at most.
         roles: of a maintenance process.
     """
-    return _work.Reporter(
+    return Reporter(
         ProcessReport(
             process=process_name(),
             period=round(period * 1000),

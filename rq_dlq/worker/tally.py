@@ -10,13 +10,15 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _work
+from rq_dlq.core.policies import policies
 from rq_dlq.errors import Redeliver, RqDlqError
 from rq_dlq.values.durations import human
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.policy import QueueSettings
     from rq_dlq.values.leased import Leased
     from rq_dlq.values.settlement import Fate, Settlement
@@ -76,18 +78,18 @@ class Tally:
 class SettingsInForce:
     """What a failed message of a queue may cost and where it dies, for the log."""
 
-    def __init__(self, queue: _work.Queue[Any]) -> None:
+    def __init__(self, queue: QueueState[Any]) -> None:
         self._queue = queue
         self._settings: QueueSettings | None = None
         self._until = 0.0
 
-    def read(self) -> _work.Steps[QueueSettings | None]:
+    def read(self) -> Steps[QueueSettings | None]:
         """The settings; None: they are not known, or the queue has none since it holds dead letters."""
         queue, now = self._queue, time.monotonic()
         if now > self._until and queue.part == "live" and not queue.view:
             self._until = now + FRESH
             try:
-                self._settings = yield from _work.explain_policy(queue.keys, queue.naming)
+                self._settings = yield from policies.explain_policy(queue.keys, queue.naming)
             except RqDlqError:
                 self._settings = None
         return self._settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _work
+from rq_dlq.core.steps import riding
 from rq_dlq.worker.claiming import Pace
 from rq_dlq.worker.consumer import ACK_WITHIN, STUCK_AFTER, Consumer
 from rq_dlq.worker.holding import RETRY_AFTER
@@ -49,7 +49,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     def _consume(self) -> None:
         while not self._stop.finishing.is_set():
-            deliveries = self._claiming.run(_work.riding(self.ack_done(), self.claim(self._pace.claim)))
+            deliveries = self._claiming.run(riding.riding(self.ack_done(), self.claim(self._pace.claim)))
             if self.pause:
                 self._stop.finishing.wait(self.pause)
             if deliveries:

@@ -8,14 +8,18 @@ from collections.abc import Sequence
 from logging import WARNING
 from typing import TYPE_CHECKING
 
-from rq_dlq import _work
 from rq_dlq.client.tasks import Tasks
+from rq_dlq.core.schedules import schedules
+from rq_dlq.core.upkeep import rounds
+from rq_dlq.core.upkeep.rounds import MaintainedQueue
+from rq_dlq.core.upkeep.upkeep import ROLES, MaintenanceRole
 from rq_dlq.errors import BrokerRefused, MissingRights, RqDlqError
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.client.handlers import Handler
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.worker.vitals import Vitals
 
 UPKEEP = 10.0  # seconds between two rounds of maintenance, and between two looks at the schedules, at most
@@ -37,8 +41,8 @@ class Upkeep:
             if isinstance(handler.function, Tasks)
         ]
         works = {handler.queue._core.keys: handler.queue._core for handler in handlers}
-        roles: list[_work.MaintenanceRole] = [role for role in _work.ROLES if role != "schedules"]
-        self._queues = [_work.MaintainedQueue(keys, roles, work.policy) for keys, work in works.items()]
+        roles: list[MaintenanceRole] = [role for role in ROLES if role != "schedules"]
+        self._queues = [MaintainedQueue(keys, roles, work.policy) for keys, work in works.items()]
         self._kept_up = time.monotonic()
         self._fire_at = 0.0
 
@@ -56,10 +60,10 @@ class Upkeep:
             what = "cannot write the schedules of the tasks"
             self._vitals.note_failure(what, error, logger, WARNING, "schedules")
 
-    def _declare(self) -> _work.Steps[None]:
+    def _declare(self) -> Steps[None]:
         while self._undeclared:
             queue, tasks = self._undeclared[0]
-            yield from _work.schedules.declare(queue, tasks.schedules())
+            yield from schedules.declare(queue, tasks.schedules())
             del self._undeclared[0]
 
     def look(self, connections: Connections) -> None:
@@ -81,14 +85,14 @@ class Upkeep:
         else:
             self._vitals.note_success("maintenance", logger)
 
-    def _maintain(self) -> _work.Steps[None]:
-        due = yield from _work.look(self._queues)
-        yield from _work.work_off(due.work, Counter(), enough=A_FEW)
+    def _maintain(self) -> Steps[None]:
+        due = yield from rounds.look(self._queues)
+        yield from rounds.work_off(due.work, Counter(), enough=A_FEW)
 
     def _fire(self, connections: Connections) -> float:
         """Fire the schedules that are due; returns how many seconds to wait then."""
         try:
-            soonest = connections.run(_work.fire_due(self._queues))
+            soonest = connections.run(rounds.fire_due(self._queues))
         except RqDlqError as error:
             self._vitals.note_failure("cannot fire schedules", error, logger, WARNING, "schedules")
             return UPKEEP

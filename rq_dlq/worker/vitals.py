@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from logging import DEBUG
 from typing import TYPE_CHECKING, Literal
 
-from rq_dlq._work import NodeUnavailable
+from rq_dlq.core.steps.step import NodeUnavailable
 from rq_dlq.doctor.check import Check
 from rq_dlq.errors import BrokerUnavailable, RqDlqError
 

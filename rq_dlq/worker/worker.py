@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _work, asyncio, doctor
+from rq_dlq import asyncio, doctor
 from rq_dlq._redis import FAIL_FAST, Retries
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.tasks import Tasks
@@ -34,6 +34,7 @@ from rq_dlq.worker.vitals import Vitals
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.client.handlers import Handler
+    from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.durations import Duration
     from rq_dlq.worker.consumer import Consumer
     from rq_dlq.worker.stopping import Until
@@ -269,7 +270,7 @@ def _alive(consumers: Sequence[Consumer[Any]]) -> list[Consumer[Any]]:
 
 def _again(handler: Handler, broker: Broker | asyncio.Broker, state: Any) -> Any:
     """The queue of a handler, of this broker, for a worker with this state."""
-    work: _work.Queue[Any] = handler.queue._core
+    work: QueueState[Any] = handler.queue._core
     again = broker.queue(work.name, type=handler.body_type(), lease=work.lease / 1000, **work.given)
     again._state, again._core.tended = state, True
     return again

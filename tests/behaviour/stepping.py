@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from rq_dlq._calls import Call
+from rq_dlq.core.steps.call import Call
 
 
 async def drive(broker: Any, steps: Any, between: Callable[[str], Awaitable[None]]) -> Any:

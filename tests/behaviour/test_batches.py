@@ -1,4 +1,4 @@
-"""Batches: several claims under one name (`_work.batches`), and how far a query has come with them."""
+"""Batches: several claims under one name (`core.batches`), and how far a query has come with them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import InvalidInput, SharedDeadLetterStrategy, _calls, _work
-from rq_dlq._calls import claims
-from rq_dlq._calls.scans import Page
-from rq_dlq._work import batches
-from rq_dlq._work.batches import CLAIM, ClaimedBatch
-from rq_dlq._work.renewal import Renewal
+from rq_dlq import InvalidInput, SharedDeadLetterStrategy
+from rq_dlq.core.batches import batches
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.batches.batches import CLAIM, ClaimedBatch
+from rq_dlq.core.batches.renewal import Renewal
+from rq_dlq.core.pages.calls import Page
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.settling import settle as settling_settle
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.values.message import Row
 from rq_dlq.values.state import first_delivery
 from tests.behaviour.faults import lose_replies
@@ -76,7 +79,7 @@ async def halve(broker: Any, queue: Any, batch: ClaimedBatch, rest: str = "rest"
 
 async def nack(broker: Any, queue: Any, token: str, names: Sequence[str]) -> None:
     held = [(name, token) for name in names]
-    assert all(await broker._run(_work.nack(queue._core, held, "boom")))
+    assert all(await broker._run(settling_settle.nack(queue._core, held, "boom")))
 
 
 async def run(broker: Any, call: Any) -> Any:
@@ -170,7 +173,7 @@ async def test_a_place_is_the_same_message_while_a_sweep_goes_on(broker: Any, cl
     before = await rows(broker, queue, token, 300, 10)
     assert [row.id for row in before] == names[300:310]
     clock.advance("1m")
-    swept = _calls.upkeep.sweep(queue._core.keys, limit=50, seed=0.5, default_policy=queue._core.policy)
+    swept = upkeep_calls.sweep(queue._core.keys, limit=50, seed=0.5, default_policy=queue._core.policy)
     assert await run(broker, swept) == 50
     assert await rows(broker, queue, token, 300, 10) == before
     assert [row.id for row in await rows(broker, queue, token, 40, 20)] == names[50:60]
@@ -212,7 +215,7 @@ async def test_what_ends_while_a_claim_is_read_is_no_part_of_it(broker: Any) -> 
 
     async def settle(script: str) -> None:
         scripts.append(script)
-        await run(broker, _calls.delivery.ack(queue._core.keys, [(names[0], token), (names[1], token)]))
+        await run(broker, settling_calls.ack(queue._core.keys, [(names[0], token), (names[1], token)]))
         await queue.send("another", id=names[0])
 
     page = await drive(broker, batches.read_claim(queue._core.keys, token, 0, 9), settle)
@@ -247,7 +250,7 @@ async def test_what_ends_while_a_history_is_read_is_no_part_of_the_claim(broker:
         nonlocal steps
         steps += 1
         if steps == 2:  # its place and its state are read
-            await run(broker, _calls.delivery.ack(queue._core.keys, [(names[0], token)]))
+            await run(broker, settling_calls.ack(queue._core.keys, [(names[0], token)]))
 
     page = await drive(broker, batches.read_claim(queue._core.keys, token, 0, 9), settle)
     assert sorted(page.ids) == sorted(name.encode() for name in names[1:])
@@ -533,7 +536,7 @@ async def test_a_time_to_live_ends_where_it_waits(broker: Any, clock: Clock) -> 
 
 
 async def begin(broker: Any, queue: Any, batch: int, who: str) -> Any:
-    return await run(broker, claims.begin_batch(queue._core.keys, "query", batch=batch, run=who))
+    return await run(broker, batch_calls.begin_batch(queue._core.keys, "query", batch=batch, run=who))
 
 
 async def test_a_batch_fails_once_for_each_other_run(broker: Any) -> None:
@@ -551,17 +554,17 @@ async def test_a_batch_fails_once_for_each_other_run(broker: Any) -> None:
 async def test_what_is_done_never_goes_back(broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     keys = queue._core.keys
-    assert await run(broker, claims.progress(keys, "query")) == (None, 0, 0)
-    assert [await run(broker, claims.note_done(keys, "query", n)) for n in (1, 3, 2, 3)] == [1, 3, 3, 3]
-    assert (await run(broker, claims.progress(keys, "query"))).done == 3
-    assert (await run(broker, claims.progress(keys, "other"))).done is None
+    assert await run(broker, batch_calls.progress(keys, "query")) == (None, 0, 0)
+    assert [await run(broker, batch_calls.note_done(keys, "query", n)) for n in (1, 3, 2, 3)] == [1, 3, 3, 3]
+    assert (await run(broker, batch_calls.progress(keys, "query"))).done == 3
+    assert (await run(broker, batch_calls.progress(keys, "other"))).done is None
     assert await begin(broker, queue, 4, "x") == (3, 0, False)
     assert 0 < raw.pttl(keys.stream("query")) <= 30 * 24 * 3_600_000
 
 
 async def test_a_half_knows_that_it_is_one(broker: Any) -> None:
     queue = broker.queue("a")
-    assert await run(broker, claims.note_half(queue._core.keys, "query", 2)) == 2
+    assert await run(broker, batch_calls.note_half(queue._core.keys, "query", 2)) == 2
     assert await begin(broker, queue, 1, "x") == (0, 0, False)
     assert await begin(broker, queue, 2, "x") == (0, 0, True)
     assert await begin(broker, queue, 3, "x") == (0, 0, False)
@@ -571,8 +574,8 @@ async def test_each_verb_leaves_other_queries_alone(broker: Any) -> None:
     queue = broker.queue("a")
     keys = queue._core.keys
     for query, n in (("one", 5), ("two", 7)):
-        await run(broker, claims.note_done(keys, query, n))
-    known = [await run(broker, claims.progress(keys, query)) for query in ("one", "two")]
+        await run(broker, batch_calls.note_done(keys, query, n))
+    known = [await run(broker, batch_calls.progress(keys, query)) for query in ("one", "two")]
     assert [each.done for each in known] == [5, 7]
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import SharedDeadLetterStrategy, _work
-from rq_dlq._calls import Call, delivery
-from rq_dlq._work import batches
-from rq_dlq._work.claim import ROUNDS
+from rq_dlq import SharedDeadLetterStrategy
+from rq_dlq.core.batches import batches
+from rq_dlq.core.claiming import calls as claiming_calls
+from rq_dlq.core.claiming import claim as claiming_claim
+from rq_dlq.core.claiming.claim import ROUNDS
+from rq_dlq.core.steps.call import Call
 from rq_dlq.values.leased import Lease, Leased
 from rq_dlq.values.message import Row
 from tests.behaviour.helpers import AT_ONCE, after, counts
@@ -95,7 +97,7 @@ async def test_so_many_lapsed_that_a_claim_does_not_wait_for_all(broker: Any, cl
         await queue.claim(count, lease="1s")
     clock.advance("1s")
     await queue.send("new", id="new")
-    (claimed,), ran = await scripts(broker, _work.claim(queue._core, made))
+    (claimed,), ran = await scripts(broker, claiming_claim.claim(queue._core, made))
     assert claimed.id == "new"
     assert ran == ["claim"] * (ROUNDS + 1)
     assert await counts(queue) == {"scheduled": 1_010, "leased": 491}
@@ -106,11 +108,11 @@ async def test_so_many_lapsed_that_a_claim_does_not_wait_for_all(broker: Any, cl
 async def test_a_claim_that_has_nothing_to_sweep_is_one_script(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", redelivery=AT_ONCE)
     await queue.send_many(range(20))
-    assert (await scripts(broker, _work.claim(queue._core, made, count=10)))[1] == ["claim"]
+    assert (await scripts(broker, claiming_claim.claim(queue._core, made, count=10)))[1] == ["claim"]
     await queue.claim(5, lease=1.001)
     await lapse(queue, clock, 5)  # the others are held
-    assert (await scripts(broker, _work.claim(queue._core, made, count=10)))[1] == ["claim"]
-    assert (await scripts(broker, _work.claim(queue._core, made, count=10)))[1] == ["claim"]
+    assert (await scripts(broker, claiming_claim.claim(queue._core, made, count=10)))[1] == ["claim"]
+    assert (await scripts(broker, claiming_claim.claim(queue._core, made, count=10)))[1] == ["claim"]
 
 
 async def test_a_paused_queue_is_swept_and_hands_out_nothing(broker: Any, clock: Clock) -> None:
@@ -128,7 +130,7 @@ async def test_a_consumer_that_stops_does_not_sweep_on(broker: Any, raw: Any, cl
     await queue.send_many(range(LAPSED))
     await lapse(queue, clock, LAPSED)
     stopped: list[int] = []
-    claim = _work.claim(queue._core, made, wait=60_000, stopped=lambda: bool(stopped))
+    claim = claiming_claim.claim(queue._core, made, wait=60_000, stopped=lambda: bool(stopped))
     claimed, ran = await scripts(broker, claim, stopped.append)
     assert claimed == []
     assert len(ran) == 2
@@ -175,6 +177,6 @@ async def test_who_waits_goes_on_at_once_while_more_is_overdue(broker: Any, cloc
     clock.advance("2s")
     options: dict[str, Any] = {"part": "live", "token": "t", "count": 9, "lease": 1_000, "patience": 1_000}
     options |= {"consumer": "", "seed": 0, "default_policy": queue._core.policy}
-    call = delivery.claim(queue._core.keys, **options)
+    call = claiming_calls.claim(queue._core.keys, **options)
     waits = [(await broker._run(alone(call))).wait for _ in range(3)]
     assert (waits, await counts(queue)) == ([0, 0, -1], {"expired": 25})

@@ -14,7 +14,7 @@ import redis
 
 import rq_dlq
 from rq_dlq import BrokerRefused, BrokerUnavailable, InvalidInput, LeaseLost
-from rq_dlq._work import consume
+from rq_dlq.core.claiming import consume
 from rq_dlq.values.settlement import Settlement
 from tests.behaviour.faults import change_talk, connections_of, lose_calls, lose_replies
 from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one

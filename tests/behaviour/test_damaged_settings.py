@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from rq_dlq import Message, SharedDeadLetterStrategy
-from rq_dlq._work import ROLES, MaintainedNamespace, one_round
+from rq_dlq.core.upkeep.rounds import MaintainedNamespace, one_round
+from rq_dlq.core.upkeep.upkeep import ROLES
 from tests.behaviour.helpers import after, counts, ids, one
 from tests.conftest import DIAGONAL, Clock
 

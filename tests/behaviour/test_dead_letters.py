@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 import rq_dlq
-from rq_dlq import InvalidInput, InvalidName, UnprocessableMessage, _work
-from rq_dlq._work import select
+from rq_dlq import InvalidInput, InvalidName, UnprocessableMessage
+from rq_dlq.core.choosing import changing
+from rq_dlq.core.choosing.choice import Choice
 from tests.behaviour.helpers import AT_ONCE, after, bodies, bury, counts, fail, ids, one
 from tests.conftest import MOVED_CLOCK, Clock
 
@@ -235,7 +236,7 @@ async def test_what_dies_again_meanwhile_is_not_redriven_again(broker: Any, cloc
     bare = getattr(broker, "inner", broker)
     connections = getattr(bare, "_connections", None) or bare._connected()
     work = queue.dlq._core
-    redrive = select.redrive(work, _work.Choice())
+    redrive = changing.redrive(work, Choice())
     redriven = reply = None
     for _ in range(10):
         clock.advance("1s")

@@ -9,7 +9,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq import Message
-from rq_dlq._calls import claims
+from rq_dlq.core.batches import calls as batch_calls
 from tests.audit import audit
 from tests.behaviour.faults import acked, lose_replies, meanwhile
 from tests.behaviour.helpers import AT_ONCE, counts, ids, one
@@ -43,7 +43,7 @@ async def by_session_that_sends(_: Any, queue: Any) -> None:
 
 async def by_claim(broker: Any, queue: Any) -> None:
     token = (await queue.claim(9))[0].token
-    await broker._run(_one(claims.ack_claim(queue._core.keys, token)))
+    await broker._run(_one(batch_calls.ack_claim(queue._core.keys, token)))
 
 
 async def as_dead_letters(broker: Any, queue: Any) -> None:

@@ -10,16 +10,11 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import (
-    InvalidInput,
-    LeaseLost,
-    PolicyError,
-    RedeliveryPolicy,
-    SharedDeadLetterStrategy,
-    _calls,
-)
-from rq_dlq._calls.manage import transfer
-from rq_dlq._work import jobs
+from rq_dlq import InvalidInput, LeaseLost, PolicyError, RedeliveryPolicy, SharedDeadLetterStrategy
+from rq_dlq.core.choosing.calls import transfer
+from rq_dlq.core.jobs import jobs
+from rq_dlq.core.jobs.stage import Stage
+from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.values.failure import Cause
 from tests.behaviour.faults import lose_replies, meanwhile
 from tests.behaviour.helpers import bodies, bring_to, bury, counts, one
@@ -92,7 +87,7 @@ async def test_what_a_job_committed_for_another_queue_arrives(broker: Any, raw: 
     cores = [first._core, other._core]
     lists: dict[str, Any] = {}
     for core in cores:
-        stage = jobs.Stage(core.keys, "job", "task")
+        stage = Stage(core.keys, "job", "task")
         await broker._run(stage.add([f"{core.name}1", core.codec.packer(4, {})("staged")]))
         lists[core.name] = stage.counts
     steps = jobs.commit(cores, "job", lists)
@@ -154,7 +149,7 @@ async def test_what_was_not_told_of_the_deletion_sends_nothing(broker: Any, raw:
     """It is told, opens the queue again, and repeats the call."""
     core = broker.queue("a")._core
     sender, items = core.senders.lend(core.keys), ["id", core.codec.packer(4, {})("x")]
-    call = _calls.delivery.send(sender, delay=0, ttl=0, items=items, opening="of before")
+    call = sending_calls.send(sender, delay=0, ttl=0, items=items, opening="of before")
     assert await broker._run(alone(call)) is None
     assert left_of(raw, "a") == set()
 
@@ -168,7 +163,7 @@ async def test_a_session_and_a_job_register_it_again(broker: Any, sync_broker: r
         await session.send(queue, "x")
     assert sync_broker.queues() == ["a"]
     assert sync_broker.queue("a").delete(force=True) == 1
-    stage = jobs.Stage(queue._core.keys, "job", "task")
+    stage = Stage(queue._core.keys, "job", "task")
     await broker._run(stage.add(["1", queue._core.codec.packer(4, {})("staged")]))
     await broker._run(jobs.commit([queue._core], "job", {"a": stage.counts}))
     assert sync_broker.queues() == ["a"]

@@ -11,11 +11,12 @@ import pytest
 
 import rq_dlq
 from rq_dlq import Poison, Redeliver, SharedDeadLetterStrategy
-from rq_dlq._calls import Call
-from rq_dlq._calls import groups as calls
-from rq_dlq._calls.scans import END, START, scan
-from rq_dlq._work import Choice, select
-from rq_dlq._work.groups import groups
+from rq_dlq.core.choosing import changing, reading
+from rq_dlq.core.choosing.choice import Choice
+from rq_dlq.core.choosing.counting import groups
+from rq_dlq.core.groups import calls as group_calls
+from rq_dlq.core.pages.calls import END, START, scan
+from rq_dlq.core.steps.call import Call
 from rq_dlq.values.wanted import STATE
 from tests.audit import audit
 from tests.behaviour.helpers import after, bury, one
@@ -125,7 +126,7 @@ async def test_a_page_of_groups_has_a_bounded_size(broker: Any) -> None:
         await queue.poison(await queue.claim(10), f"{kind} {'so badly ' * 60}")
 
     async def page(after: bytes, limit: int) -> Any:
-        return await broker._run(alone(calls.groups(queue._core.keys, after=after, limit=limit)))
+        return await broker._run(alone(group_calls.groups(queue._core.keys, after=after, limit=limit)))
 
     found = await page(b"", 5)
     assert (len(found.groups), found.next) == (5, found.groups[-1].name.encode())
@@ -143,7 +144,7 @@ async def test_how_many_died_lately(broker: Any, clock: Clock) -> None:
     for wait in ("30h", "10h", "50m", "0s"):
         await bury(queue, ["x"], DOWN)
         clock.advance(wait)
-    (group,) = (await broker._run(alone(calls.groups(queue._core.keys, limit=9)))).groups
+    (group,) = (await broker._run(alone(group_calls.groups(queue._core.keys, limit=9)))).groups
     assert (group.count, group.day, group.hour) == (4, 3, 2)
 
 
@@ -153,7 +154,7 @@ async def test_an_hour_and_a_day_are_exact(broker: Any, clock: Clock) -> None:
     await bury(queue, ["x"], DOWN)
     for wait in ("1h", "1ms", "22h59m59.999s", "1ms"):
         clock.advance(wait)
-        (group,) = (await broker._run(alone(calls.groups(queue._core.keys, limit=9)))).groups
+        (group,) = (await broker._run(alone(group_calls.groups(queue._core.keys, limit=9)))).groups
         counted.append((group.hour, group.day))
     assert counted == [(1, 1), (0, 1), (0, 1), (0, 0)]
 
@@ -163,7 +164,7 @@ async def test_a_group_shows_its_ten_newest(broker: Any, clock: Clock) -> None:
     for number in range(12):
         sent += await bury(queue, [number], DOWN)
         clock.advance("1s")
-    (group,) = (await broker._run(alone(calls.groups(queue._core.keys, limit=9)))).groups
+    (group,) = (await broker._run(alone(group_calls.groups(queue._core.keys, limit=9)))).groups
     assert [row.id for row in group.newest] == sent[2:]
 
 
@@ -173,7 +174,7 @@ async def test_a_group_is_changed_without_reading_bodies(verb: str, broker: Any)
     await bury(queue, ["x" * 5_000] * 30, DOWN)
     await bury(queue, range(3), SOLD)
     group = (await by_error(queue))["the shop is down"]
-    steps = getattr(select, verb)(queue.dlq._core, Choice(group=group))
+    steps = getattr(changing, verb)(queue.dlq._core, Choice(group=group))
     done, calls = await scripts_of(broker, steps)
     assert done == 30
     read = [call for call in calls if call.script == "scan"]
@@ -189,7 +190,7 @@ async def test_a_page_reads_no_more_than_its_letters(broker: Any) -> None:
     sent = await bury(queue, range(300), DOWN)
     await bury(queue, range(3), SOLD)
     group = (await by_error(queue))["the shop is down"]
-    steps = select.chosen(queue.dlq._core, Choice(group=group, limit=5, order="newest"))
+    steps = reading.chosen(queue.dlq._core, Choice(group=group, limit=5, order="newest"))
     letters, calls = await scripts_of(broker, steps)
     assert [letter.id for letter in letters] == sent[:-6:-1]
     assert [call.args["limit"] for call in calls if call.script == "scan"] == [5]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rq_dlq import LeaseLost, Message
-from rq_dlq._calls.scans import END, START, browse, scan
+from rq_dlq.core.pages.calls import END, START, browse, scan
 from rq_dlq.values.wanted import HEAD, RECORD, STORY, Wanted
 from tests.behaviour.helpers import AT_ONCE
 from tests.behaviour.stepping import alone

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import _calls
-from rq_dlq._calls import jobs as calls
-from rq_dlq._work import jobs
+from rq_dlq.core.jobs import calls as job_calls
+from rq_dlq.core.jobs import jobs
+from rq_dlq.core.jobs.stage import Stage
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput
 from tests.audit import audit
 from tests.behaviour.faults import lose_calls, lose_replies
@@ -23,7 +23,7 @@ from tests.model.stops import Stopped
 async def stage(broker: Any, queue: Any, attempt: str, values: Sequence[Any], **times: int) -> dict[str, int]:
     """What a task does: how many messages each of its lists holds."""
     work = queue._core
-    task = jobs.Stage(work.keys, "j", attempt)
+    task = Stage(work.keys, "j", attempt)
     pack = work.codec.packer(4, {})
     items = [cell for n, value in enumerate(values) for cell in (f"{attempt}{n}", pack(value))]
     await broker._run(task.add(items, **times))
@@ -132,7 +132,7 @@ async def test_a_move_says_what_the_queue_knew(broker: Any) -> None:
     assert await bodies(queue) == ["first", "y", "z"]
 
 
-@pytest.mark.parametrize("longest", [100, 100_000, calls.ANY])
+@pytest.mark.parametrize("longest", [100, 100_000, job_calls.ANY])
 async def test_a_move_takes_as_many_as_it_may_whatever_it_knows_of_their_length(
     longest: int, broker: Any
 ) -> None:
@@ -200,7 +200,7 @@ async def test_lost_replies_change_nothing(broker: Any) -> None:
 
 async def test_what_is_appended_twice_is_there_once(broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
-    task = jobs.Stage(queue._core.keys, "j", "t")
+    task = Stage(queue._core.keys, "j", "t")
     items = packed(*[(f"m{n}", 4) for n in range(1_200)])
     for step in task.add(items[:1_600]):
         await broker._run(alone(step))
@@ -352,7 +352,7 @@ def test_a_job_may_have_more_lists_than_one_command_takes(raw: Any) -> None:
         pipeline.rpush(driver.keys.stage("j", attempt), *packed((attempt, 4)))
         pipeline.expire(driver.keys.stage("j", attempt), 60)
     pipeline.execute()
-    call = _calls.jobs.commit_job(driver.keys, "j", lists, batch=0, call="c", grace=0, remembered=60_000)
+    call = job_calls.commit_job(driver.keys, "j", lists, batch=0, call="c", grace=0, remembered=60_000)
     assert driver.run(call) == "committed"
     assert raw.zcard(driver.keys["committed"]) == len(lists)
 
@@ -360,7 +360,7 @@ def test_a_job_may_have_more_lists_than_one_command_takes(raw: Any) -> None:
 def test_a_commit_that_is_cut_off_is_all_or_nothing_and_can_be_repeated(raw: Any) -> None:
     for n in count(1):
         driver = staged(raw)
-        call = _calls.jobs.commit_job(driver.keys, "j", LISTS, batch=0, call="c", grace=0, remembered=60_000)
+        call = job_calls.commit_job(driver.keys, "j", LISTS, batch=0, call="c", grace=0, remembered=60_000)
         stopped = False
         try:
             Driver(raw, scripts=Stopped(n)).run(call)  # type: ignore[arg-type]
@@ -368,10 +368,10 @@ def test_a_commit_that_is_cut_off_is_all_or_nothing_and_can_be_repeated(raw: Any
             stopped = True
         assert raw.zcard(driver.keys["committed"]) in {0, 2}, f"stopped at {n}"
         assert driver.run(call, repeated=True) == "committed", f"stopped at {n}"
-        again = _calls.jobs.commit_job(driver.keys, "j", LISTS, batch=0, call="d", grace=0, remembered=9)
+        again = job_calls.commit_job(driver.keys, "j", LISTS, batch=0, call="d", grace=0, remembered=9)
         assert driver.run(again) == "before", f"stopped at {n}"
         audit(raw, "q")
-        moves = [_calls.jobs.move_staged(driver.keys, "j", name, limit=9, early=False) for name in LISTS]
+        moves = [job_calls.move_staged(driver.keys, "j", name, limit=9, early=False) for name in LISTS]
         assert [driver.run(move).messages for move in moves] == [3, 3], f"stopped at {n}"
         assert audit(raw, "q") == {"ready": 6}
         if not stopped:

@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import Message, _work
-from rq_dlq._calls import Call
-from rq_dlq._work import batches, jobs
-from rq_dlq._work.send import SendOptions, send
-from rq_dlq._work.steps import CHUNK_BYTES, Batch
+from rq_dlq import Message
+from rq_dlq.core.batches import batches
+from rq_dlq.core.choosing import changing
+from rq_dlq.core.choosing.choice import Choice
+from rq_dlq.core.jobs import jobs
+from rq_dlq.core.jobs.stage import Stage
+from rq_dlq.core.sending.send import SendOptions, send
+from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.step import CHUNK_BYTES, Batch
 from tests.audit import audit
 from tests.behaviour.helpers import AT_ONCE, after, counts
 from tests.behaviour.stepping import alone
@@ -250,7 +254,7 @@ async def test_a_round_trip_of_a_send_is_not_larger_than_that(broker: Any) -> No
 async def test_a_job_moves_what_fits(told: bool, broker: Any) -> None:
     """Also where it is told how long its messages are at most."""
     queue = broker.queue("a")
-    task = jobs.Stage(queue._core.keys, "j", "t")
+    task = Stage(queue._core.keys, "j", "t")
     pack = queue._core.codec.packer(4, {})
     await broker._run(task.add([cell for n in range(10) for cell in (f"m{n}", pack("x" * 200_000))]))
     assert await broker._run(jobs.commit([queue._core], "j", {"a": task.counts}))
@@ -270,10 +274,10 @@ async def test_what_writes_whole_records_writes_what_fits(verb: str, broker: Any
     await broker.queue("b").send("x")
     await queue.send_many(["x" * 200_000] * 5)
     if verb == "prioritize":
-        steps = _work.select.prioritize(queue._core, _work.Choice(), 7)
+        steps = changing.prioritize(queue._core, Choice(), 7)
     else:
         target = broker.queue("b")._core
-        steps = _work.select.transfer(queue._core, _work.Choice(), target, keep=False)
+        steps = changing.transfer(queue._core, Choice(), target, keep=False)
     calls = [call for _, call in await run(broker, steps) if call.script == verb]
     assert [len(call.items) for call in calls] == [2, 2, 1]
     audit(raw, "a")

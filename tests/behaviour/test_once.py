@@ -11,7 +11,8 @@ from redis.exceptions import NoScriptError
 import rq_dlq
 from rq_dlq import BrokerUnavailable, KnownId, Message
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work import Senders, jobs
+from rq_dlq.core.jobs import jobs
+from rq_dlq.core.steps.senders import Senders
 from tests.behaviour.faults import acked, change_talk, lose_calls, lose_replies, meanwhile
 from tests.behaviour.helpers import AT_ONCE, after, bury, counts, ids
 from tests.behaviour.test_jobs import commit, stage
@@ -268,5 +269,5 @@ def test_a_sender_makes_one_call_at_a_time() -> None:
 def test_a_forked_child_has_senders_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     senders, keys = Senders(), QueueKeys("rq", "a")
     senders.take_back(of_the_parent := senders.lend(keys))
-    monkeypatch.setattr("rq_dlq._work.senders.this_process", lambda: -1)
+    monkeypatch.setattr("rq_dlq.core.steps.senders.this_process", lambda: -1)
     assert senders.lend(keys).keys != of_the_parent.keys

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from rq_dlq import InvalidInput, Outcome
-from rq_dlq._calls import outcomes as calls
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work import Steps
-from rq_dlq._work import outcomes as work
-from rq_dlq._work.batches import ack_batch
+from rq_dlq.core.batches.batches import ack_batch
+from rq_dlq.core.looking import calls as looking_calls
+from rq_dlq.core.looking.outcomes import Extent, extent
+from rq_dlq.core.steps.step import Steps
 from rq_dlq.values.failure import Cause
 from tests.behaviour.helpers import after, one
 from tests.conftest import Clock
@@ -352,16 +352,16 @@ def step(call: Any) -> Steps[Any]:
 
 async def test_trim_what_is_kept_elsewhere(broker: Any, raw: Any) -> None:
     queue = broker.queue("a", outcomes=100_000)
-    assert await broker._run(work.extent(A)) == work.Extent(0, None, None)
+    assert await broker._run(extent(A)) == Extent(0, None, None)
     await queue.send_many(range(300))
     await queue.ack(await queue.claim(300))
     everything = await queue.outcomes()
     first, last = everything[0].event_id, everything[-1].event_id
-    assert await broker._run(work.extent(A)) == work.Extent(300, first, last)
-    assert await broker._run(step(calls.trim(A, through=everything[122].event_id))) == 123
+    assert await broker._run(extent(A)) == Extent(300, first, last)
+    assert await broker._run(step(looking_calls.trim(A, through=everything[122].event_id))) == 123
     assert await queue.outcomes() == everything[123:]
-    assert await broker._run(step(calls.trim(A, through=last))) == 177
-    assert await broker._run(work.extent(A)) == work.Extent(0, None, None)
+    assert await broker._run(step(looking_calls.trim(A, through=last))) == 177
+    assert await broker._run(extent(A)) == Extent(0, None, None)
     assert raw.exists(A["outcomes"])
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import BrokerRefused, _work
-from rq_dlq.values.overview import UnreachableQueue
+from rq_dlq import BrokerRefused
+from rq_dlq.core.queues import counts
+from rq_dlq.core.queues.each import UnreachableQueue
 from tests.behaviour.helpers import bury, one
 from tests.behaviour.stepping import drive
 
@@ -95,7 +96,7 @@ async def test_a_damaged_queue_hides_no_other(key: str, broker: Any, clock: Any,
     ((name, why),) = [(lost.name, lost.why) for lost in seen.unreachable]
     assert name == "b"
     assert "holds something else, one of rq:{b}:*" in why
-    counted = await broker._run(_work.counts("rq"))
+    counted = await broker._run(counts.counts("rq"))
     assert isinstance(counted[1], UnreachableQueue) == (key == "dead")
     raw.flushall()
     clock.set(clock.now)
@@ -118,6 +119,6 @@ async def test_many_queues_are_counted_in_few_round_trips(broker: Any) -> None:
     async def note(script: str) -> None:
         trips.append(script)
 
-    found = await drive(broker, _work.counts("rq"), note)
+    found = await drive(broker, counts.counts("rq"), note)
     assert [stats.name for stats in found] == [f"q{number:03}" for number in range(101)]
     assert len(trips) == 4, "the names, and fifty queues at a time"

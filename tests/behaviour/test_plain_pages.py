@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 
 from rq_dlq import RedeliveryPolicy
-from rq_dlq._calls import Call, scans
-from rq_dlq._calls.scans import Page
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work import Steps
-from rq_dlq._work.plain_pages import plain_pages
-from rq_dlq._work.scans import Range
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.pages.calls import Page
+from rq_dlq.core.pages.plain import plain_pages
+from rq_dlq.core.pages.ranges import Range
+from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.step import Steps
 from rq_dlq.values.wanted import Wanted
 from tests.conftest import Clock
 
 ALL = Wanted()
-READY = Range(QueueKeys("rq", "a"), "ready", scans.START, scans.END)
+READY = Range(QueueKeys("rq", "a"), "ready", page_calls.START, page_calls.END)
 
 
 def noted(steps: Steps[Page], scripts: list[str]) -> Steps[Page]:

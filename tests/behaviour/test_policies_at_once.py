@@ -17,10 +17,18 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import InvalidInput, PolicyError, _calls, _work
-from rq_dlq._calls import Call
+from rq_dlq import InvalidInput, PolicyError
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work import Batch, Steps
+from rq_dlq.core import opening
+from rq_dlq.core.claiming import claim
+from rq_dlq.core.managing import deleting
+from rq_dlq.core.policies import calls as policy_calls
+from rq_dlq.core.policies import policies
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.sending import send
+from rq_dlq.core.sending.send import SendOptions
+from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.step import Batch, Steps
 from rq_dlq.policy import Entry, PolicyMap
 from rq_dlq.values.leased import Leased
 from rq_dlq.values.names import Naming
@@ -50,22 +58,22 @@ class Client:
 
 def sets(pattern: str, entry: Entry | None) -> Client:
     """Change the map."""
-    return Client(lambda _: _work.set_policy("rq", NAMING, pattern, entry), changes=True)
+    return Client(lambda _: policies.set_policy("rq", NAMING, pattern, entry), changes=True)
 
 
 def opens(name: str, **declared: Any) -> Client:
     """Use a queue for the first time."""
-    return Client(lambda broker: _work.open_queue(broker.queue(name, **declared)._core))
+    return Client(lambda broker: opening.open_queue(broker.queue(name, **declared)._core))
 
 
 def applies(name: str) -> Client:
     """Have the settings of a queue written anew."""
-    return Client(lambda _: _work.apply_policies(QueueKeys("rq", name), NAMING))
+    return Client(lambda _: policies.apply_policies(QueueKeys("rq", name), NAMING))
 
 
 def sends(name: str) -> Client:
     """Send to a queue that this client has not used."""
-    return Client(lambda broker: _work.send_one(broker.queue(name)._core, "x", None, _work.SendOptions()))
+    return Client(lambda broker: send.send_one(broker.queue(name)._core, "x", None, SendOptions()))
 
 
 class Turns:
@@ -311,7 +319,7 @@ def test_who_takes_a_queue_off_the_list_looks_once_more(sync_broker: rq_dlq.Brok
     turns.turn(opener)  # it has found that the name is free
     while not raw.hexists("rq:{a}:settings", "names"):
         turns.turn(namer)
-    close = _calls.manage.close(QueueKeys("rq", "LOST")).parts
+    close = queue_calls.close(QueueKeys("rq", "LOST")).parts
     while getattr(turns.pending[opener], "parts", None) != close:
         turns.turn(opener)
     for client in (namer, other, opener):
@@ -327,20 +335,20 @@ def used(name: str) -> tuple[Client, Client, Client]:
 
     def opened(broker: rq_dlq.Broker) -> Steps[Any]:
         queues[:] = [broker.queue(name)._core]
-        return _work.open_queue(queues[0])
+        return opening.open_queue(queues[0])
 
     def sent(_: rq_dlq.Broker) -> Steps[Any]:
-        return _work.send_one(queues[0], "x", None, _work.SendOptions())
+        return send.send_one(queues[0], "x", None, SendOptions())
 
     def claimed(_: rq_dlq.Broker) -> Steps[Any]:
-        return _work.claim(queues[0], lambda rows, lease: [Leased(row, lease) for row in rows])
+        return claim.claim(queues[0], lambda rows, lease: [Leased(row, lease) for row in rows])
 
     return Client(opened), Client(sent), Client(claimed)
 
 
 def deletes(name: str) -> Client:
     """Delete a queue if it is empty."""
-    return Client(lambda broker: _work.delete(broker.queue(name)._core, force=False))
+    return Client(lambda broker: deleting.delete(broker.queue(name)._core, force=False))
 
 
 def test_what_is_sent_while_the_queue_is_deleted(sync_broker: rq_dlq.Broker, raw: Any) -> None:
@@ -377,7 +385,7 @@ def test_a_queue_gives_way_to_dead_letters_or_keeps_what_was_sent(
 
 def _set_only(pattern: str, entry: Entry) -> Steps[Any]:
     """Change the map as if cut off then."""
-    return (yield _calls.manage.set_policy("rq", pattern, entry.encode()))
+    return (yield policy_calls.set_policy("rq", pattern, entry.encode()))
 
 
 def drawn_orders(
@@ -412,7 +420,7 @@ def test_an_entry_for_many_queues_goes_in_bounded_steps(sync_broker: rq_dlq.Brok
     families = [f"a.{n}" for n in range(300)]
     raw.sadd("rq:queues", *families)
     entry = Entry.of(dead_letter={"prefix": "D."}, max_in_flight=1)
-    steps, reply, scripts = _work.set_policy("rq", NAMING, "a.*", entry), None, 0
+    steps, reply, scripts = policies.set_policy("rq", NAMING, "a.*", entry), None, 0
     with suppress(StopIteration):
         while True:
             step = steps.send(reply)
@@ -428,7 +436,7 @@ def test_the_map_is_read_once_for_many_queues(
     sync_broker: rq_dlq.Broker, raw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And again where it has changed meanwhile."""
-    monkeypatch.setattr("rq_dlq._work.policies.TOGETHER", 4)
+    monkeypatch.setattr("rq_dlq.core.policies.policies.TOGETHER", 4)
     raw.sadd("rq:queues", *(f"a.{n}" for n in range(9)))
     read, changed = PolicyMap.read.__func__, False  # type: ignore[attr-defined]
     versions: list[int] = []
@@ -439,7 +447,7 @@ def test_the_map_is_read_once_for_many_queues(
         return found
 
     monkeypatch.setattr(PolicyMap, "read", counted)
-    steps, reply = _work.set_policy("rq", NAMING, "a.*", ONE), None
+    steps, reply = policies.set_policy("rq", NAMING, "a.*", ONE), None
     with suppress(StopIteration):
         while True:
             step = steps.send(reply)
@@ -460,7 +468,7 @@ def test_an_entry_that_was_cut_off_can_be_said_again(sync_broker: rq_dlq.Broker,
         sync_broker.queue(name).send("x")
     for end in range(3, 7):
         entry = Entry.of(max_in_flight=end)
-        steps, reply = _work.set_policy("rq", NAMING, "*", entry), None
+        steps, reply = policies.set_policy("rq", NAMING, "*", entry), None
         for _ in range(end):
             reply = sync_broker._connected()._perform(steps.send(reply))
         steps.close()

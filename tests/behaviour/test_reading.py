@@ -12,8 +12,11 @@ import pytest
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import Message, SharedDeadLetterStrategy
-from rq_dlq._work import CHUNK, Choice, scans, select
-from rq_dlq._work.groups import groups
+from rq_dlq.core.choosing import changing, reading
+from rq_dlq.core.choosing.choice import Choice
+from rq_dlq.core.choosing.counting import groups
+from rq_dlq.core.pages import ranges
+from rq_dlq.core.steps.step import CHUNK
 from tests.behaviour.helpers import after, bury
 from tests.behaviour.stepping import drive
 from tests.conftest import Clock
@@ -65,7 +68,7 @@ async def group_of(queue: Any, message_id: str) -> str:
 async def test_browse_while_others_take_letters_away(order: Any, broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     stays, goes = await dead_of_two_kinds(queue, order)
-    steps = select.chosen(queue.dlq._core, Choice(order=order))
+    steps = reading.chosen(queue.dlq._core, Choice(order=order))
     found = [letter.id for letter in await drive(broker, steps, Others(queue, goes, clock))]
     assert len(set(found)) == len(found)
     there = [message_id for message_id in found if message_id in set(stays)]
@@ -87,7 +90,7 @@ async def test_verbs_while_others_take_letters_away(verb: str, order: Any, broke
     queue = broker.queue("a")
     stays, goes = await dead_of_two_kinds(queue, order)
     wanted = Choice(group=await group_of(queue, stays[0]), order=order)
-    steps = getattr(select, verb)(queue.dlq._core, wanted)
+    steps = getattr(changing, verb)(queue.dlq._core, wanted)
     assert await drive(broker, steps, Others(queue, goes, clock)) == len(stays)
     assert await queue.select(places=["dead"], ids=stays).count() == 0
     assert await queue.select(places=["ready"], ids=stays).count() == (len(stays) if verb == "redrive" else 0)
@@ -101,7 +104,7 @@ async def test_a_view_while_others_take_letters_away(broker: Any, clock: Clock) 
         stays[name], goes[name] = await dead_of_two_kinds(broker.queue(name), "oldest")
         clock.advance("1s")
     others = Others(broker.queue("a"), goes["a"], clock)
-    steps = select.chosen(broker.queue("LOST")._core, Choice())
+    steps = reading.chosen(broker.queue("LOST")._core, Choice())
     seen = Counter((letter.original_queue, letter.id) for letter in await drive(broker, steps, others))
     assert set(seen.values()) == {1}
     assert {(name, message_id) for name, ids in stays.items() for message_id in ids} <= set(seen)
@@ -111,7 +114,7 @@ async def test_what_is_leased_while_others_settle(
     broker: Any, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     """Claims that end, and those whose leases are extended, shift the ranks of the others."""
-    monkeypatch.setattr(scans, "TOKENS", 3)
+    monkeypatch.setattr(ranges, "TOKENS", 3)
     queue = broker.queue("a", redelivery=after(0))
     await queue.send_many(range(40))
     held = []
@@ -132,7 +135,7 @@ async def test_what_is_leased_while_others_settle(
                 await queue.nack(held[18])
                 await queue.claim(2)
 
-    steps = select.chosen(queue._core, Choice(places=["leased"]))
+    steps = reading.chosen(queue._core, Choice(places=["leased"]))
     seen = Counter([message.id for message in await drive(broker, steps, settle)])
     assert set(seen.values()) == {1}
     assert {one.id for claim in held[5:18] for one in claim} <= set(seen)
@@ -152,7 +155,7 @@ async def test_a_limit_ends_the_reading(order: Any, broker: Any) -> None:
     async def note(script: str) -> None:
         scripts[script] += 1
 
-    steps = select.chosen(queue.dlq._core, Choice(where="tenant = 'a'", limit=20, order=order))
+    steps = reading.chosen(queue.dlq._core, Choice(where="tenant = 'a'", limit=20, order=order))
     found = [letter.id for letter in await drive(broker, steps, note)]
     expected = sent[::3]
     assert found == (expected[:20] if order == "oldest" else expected[::-1][:20])

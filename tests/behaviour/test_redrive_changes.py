@@ -20,9 +20,11 @@ from rq_dlq import (
     Refusal,
     SharedDeadLetterStrategy,
 )
-from rq_dlq._calls import redrives as calls
-from rq_dlq._work import redrive_offers, redrives
-from rq_dlq._work.steps import Deadline
+from rq_dlq.core.redrive import calls as redrive_calls
+from rq_dlq.core.redrive import offers as redrive_offers
+from rq_dlq.core.redrive import redrives
+from rq_dlq.core.redrive.offers import drive_offered
+from rq_dlq.core.steps.step import Deadline
 from tests.audit import audit
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bodies, bury, counts, ids, one
@@ -223,8 +225,10 @@ async def test_what_died_again_since_it_was_read_stays_dead(broker: Any, raw: An
     state = raw.hget(core.keys["states"], dead).decode().split()
     record = raw.hget(core.keys["messages"], dead)
     await meanwhile()
-    offers = [calls.Offer(dead, f"{state[2]}/0", record)]
-    call = calls.offer_redrive(core.keys, core.keys, job.id, position=0, grace=0, opening="", offers=offers)
+    offers = [redrive_calls.Offer(dead, f"{state[2]}/0", record)]
+    call = redrive_calls.offer_redrive(
+        core.keys, core.keys, job.id, position=0, grace=0, opening="", offers=offers
+    )
     moved = await queue._broker._run(alone(call))
     assert (moved.moved, moved.position) == (0, 1)
     assert (await job.refresh()).counts == RedriveCounts(eligible=1, gone=1)
@@ -339,9 +343,7 @@ async def test_edits_may_take_long(broker: Any, clock: Clock, monkeypatch: pytes
         clock.advance("9m" if script == "offer_redrive" else 0)
         await queue.maintain()
 
-    steps = redrive_offers.drive_offered(
-        queue._core.keys, part, job._editor, Deadline(monotonic, 0), lambda _: None
-    )
+    steps = drive_offered(queue._core.keys, part, job._editor, Deadline(monotonic, 0), lambda _: None)
     assert (await drive(broker, steps, maintain)).counts.moved == 9
 
 

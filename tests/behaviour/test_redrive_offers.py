@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rq_dlq import RedriveCounts
-from rq_dlq._calls import manage
-from rq_dlq._calls import redrives as calls
-from rq_dlq._calls.redrives import Offer, Offered
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.redrive import calls as redrive_calls
+from rq_dlq.core.redrive.calls import Offer, Offered
 from tests.behaviour.helpers import bury, counts
 from tests.behaviour.stepping import alone
 from tests.behaviour.test_redrive_changes import two
@@ -26,7 +26,7 @@ async def offer(
 ) -> Offered:
     """One step; to another queue and its opening."""
     target, opening = to or (queue, "")
-    call = calls.offer_redrive(
+    call = redrive_calls.offer_redrive(
         queue._core.keys,
         target._core.keys,
         job.id,
@@ -95,7 +95,7 @@ async def test_an_offer_to_a_queue_that_was_deleted_does_nothing(broker: Any) ->
     queue, other = await two(broker)
     offers = await offers_of(queue, await bury(queue, range(3)))
     job = await queue.dlq.redrive(all=True, to=other, rate=1)
-    opening = await broker._run(alone(manage.opening(other._core.keys)))
+    opening = await broker._run(alone(queue_calls.opening(other._core.keys)))
     await other.delete(force=True)
     await broker.queue("b").open()  # another one of its name
     offered = await offer(queue, job, 0, offers, (other, opening))
@@ -110,7 +110,7 @@ async def test_what_comes_back_wakes_one_who_waits_there(to: str | None, broker:
     offers = await offers_of(queue, await bury(queue, ["x"]))
     job = await queue.dlq.redrive(all=True, **terms)
     there, elsewhere = (other, queue) if to else (queue, other)
-    opening = await broker._run(alone(manage.opening(other._core.keys))) if to else ""
+    opening = await broker._run(alone(queue_calls.opening(other._core.keys))) if to else ""
     wakes = [one._core.keys["wake"] for one in (there, elsewhere)]
     raw.delete(*wakes)
     assert (await offer(queue, job, 0, offers, (there, opening))).moved == 1

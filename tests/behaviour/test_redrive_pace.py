@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rq_dlq import RedriveCounts
-from rq_dlq._calls import redrives as calls
-from rq_dlq._calls.redrives import Stepped
+from rq_dlq.core.redrive import calls as redrive_calls
+from rq_dlq.core.redrive.calls import Stepped
 from tests.behaviour.helpers import after, bury, counts
 from tests.behaviour.stepping import alone
 from tests.behaviour.test_redrives import acked, failed
@@ -20,7 +20,7 @@ POLL = 500  # milliseconds between two looks at a canary
 
 async def step(queue: Any, job: Any, limit: int = 20, grace: int = 10_000) -> Stepped:
     """One step of a driver; of maintenance where `grace` is 0."""
-    call = calls.step_redrive(queue._core.keys, job.id, limit=limit, grace=grace)
+    call = redrive_calls.step_redrive(queue._core.keys, job.id, limit=limit, grace=grace)
     stepped = await queue._broker._run(alone(call))
     assert isinstance(stepped, Stepped)
     return stepped

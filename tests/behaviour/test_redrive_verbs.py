@@ -15,11 +15,14 @@ from rq_dlq import (
     RedriveCounts,
     SharedDeadLetterStrategy,
 )
-from rq_dlq._calls import redrives as calls
-from rq_dlq._calls.redrives import Steering, Stepped, Undone
-from rq_dlq._work import Choice, redrive_start, redrives
-from rq_dlq._work.redrive_terms import Terms
-from rq_dlq._work.steps import Deadline
+from rq_dlq.core.choosing.choice import Choice
+from rq_dlq.core.redrive import calls as redrive_calls
+from rq_dlq.core.redrive import redrives
+from rq_dlq.core.redrive import start as redrive_start
+from rq_dlq.core.redrive.calls import Steering, Stepped, Undone
+from rq_dlq.core.redrive.start import _Part, begin
+from rq_dlq.core.redrive.terms import Terms
+from rq_dlq.core.steps.step import Deadline
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bury, counts
 from tests.behaviour.stepping import alone, drive
@@ -36,14 +39,16 @@ async def did(broker: Any) -> list[str]:
 
 async def steer(queue: Any, job: str, verb: Steering) -> bool | None:
     """Whether a verb changed anything; None: there is no such redrive."""
-    call = calls.steer_redrive(queue._core.keys, job, verb, by='"me"', user="default", grace=0)
+    call = redrive_calls.steer_redrive(queue._core.keys, job, verb, by='"me"', user="default", grace=0)
     changed: bool | None = await queue._broker._run(alone(call))
     return changed
 
 
 async def undo(queue: Any, job: str, limit: int = 20) -> Undone:
     """Take back the next messages."""
-    call = calls.undo_redrive(queue._core.keys, job, by='"me"', user="default", cause="\t\t\t\t", limit=limit)
+    call = redrive_calls.undo_redrive(
+        queue._core.keys, job, by='"me"', user="default", cause="\t\t\t\t", limit=limit
+    )
     undone = await queue._broker._run(alone(call))
     assert isinstance(undone, Undone)
     return undone
@@ -213,7 +218,7 @@ async def test_a_queue_that_gets_the_shared_name_meanwhile_is_not_redriven(
             await bury(late, ["x"])
 
     lost = broker.queue("LOST")._core
-    await drive(broker, redrive_start.begin(lost, Choice(where="body = 'x'"), Terms()), open_late)
+    await drive(broker, begin(lost, Choice(where="body = 'x'"), Terms()), open_late)
     assert await counts(late) == {"dead": 1}
     assert all([len(await queue.dlq.jobs()) == (queue is not late) for queue in (*shared, late)])
 
@@ -236,7 +241,7 @@ async def test_a_verb_for_a_shared_name_passes_over_what_is_done(shared: list[An
 async def test_what_has_begun_under_a_shared_name_and_cannot_be_cancelled_is_named(
     shared: list[Any], broker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start = redrive_start._Part.start
+    start = _Part.start
 
     def fail_at_last(part: Any, asked: Any, *args: Any) -> Any:
         if part.keys.family == "q4":
@@ -246,7 +251,7 @@ async def test_what_has_begun_under_a_shared_name_and_cannot_be_cancelled_is_nam
     def fail(*_: Any) -> Any:
         raise BrokerUnavailable("gone")
 
-    monkeypatch.setattr(redrive_start._Part, "start", fail_at_last)
+    monkeypatch.setattr(_Part, "start", fail_at_last)
     monkeypatch.setattr(redrive_start, "steer", fail)
     with pytest.raises(BrokerUnavailable) as caught:
         await broker.queue("LOST").dlq.redrive(all=True)

@@ -15,8 +15,8 @@ from rq_dlq import (
     RedriveCounts,
     RedrivePlan,
 )
-from rq_dlq._calls import claims
-from rq_dlq._calls import redrives as calls
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.redrive import calls as redrive_calls
 from tests.behaviour.faults import connections_of, lose_replies, told_of
 from tests.behaviour.helpers import after, bury, counts, ids
 from tests.behaviour.stepping import alone
@@ -42,7 +42,7 @@ async def failed(queue: Any, count: int) -> None:
 async def step(queue: Any, job: Any) -> Any:
     """One step of a driver, without its waits."""
     core = queue._core
-    await queue._broker._run(alone(calls.step_redrive(core.keys, job.id, limit=20, grace=10_000)))
+    await queue._broker._run(alone(redrive_calls.step_redrive(core.keys, job.id, limit=20, grace=10_000)))
     return await job.refresh()
 
 
@@ -78,7 +78,7 @@ async def test_each_way_to_an_end_counts(broker: Any, how: str) -> None:
         return
     if how == "batch":
         (first, *_) = await queue.claim(2)
-        await queue._broker._run(alone(claims.ack_claim(queue._core.keys, first.token)))
+        await queue._broker._run(alone(batch_calls.ack_claim(queue._core.keys, first.token)))
     else:
         async with queue.session() as session:
             await session.claim(2)

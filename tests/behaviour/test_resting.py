@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rq_dlq import Message, Redeliver, SharedDeadLetterStrategy
-from rq_dlq._calls.delivery import claim
+from rq_dlq.core.claiming.calls import claim
 from tests.behaviour.helpers import after, bodies, bring_to, bury, counts, ids, one
 from tests.behaviour.stepping import alone
 from tests.behaviour.test_dead_letters import Order

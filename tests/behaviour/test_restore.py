@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rq_dlq._work.restore import restore
+from rq_dlq.core.sending.restore import restore
 from rq_dlq.values.message import Row
 from tests.audit import audit
 from tests.behaviour.faults import lose_replies

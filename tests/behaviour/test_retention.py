@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import rq_dlq
-from rq_dlq import ExpiryPolicy, IndividualDeadLetterStrategy, _calls
+from rq_dlq import ExpiryPolicy, IndividualDeadLetterStrategy
 from rq_dlq._keys import QueueKeys
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from tests.behaviour.helpers import after, bodies, bury, counts, one
 from tests.conftest import Clock
 
@@ -138,7 +139,7 @@ def test_a_step_is_bounded(sync_broker: rq_dlq.Broker, clock: Clock, raw: Any) -
     clock.advance("1h")
     keys = QueueKeys("rq", "a")
     steps = []
-    while step := sync_broker._connected()._perform(_calls.upkeep.retire(keys, limit=25)):
+    while step := sync_broker._connected()._perform(upkeep_calls.retire(keys, limit=25)):
         steps.append(step)
         assert raw.hlen(keys["messages"]) == 60 - sum(steps)
     assert steps == [25, 25, 10]

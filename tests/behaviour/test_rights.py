@@ -18,6 +18,7 @@ from rq_dlq._redis.proof import FORMS, WRITES, trials
 from rq_dlq._redis.rights import right_of
 from rq_dlq._redis.roles import ROLES, acl_line, missing_rights
 from rq_dlq._scripts import Scripts
+from rq_dlq.core.jobs.stage import Stage
 from tests import servers
 from tests.colours import Awaited
 from tests.contents import contents
@@ -179,10 +180,8 @@ async def test_what_another_database_takes(user: Callable[..., Any]) -> None:
 
 async def test_a_job_stages_nothing_that_would_stay(user: Callable[..., Any], admin: Any) -> None:
     """What is appended goes by itself, or is not appended."""
-    from rq_dlq._work import jobs  # noqa: PLC0415
-
     broker = user("producer", "-pexpire")
-    stage = jobs.Stage(broker.queue("orders")._core.keys, "job", "attempt")
+    stage = Stage(broker.queue("orders")._core.keys, "job", "attempt")
     with pytest.raises(MissingRights, match=r"\+pexpire"):
         await broker._run(stage.add(["id", b"payload"]))
     assert not admin.keys("*stage*")
@@ -228,7 +227,7 @@ def test_there_is_a_form_for_each_command_of_a_script() -> None:
 
 def plain() -> set[bytes]:
     """The plain commands of the operations, read from the source."""
-    text = "".join(file.read_text() for file in (ROOT / "_calls").glob("*.py"))
+    text = "".join(file.read_text() for file in (ROOT / "core").glob("**/*.py"))
     return {name.encode() for name in re.findall(r'\(?\(b"([A-Z]+)"', text)}
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from rq_dlq import RedeliveryPolicy
-from rq_dlq._calls import scans
-from rq_dlq._calls.scans import Page, Position
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work import Step, Steps
-from rq_dlq._work.plain_pages import plain_pages
-from rq_dlq._work.scans import MOST_SHARES, Range, Stretch, divide, pages, shares_of
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.pages.calls import Page, Position
+from rq_dlq.core.pages.plain import plain_pages
+from rq_dlq.core.pages.ranges import MOST_SHARES, Range, Stretch, divide, pages, shares_of
+from rq_dlq.core.steps.step import Step, Steps
 from rq_dlq.values.wanted import Wanted
 from tests.behaviour.helpers import AT_ONCE, bring_to, bury, counts
 from tests.conftest import Clock
@@ -43,7 +43,7 @@ class Looker:
         return [message_id.decode() for page in found for message_id in page.ids]
 
     async def all(self, index: Any, limit: int = 3) -> list[str]:
-        return await self.ids(Range(KEYS, index, scans.START, scans.END), limit)
+        return await self.ids(Range(KEYS, index, page_calls.START, page_calls.END), limit)
 
 
 @pytest.fixture(params=[pages, plain_pages])
@@ -56,7 +56,7 @@ async def test_all_parts_of_a_message(state: str, broker: Any, look: Looker, clo
     queue = broker.queue("a", redelivery=AT_ONCE)
     await bring_to(state, queue, clock)
     before = contents(raw)
-    (page,) = await look.pages(Range(KEYS, state, scans.START, scans.END), 10)  # type: ignore[arg-type]
+    (page,) = await look.pages(Range(KEYS, state, page_calls.START, page_calls.END), 10)  # type: ignore[arg-type]
     assert page.ids == [b"m"]
     assert page.records == [raw.hget("rq:{a}:messages", "m")]
     assert page.states == [raw.hget("rq:{a}:states", "m")]
@@ -69,7 +69,7 @@ async def test_only_what_is_wanted(record: Any, broker: Any, look: Looker, raw: 
     queue = broker.queue("a")
     await queue.send("a body", id="m")
     whole = raw.hget("rq:{a}:messages", "m")
-    part = Range(KEYS, "ready", scans.START, scans.END)
+    part = Range(KEYS, "ready", page_calls.START, page_calls.END)
     (page,) = await look.pages(part, 10, Wanted(record, state=False, history=False))
     assert page.records == {"whole": [whole], "head": [whole[:14]], "no": []}[record]
     assert (page.states, page.histories) == ([], [])
@@ -103,7 +103,7 @@ async def test_a_row_that_stays_is_seen_once(gone: str, broker: Any, look: Looke
     seen: list[str] = []
     expected = list(sent)
     for number, page in enumerate(
-        look.read(Range(KEYS, "ready", scans.START, scans.END), limit=3, wanted=ALL)
+        look.read(Range(KEYS, "ready", page_calls.START, page_calls.END), limit=3, wanted=ALL)
     ):
         seen += [message_id.decode() for message_id in (await look.run(page)).ids]
         clock.advance("1s")
@@ -125,14 +125,14 @@ async def test_the_row_of_the_cursor_is_gone(broker: Any, look: Looker) -> None:
     """Every place in a run of equal scores, with the row there and without it."""
     queue = broker.queue("a")
     sent = await queue.send_many(range(9))
-    cursors = [await look.run(one(scans.position(KEYS, "ready", place))) for place in range(len(sent))]
+    cursors = [await look.run(one(page_calls.position(KEYS, "ready", place))) for place in range(len(sent))]
     for place, cursor in enumerate(cursors):
-        assert await look.ids(Range(KEYS, "ready", cursor, scans.END)) == sent[place + 1 :]
-        assert await look.ids(Range(KEYS, "ready", scans.START, cursor)) == sent[: place + 1]
+        assert await look.ids(Range(KEYS, "ready", cursor, page_calls.END)) == sent[place + 1 :]
+        assert await look.ids(Range(KEYS, "ready", page_calls.START, cursor)) == sent[: place + 1]
     for place, cursor in enumerate(cursors):
         await queue.claim(1)
-        assert await look.ids(Range(KEYS, "ready", cursor, scans.END)) == sent[place + 1 :]
-        assert await look.ids(Range(KEYS, "ready", scans.START, cursor)) == []
+        assert await look.ids(Range(KEYS, "ready", cursor, page_calls.END)) == sent[place + 1 :]
+        assert await look.ids(Range(KEYS, "ready", page_calls.START, cursor)) == []
 
 
 def one(step: Step) -> Steps[Any]:
@@ -246,7 +246,7 @@ async def test_a_state_of_nonsense_hides_nothing(broker: Any, look: Looker, raw:
 async def test_the_position_of_a_rank(broker: Any, look: Looker) -> None:
     queue = broker.queue("a")
     await queue.send_many(range(3))
-    last = await look.run(one(scans.position(KEYS, "ready", -1)))
-    assert last == await look.run(one(scans.position(KEYS, "ready", 2)))
+    last = await look.run(one(page_calls.position(KEYS, "ready", -1)))
+    assert last == await look.run(one(page_calls.position(KEYS, "ready", 2)))
     assert isinstance(last, Position)
-    assert await look.run(one(scans.position(KEYS, "ready", 3))) is None
+    assert await look.run(one(page_calls.position(KEYS, "ready", 3))) is None

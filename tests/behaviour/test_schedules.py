@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 import rq_dlq
-from rq_dlq import InvalidInput, QueueStats, _work
+from rq_dlq import InvalidInput, QueueStats
+from rq_dlq.core.schedules import schedules
 from rq_dlq.values.failure import moment
 from tests.behaviour.helpers import counts, ids
 from tests.behaviour.stepping import alone
@@ -214,7 +215,7 @@ async def test_a_round_sends_no_more_than_its_limit(broker: Any, clock: Clock) -
     for name in "abc":
         await orders.schedule(name, 0, every="1h")
     clock.advance("1h")
-    assert await broker._run(_work.schedules.fire(orders._core.keys, 2)) == 2
+    assert await broker._run(schedules.fire(orders._core.keys, 2)) == 2
     assert await fired(orders) == 1
 
 
@@ -242,7 +243,7 @@ async def test_a_tick_is_sent_once_by_two_that_read_the_same(broker: Any, clock:
     await orders.schedule("t", 0, every="1h")
     clock.advance("1h")
     keys = orders._core.keys
-    steps = _work.schedules.fire(keys, 10)
+    steps = schedules.fire(keys, 10)
     read = await broker._run(alone(next(steps)))  # what is due
     assert await fired(orders) == 1
     (delivery,) = await orders.claim(9)

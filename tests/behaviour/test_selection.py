@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from rq_dlq import BrokerUnavailable, DeadLetter, InvalidInput, Message
-from rq_dlq._work import CHANGED, Choice, select
+from rq_dlq.core.choosing import changing
+from rq_dlq.core.choosing.choice import Choice
+from rq_dlq.core.steps.step import CHANGED
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import STATES, after, bring_to, bury, counts, one
 from tests.behaviour.stepping import drive, stop_after
@@ -26,7 +28,7 @@ TO = {"redrive": "ready", "dead_letter": "dead", "expire": "expired", "deliver_n
 def steps_of(verb: str, queue: Any, choice: Choice) -> Any:
     """The steps behind a verb."""
     extra = {"dead_letter": ("by hand",), "prioritize": (9,)}.get(verb, ())
-    return getattr(select, {"expire": "expire_now"}.get(verb, verb))(queue._core, choice, *extra)
+    return getattr(changing, {"expire": "expire_now"}.get(verb, verb))(queue._core, choice, *extra)
 
 
 async def say(verb: str, selection: Any) -> int:

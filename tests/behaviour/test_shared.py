@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import BrokerRefused, ExpiryPolicy, InvalidInput, SharedDeadLetterStrategy, _work
-from rq_dlq._calls import Call, Command
-from rq_dlq._work import Batch, Wait
+from rq_dlq import BrokerRefused, ExpiryPolicy, InvalidInput, SharedDeadLetterStrategy
+from rq_dlq.core.batches import batches
+from rq_dlq.core.claiming import claim
+from rq_dlq.core.steps.call import Call, Command
+from rq_dlq.core.steps.step import Batch, Wait
 from tests.behaviour.helpers import bodies, bury, one
 from tests.conftest import Clock
 
@@ -210,12 +212,12 @@ async def test_who_drained_a_shared_name_finds_the_queue_that_has_it_now(
 def test_who_waits_for_letters_finds_the_queue_that_has_the_name_now(
     sync_broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rq_dlq._work.shared.SECOND", 0)  # no second passes here between two looks
+    monkeypatch.setattr("rq_dlq.core.claiming.from_view.SECOND", 0)  # no second passes here between two looks
     sync_broker.policies.set("a", dead_letter=LOST)
     queue, lost = sync_broker.queue("a"), sync_broker.queue("LOST")
     queue.open()
     assert lost.claim() == []
-    steps = _work.claim(lost._core, lost._deliveries, wait=60_000)
+    steps = claim.claim(lost._core, lost._deliveries, wait=60_000)
     looks(sync_broker, steps, 3)
     sync_broker.policies.remove("a")
     sync_broker.queue("LOST").send("new")
@@ -236,7 +238,7 @@ OF_A_QUEUE: dict[str, Any] = {
     "reset": lambda lost: lost.reset(),
     "delete": lambda lost: lost.delete(force=True),
     "open": lambda lost: lost.open(),
-    "claim_batch": lambda lost: lost._run(_work.batches.claim_batch(lost._core, "b", limit=1, lease=1_000)),
+    "claim_batch": lambda lost: lost._run(batches.claim_batch(lost._core, "b", limit=1, lease=1_000)),
 }
 
 
@@ -292,7 +294,7 @@ async def test_an_object_that_knew_a_queue_shows_the_letters_that_have_its_name_
 @pytest.fixture
 def many(sync_broker: rq_dlq.Broker, raw: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """More queues of one shared name than are looked at each second, none with letters."""
-    monkeypatch.setattr("rq_dlq._work.shared.PER_SECOND", EACH)
+    monkeypatch.setattr("rq_dlq.core.claiming.from_view.PER_SECOND", EACH)
     clock.set(server_time())  # nothing is overdue by the server's own clock
     sync_broker.policies.set("#", dead_letter=LOST)
     families = [f"q{number:04}" for number in range(MANY)]
@@ -332,9 +334,9 @@ def test_who_waits_asks_a_bounded_number_of_queues(
     many: list[str], sync_broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each second others, by plain reads; no script runs where there is nothing."""
-    monkeypatch.setattr("rq_dlq._work.shared.SECOND", 0)  # no second passes here between two looks
+    monkeypatch.setattr("rq_dlq.core.claiming.from_view.SECOND", 0)  # no second passes here between two looks
     lost = sync_broker.queue("LOST")
-    first, *later = looks(sync_broker, _work.claim(lost._core, lost._deliveries, wait=60_000), 7)
+    first, *later = looks(sync_broker, claim.claim(lost._core, lost._deliveries, wait=60_000), 7)
     assert not any(isinstance(call, Call) for sent in (first, *later) for call in sent)
     assert max(len(sent) for sent in later) <= 4 * EACH + 2
     dead = {f"rq:{{{family}}}:dead" for family in many}
@@ -352,7 +354,7 @@ def test_who_takes_letters_asks_few_queues(many: list[str], sync_broker: rq_dlq.
         queue.poison(queue.claim(3))
     lost = sync_broker.queue("LOST")
     lost.claim()
-    (sent,) = looks(sync_broker, _work.claim(lost._core, lost._deliveries), 1)
+    (sent,) = looks(sync_broker, claim.claim(lost._core, lost._deliveries), 1)
     again = [call for call in sent if isinstance(call, Call)]
     assert [call.script for call in again] == ["claim"]
     assert len(sent) <= 4 * 25 + 4

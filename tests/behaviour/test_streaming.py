@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import RedeliveryPolicy, _work
-from rq_dlq._calls import claims
+from rq_dlq import RedeliveryPolicy
+from rq_dlq.core.batches import batches
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.settling import settle
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.spark.halving import SinkFailed
 from rq_dlq.spark.offsets import Offset, Position
@@ -61,7 +63,7 @@ class Runs:
         """What one task reads."""
         found: list[Any] = []
         for part in share:
-            steps = _work.batches.read_claim(part.keys, part.token, part.first, part.end - part.first)
+            steps = batches.read_claim(part.keys, part.token, part.first, part.end - part.first)
             found += (await self.broker._run(steps)).rows()
         return found
 
@@ -226,7 +228,7 @@ async def test_rows_nacked_by_themselves_are_neither_read_again_nor_acked(broker
     sent = await queue.send_many(range(10))
     end = await runs.advance(FRESH)
     ((part,),) = await runs.plan(FRESH, end)
-    await broker._run(_work.nack(queue._core, [(sent[3], part.token)], "no", delay="1h"))
+    await broker._run(settle.nack(queue._core, [(sent[3], part.token)], "no", delay="1h"))
     assert await runs.read(FRESH, end) == [*sent[:3], *sent[4:]]
     await runs.advance(end)
     assert await counts(queue) == {"scheduled": 1}
@@ -274,8 +276,8 @@ async def test_a_batch_that_lapsed_before_it_was_acked_is_warned_of(
     end = await runs.advance(FRESH)
     ((part,),) = await runs.plan(FRESH, end)
     rows = [(name, part.token) for name in sent[:3]]
-    assert all(await broker._run(_work.nack(queue._core, rows, "no", delay="1h")))
-    await broker._run(alone(claims.note_settled(queue._core.keys, "query", 3)))
+    assert all(await broker._run(settle.nack(queue._core, rows, "no", delay="1h")))
+    await broker._run(alone(batch_calls.note_settled(queue._core.keys, "query", 3)))
     clock.advance("61s")
     await queue.maintain()
     if not frozen:
@@ -293,8 +295,8 @@ async def test_a_batch_that_was_held_until_its_ack_is_not_warned_of(
     await runs.plan(FRESH, end)
     runs.restart()
     ((part,),) = await runs.plan(FRESH, end)  # only a half
-    assert all(await broker._run(_work.nack(queue._core, [(sent[0], part.token)], "no", delay="1h")))
-    await broker._run(alone(claims.note_settled(queue._core.keys, "query", 1)))
+    assert all(await broker._run(settle.nack(queue._core, [(sent[0], part.token)], "no", delay="1h")))
+    await broker._run(alone(batch_calls.note_settled(queue._core.keys, "query", 1)))
     caplog.clear()
     after = await runs.advance(end)
     runs.restart()  # after the ack
@@ -407,7 +409,7 @@ async def test_where_the_sink_fails_for_all_rows_only_a_few_messages_die(broker:
         start, end = end, after
         processed += await runs.read(start, end)
     assert len(processed) == 96
-    assert (await broker._run(alone(claims.progress(queue._core.keys, "query")))).poisoned == 0
+    assert (await broker._run(alone(batch_calls.progress(queue._core.keys, "query")))).poisoned == 0
 
 
 async def test_a_batch_is_left_whole_until_it_failed_often_enough(broker: Any) -> None:

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import RedeliveryPolicy, _calls, _work
-from rq_dlq._calls import Call
+from rq_dlq import RedeliveryPolicy
+from rq_dlq.core.batches import batches
+from rq_dlq.core.claiming import calls as claiming_calls
+from rq_dlq.core.claiming import claim
+from rq_dlq.core.steps.call import Call
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from tests.behaviour.helpers import after, bodies, bring_to, counts, one
 from tests.behaviour.stepping import alone
 from tests.conftest import Clock
@@ -34,7 +38,7 @@ async def claimed(queue: Any, count: int = 10, permit: Permit | None = None) -> 
     """A worker's claim."""
     plain = getattr(queue, "inner", queue)
     permit = permit or Permit()
-    steps = _work.claim(plain._core, plain._deliveries, count=count, lease=LEASE * 1000, permit=permit)
+    steps = claim.claim(plain._core, plain._deliveries, count=count, lease=LEASE * 1000, permit=permit)
     deliveries: list[Any] = await queue._run(steps)
     return deliveries
 
@@ -52,7 +56,7 @@ async def suspect(queue: Any, clock: Clock, *wanted: int) -> None:
 
 
 def call(queue: Any, token: str, **options: Any) -> Any:
-    return _calls.delivery.claim(
+    return claiming_calls.claim(
         queue._core.keys, part="live", token=token, lease=LEASE * 1000, patience=0, consumer='"c"', seed=0.5,
         default_policy=queue._core.policy, **options,
     )  # fmt: skip
@@ -113,7 +117,7 @@ async def test_a_killer_dies_after_one_crash_more_than_its_budget(queue: Any, cl
 
 async def test_a_batch_that_lapses_makes_no_suspects(queue: Any, clock: Clock) -> None:
     """Its driver was down: a worker takes its messages together, and their next lapse is the first."""
-    await queue._run(_work.batches.claim_batch(queue._core, "b", limit=5, lease=LEASE * 1000))
+    await queue._run(batches.claim_batch(queue._core, "b", limit=5, lease=LEASE * 1000))
     await lapse(queue, clock)
     assert (await queue.stats()).totals["lapsed"] == 5
     again = await claimed(queue)
@@ -236,7 +240,7 @@ async def test_a_part_of_a_claim_that_was_divided_lapses_as_the_whole(
 
 
 def _calls_divide(queue: Any, token: str, to: str) -> Any:
-    from rq_dlq._calls.claims import divide_claim  # noqa: PLC0415
+    from rq_dlq.core.batches.calls import divide_claim  # noqa: PLC0415
 
     return divide_claim(queue._core.keys, token, to=to, keep=2)
 
@@ -245,7 +249,7 @@ async def test_a_claim_that_is_swept_in_parts_is_forgiven_as_a_whole(queue: Any,
     await claimed(queue, 4)
     clock.advance(LEASE)
     for _ in range(4):
-        sweep = _calls.upkeep.sweep(queue._core.keys, limit=1, seed=0.5, default_policy=queue._core.policy)
+        sweep = upkeep_calls.sweep(queue._core.keys, limit=1, seed=0.5, default_policy=queue._core.policy)
         assert await queue._run(alone(sweep)) == 1
     assert await counts(queue) == {"ready": 5}
 
@@ -343,7 +347,7 @@ async def test_only_suspects_that_it_may_not_take(queue: Any, clock: Clock, raw:
     assert permit.noted == [(None, True)]
     assert raw.llen("rq:{a}:wake") == 1
     found = await queue._run(alone(call(queue, "t", count=10, suspects="none")))
-    assert (found.wait, found.messages) == (_calls.delivery.ONLY_SUSPECTS, 0)
+    assert (found.wait, found.messages) == (claiming_calls.ONLY_SUSPECTS, 0)
     assert await counts(queue) == {"ready": 5}
 
 
@@ -408,7 +412,7 @@ async def test_suspects_of_a_claim_that_is_taken_up_go_back(queue: Any, clock: C
     """A claim by hand was lost on the way; a worker of the same queue object takes it up (I12)."""
     await suspect(queue, clock, 0, 1)
     plain = getattr(queue, "inner", queue)
-    steps = _work.claim(plain._core, plain._deliveries, count=4)
+    steps = claim.claim(plain._core, plain._deliveries, count=4)
     step = steps.send(None)
     while not (isinstance(step, Call) and step.script == "claim"):
         step = steps.send(await queue._run(alone(step)))

@@ -8,7 +8,9 @@ import pytest
 
 import rq_dlq
 from rq_dlq import BrokerUnavailable, ExpiryPolicy, InvalidInput, Message
-from rq_dlq._work import CHANGED, Choice, select
+from rq_dlq.core.choosing import changing
+from rq_dlq.core.choosing.choice import Choice
+from rq_dlq.core.steps.step import CHANGED
 from tests.audit import audit
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bring_to, bury, counts, fail, ids, one
@@ -240,7 +242,7 @@ async def test_stopped_half_way_and_said_again(how: str, place: str, broker: Any
     if place == "dead":
         await queue.poison(await queue.claim(1_000))
     if how == "stopped":
-        steps = select.transfer(queue._core, Choice(places=(place,)), other._core, keep=False)  # type: ignore[arg-type]
+        steps = changing.transfer(queue._core, Choice(places=(place,)), other._core, keep=False)  # type: ignore[arg-type]
         await stop_after(broker, steps, "transfer")
     else:
         await lose_replies(broker, "transfer", times=3)
@@ -267,7 +269,7 @@ async def test_while_others_claim_on_both_sides(broker: Any, raw: Any) -> None:
             await queue.send("new")
             assert sum(audit(raw, family).total() for family in "ab") == (await totals(queue))["sent"]
 
-    steps = select.transfer(queue._core, Choice(places=("ready",)), other._core, keep=False)
+    steps = changing.transfer(queue._core, Choice(places=("ready",)), other._core, keep=False)
     assert await drive(broker, steps, interfere) == len(sent) - 5
     assert [delivery.id for delivery in here[:5]] == sent[CHANGED : CHANGED + 5]
     assert [delivery.id for delivery in there] == sent[:14]

@@ -14,9 +14,9 @@ from rq_dlq import (
     InvalidInput,
     LeaseLost,
     SharedDeadLetterStrategy,
-    _work,
 )
-from rq_dlq._calls import Call
+from rq_dlq.core.claiming import claim
+from rq_dlq.core.steps.call import Call
 from tests.behaviour.helpers import after, bodies, bury, counts, one
 from tests.conftest import Clock
 
@@ -127,7 +127,7 @@ def test_a_claim_that_fails_at_one_of_its_queues(sync_broker: rq_dlq.Broker) -> 
         queue.send(name)
         queue.claim()[0].poison()
     lost = sync_broker.queue("LOST")
-    steps = _work.claim(lost._core, lost._deliveries, count=3)
+    steps = claim.claim(lost._core, lost._deliveries, count=3)
     step, claims = next(steps), 0
     while claims < 3:
         reply = sync_broker._connected()._perform(step)

@@ -33,8 +33,8 @@ def url(server: str) -> str:
 @pytest.fixture
 def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who got a message in time was woken: by itself it would look again too late."""
-    for module in ("claim", "shared"):
-        monkeypatch.setattr(import_module(f"rq_dlq._work.{module}"), "MAX_BLOCK", SELDOM)
+    for module in ("claim", "from_view"):
+        monkeypatch.setattr(import_module(f"rq_dlq.core.claiming.{module}"), "MAX_BLOCK", SELDOM)
     monkeypatch.setattr("rq_dlq._redis.pools.SOCKET_TIMEOUT", 2 * SELDOM / 1000)
 
 

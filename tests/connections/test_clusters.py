@@ -13,10 +13,13 @@ import redis
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq import BrokerRefused, CrossSlot, MissingRights, _work
-from rq_dlq._calls import Command
+from rq_dlq import BrokerRefused, CrossSlot, MissingRights
 from rq_dlq._redis import Retries
 from rq_dlq._redis.cluster import slot_of
+from rq_dlq.core.steps.call import Command
+from rq_dlq.core.upkeep import rounds
+from rq_dlq.core.upkeep.rounds import MaintainedNamespace
+from rq_dlq.core.upkeep.upkeep import ROLES
 from tests.audit import audit
 from tests.behaviour.stepping import alone
 from tests.colours import Awaited
@@ -139,7 +142,7 @@ def test_several_nodes_at_once(cluster: Cluster) -> None:
             queue.send("y", ttl="1ms")
 
         def expired() -> bool:
-            broker._run(_work.one_round(_work.MaintainedNamespace("rq", _work.ROLES), bool))
+            broker._run(rounds.one_round(MaintainedNamespace("rq", ROLES), bool))
             return all(queue.stats().expired for queue in queues)
 
         wait_until(expired)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rq_dlq import InvalidInput, RedeliveryPolicy
-from rq_dlq._calls import Call, Command, WrongReply
 from rq_dlq._redis.connection import socket_of
+from rq_dlq.core.steps.call import Call, Command, WrongReply
 from tests.behaviour.faults import change_talk
 from tests.behaviour.helpers import counts
 from tests.model.world import World

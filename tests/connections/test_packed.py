@@ -7,10 +7,10 @@ from typing import Any
 import hiredis
 import pytest
 
-from rq_dlq._calls import Call
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.exchange import packed
 from rq_dlq._scripts import Scripts
+from rq_dlq.core.steps.call import Call
 
 SAME, MIXED = [b"%020d" % n for n in range(300)], [b"1", b"22", b""]
 

@@ -16,10 +16,11 @@ import redis.asyncio
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq import BrokerUnavailable, _work
+from rq_dlq import BrokerUnavailable
 from rq_dlq._redis import Retries, pools
 from rq_dlq._redis.blocking.link import Link
 from rq_dlq._redis.connection import arguments
+from rq_dlq.core.settling import settle
 from tests.colours import Awaited
 from tests.connections.conftest import Opening
 from tests.reliability.life import Life
@@ -199,7 +200,7 @@ async def test_what_no_server_heard_is_no_repetition(
     await queue.send("x")
     (stale,) = await queue.claim()
     with rq_dlq.Broker(server.url) as other:
-        other._run(_work.release(other.queue("a")._core, [stale._held]))
+        other._run(settle.release(other.queue("a")._core, [stale._held]))
         (held,) = other.queue("a").claim()
         held.ack()
     if method == "connect":

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import Message, UpgradeRequired, _calls
+from rq_dlq import Message, UpgradeRequired
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.message import Received, Row
 from tests.behaviour.helpers import AT_ONCE, bodies, bury, counts, ids, one
@@ -139,7 +140,7 @@ async def test_a_claim_full_of_them_is_swept_in_parts(form: str, broker: Any, cl
     clock.advance("1s")
 
     async def sweep() -> int:
-        call = _calls.upkeep.sweep(queue._core.keys, limit=10, seed=0.5, default_policy=queue._core.policy)
+        call = upkeep_calls.sweep(queue._core.keys, limit=10, seed=0.5, default_policy=queue._core.policy)
         return int(await queue._run(alone(call)))
 
     assert [await sweep() for _ in range(5)] == [1, 0, 10, 0, 0]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import _calls
-from rq_dlq._calls import Place
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.steps.call import Place
 from tests.behaviour.helpers import AT_ONCE, one
 from tests.behaviour.stepping import alone
 from tests.format.test_later import LATER, Rewritten, diagonal
@@ -23,7 +23,7 @@ async def test_where_it_is(size: int, form: str, broker: Any, raw: Any) -> None:
     later = [Rewritten(raw, name, form) for name in names[1:]]
     expected: dict[Place | None, list[str]] = {"leased": names[:2], "ready": [], "dead": [], None: names}
     for place, there in expected.items():
-        page = await broker._run(alone(_calls.scans.browse(queue._core.keys, ids=names, place=place)))
+        page = await broker._run(alone(page_calls.browse(queue._core.keys, ids=names, place=place)))
         assert [name.decode() for name in page.ids] == there, place
     for each in later:
         each.undo()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import _work
+from rq_dlq.core.steps.step import NodeUnavailable
 from tests.lost_nodes.conftest import HERE, Kill
 from tests.servers.clusters import Cluster
 
@@ -35,4 +35,4 @@ async def test_a_name_that_nobody_sent_to_may_be_a_view(broker: Any, kill: Kill)
     kill(2)
     with pytest.raises(rq_dlq.BrokerUnavailable) as raised:
         await broker.queue(HERE).claim()
-    assert not isinstance(raised.value, _work.NodeUnavailable)
+    assert not isinstance(raised.value, NodeUnavailable)

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import _work
 from rq_dlq._redis.cluster import SLOTS, slot_of
 from rq_dlq._redis.failures import LONGEST, REST, Failures
+from rq_dlq.core.upkeep import rounds
+from rq_dlq.core.upkeep.rounds import MaintainedNamespace, MaintainedQueue
+from rq_dlq.core.upkeep.upkeep import ROLES
 from rq_dlq.worker.maintenance import Maintenance
 from tests.behaviour.faults import connections_of
 from tests.behaviour.helpers import bury
@@ -55,17 +57,17 @@ async def test_an_exchange_of_its_own_goes_to_a_node_that_answers(broker: Any, k
 SEVERAL = [name for name in map("q{}".format, range(90)) if slot_of(f"{{{name}}}") < SLOTS // 3]
 
 
-async def scene(broker: Any, *names: str) -> _work.MaintainedNamespace:
+async def scene(broker: Any, *names: str) -> MaintainedNamespace:
     """Queues with a message whose time is over; the process knows them."""
     for name in names:
         await broker.queue(name).send("x", ttl="1ms")
-    watch = _work.MaintainedNamespace("rq", _work.ROLES)
+    watch = MaintainedNamespace("rq", ROLES)
     await one_round(broker, watch, find_only=True)
     return watch
 
 
-async def one_round(broker: Any, watch: _work.MaintainedNamespace, *, find_only: bool = False) -> Any:
-    return await broker.queue(HERE)._run(watch.find() if find_only else _work.one_round(watch, bool))
+async def one_round(broker: Any, watch: MaintainedNamespace, *, find_only: bool = False) -> Any:
+    return await broker.queue(HERE)._run(watch.find() if find_only else rounds.one_round(watch, bool))
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -155,14 +157,14 @@ async def test_a_round_does_not_wait_for_a_slot_that_moves(
 
 async def test_schedules_of_other_nodes_fire(broker: Any, kill: Kill, raw: PlainClient) -> None:
     """As workers fire them; each queue is asked for, the dead node once."""
-    queues = [_work.MaintainedQueue(broker.queue(name)._core.keys) for name in (*SEVERAL, HERE, THERE)]
+    queues = [MaintainedQueue(broker.queue(name)._core.keys) for name in (*SEVERAL, HERE, THERE)]
     for name in (*SEVERAL, HERE, THERE):
         await broker.queue(name).schedule("beat", "tick", every="1h")
     for name in (HERE, THERE):
         raw.zadd(f"rq:{{{name}}}:ticks", {"beat": 1})  # too early: firing it puts that right
     connections = await connections_of(broker)
     seen = asked(connections, kill(0))
-    soonest = await broker.queue(HERE)._run(_work.fire_due(queues))
+    soonest = await broker.queue(HERE)._run(rounds.fire_due(queues))
     assert soonest == 0
     assert len(seen) == 1
     assert all(raw.zscore(f"rq:{{{name}}}:ticks", "beat") > 1 for name in (HERE, THERE))

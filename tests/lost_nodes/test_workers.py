@@ -7,8 +7,8 @@ import threading
 import pytest
 
 import rq_dlq
-from rq_dlq import _work
 from rq_dlq._redis import FAIL_FAST
+from rq_dlq.core.upkeep import processes
 from rq_dlq.worker import reporting
 from rq_dlq.worker.reporting import Reporting
 from rq_dlq.worker.tally import Tally
@@ -25,7 +25,7 @@ def test_the_node_of_the_reports_is_asked_once(nodes: Cluster, kill: Kill) -> No
         connections, vitals = broker._connect(FAIL_FAST), Vitals(bool)
         own = Reporting(broker.settings, [], Tally(), vitals)
         own.report(connections, stopping=False)
-        assert len(broker._run(_work.processes("rq"))) == 1
+        assert len(broker._run(processes.processes("rq"))) == 1
         seen = asked(connections, kill(2))
         own.report(connections, stopping=True)
         own.leave(connections)

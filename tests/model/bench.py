@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rq_dlq import _calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy import RedeliveryPolicy
 from tests.conftest import Clock
 from tests.model.driver import CAUSE, Driver
@@ -28,14 +29,14 @@ class Bench:
         return [row.id for row in self.queue.run(self.queue.claim_call(token, count, **options)).rows]
 
     def nack(self, token: str, message_id: str, delay: int | None = None) -> None:
-        call = _calls.delivery.nack(
+        call = settling_calls.nack(
             self.keys, [(message_id, token)], delay=delay, charge=True, cause=CAUSE, consumer='"c"', seed=0.5,
             default_policy=self.queue.wire,
         )  # fmt: skip
         assert self.queue.settle(call)
 
     def sweep(self, limit: int) -> int:
-        call = _calls.upkeep.sweep(self.keys, limit=limit, seed=0.5, default_policy=self.queue.wire)
+        call = upkeep_calls.sweep(self.keys, limit=limit, seed=0.5, default_policy=self.queue.wire)
         return self.queue.run(call)
 
     def step(self, span: int) -> None:

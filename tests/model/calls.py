@@ -8,13 +8,25 @@ from typing import Any
 
 import msgspec
 
-from rq_dlq import _calls
-from rq_dlq._calls import Call, claims, scans
-from rq_dlq._calls.delivery import Suspects
-from rq_dlq._calls.redrives import Offer
 from rq_dlq._keys import QueueKeys
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.claiming.calls import Suspects
+from rq_dlq.core.jobs import calls as job_calls
+from rq_dlq.core.managing import calls as managing_calls
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.policies import calls as policy_calls
+from rq_dlq.core.queues import queue
+from rq_dlq.core.redrive import calls as redrive_calls
+from rq_dlq.core.redrive.calls import Offer
+from rq_dlq.core.redrive.record import Asked
+from rq_dlq.core.schedules import calls as schedule_calls
+from rq_dlq.core.sending import calls as sending_calls
+from rq_dlq.core.sessions import calls as session_calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.call import Call
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy import RedeliveryPolicy
-from rq_dlq.values.redrive import Asked
 from rq_dlq.values.state import read_state
 from rq_dlq.values.wanted import ALL as WHOLE
 from tests.model.driver import CAUSE, packed
@@ -25,7 +37,7 @@ T = ("l1", "l2", "l3")
 STAGED = ("a.0.0", "a.500.9000")  # lists of a job: a name, the delay and the time to live of what they hold
 NEW = [("n1", 4), ("n2", 9), ("r1", 4)]  # the queue knows r1
 AT_ONCE_DEAD = RedeliveryPolicy(max_redeliveries=0)
-SPENT = _calls.manage.encode_policy(AT_ONCE_DEAD.as_wire()).decode()
+SPENT = queue.encode_policy(AT_ONCE_DEAD.as_wire()).decode()
 DISCARD = '{"dead": "discard", "expired": "discard"}'
 TO_THE_DEAD = '{"dead": "keep", "expired": "dead"}'
 NOT_THE_TRANSIENT = '{"dead": "keep", "transient": "discard"}'
@@ -38,24 +50,24 @@ def held(token: str, *ids: str) -> list[tuple[str, str]]:
 
 def schedule(name: str) -> Step:
     """A schedule that is new, and sends the message of its first tick."""
-    return lambda world: _calls.schedules.schedule(
+    return lambda world: schedule_calls.schedule(
         world.keys, name, known=b"", record=b"{}", at=world.clock.now, items=packed(("n1", 4))
     )
 
 
-def due(world: World) -> Call[_calls.schedules.Due]:
+def due(world: World) -> Call[schedule_calls.Due]:
     """What is due, where one schedule is."""
     world.queue.run(schedule("every")(world))
-    return _calls.schedules.due(world.keys, limit=10)
+    return schedule_calls.due(world.keys, limit=10)
 
 
-def scan(index: scans.Index) -> Step:
+def scan(index: page_calls.Index) -> Step:
     return lambda world: scanned(world.keys, index)
 
 
-def scanned(keys: QueueKeys, index: scans.Index) -> Call[scans.Page]:
+def scanned(keys: QueueKeys, index: page_calls.Index) -> Call[page_calls.Page]:
     """The first page of an index."""
-    return scans.scan(keys, index, after=scans.START, upto=scans.END, limit=2, wanted=WHOLE)
+    return page_calls.scan(keys, index, after=page_calls.START, upto=page_calls.END, limit=2, wanted=WHOLE)
 
 
 # What is so before the step
@@ -143,7 +155,7 @@ def of_the_returned(call: Step) -> Step:
 
 def paused(call: Step) -> Step:
     def step(world: World) -> Call[Any]:
-        world.queue.run(_calls.manage.pause(world.keys, paused=True))
+        world.queue.run(managing_calls.pause(world.keys, paused=True))
         return call(world)
 
     return step
@@ -164,7 +176,7 @@ def claim_nothing(world: World) -> Call[Any]:
 
 def claim_the_spent(world: World) -> Call[Any]:
     """A claim when l1, which failed before, waits, and the limit was lowered."""
-    world.queue.run(_calls.delivery.release(world.keys, held("T", "l1")))
+    world.queue.run(settling_calls.release(world.keys, held("T", "l1")))
     return world.queue.claim_call("C", 3)
 
 
@@ -180,15 +192,15 @@ def sweep(limit: int = 200, policy: RedeliveryPolicy | None = None) -> Step:
 
 
 def expire(seconds: float = 200) -> Step:
-    return later(seconds, lambda world: _calls.upkeep.expire(world.keys, limit=10))
+    return later(seconds, lambda world: upkeep_calls.expire(world.keys, limit=10))
 
 
 def purge(place: Any, *ids: str) -> Step:
-    return lambda world: _calls.manage.purge(world.queue.sender(), place=place, ids=ids, limit=100)
+    return lambda world: choosing_calls.purge(world.queue.sender(), place=place, ids=ids, limit=100)
 
 
 def redrive(part: Any, *ids: str) -> Step:
-    return lambda world: _calls.manage.redrive(
+    return lambda world: choosing_calls.redrive(
         world.queue.sender(), place=part, by='"op"', ids=ids, limit=100
     )
 
@@ -200,12 +212,12 @@ def start_redrive(world: World) -> Call[Any]:
     """Of the dead letters."""
     world.raw.rpush(world.keys.redrive("j"), "d1", "x1")
     world.raw.expire(world.keys.redrive("j"), 60)
-    return _calls.redrives.start_redrive(world.keys, "j", ASKED, listed=2, gone=0, grace=0)
+    return redrive_calls.start_redrive(world.keys, "j", ASKED, listed=2, gone=0, grace=0)
 
 
 def step_redrive(world: World) -> Call[Any]:
     world.queue.run(start_redrive(world))
-    return _calls.redrives.step_redrive(world.keys, "j", limit=10, grace=10_000)
+    return redrive_calls.step_redrive(world.keys, "j", limit=10, grace=10_000)
 
 
 def offer_redrive(to: str) -> Step:
@@ -214,7 +226,7 @@ def offer_redrive(to: str) -> Step:
     def step(world: World) -> Call[Any]:
         world.raw.rpush(world.keys.redrive("j"), "d1", "x1")
         asked = msgspec.structs.replace(ASKED, to=to, offered=True, ttl=9_000)
-        world.queue.run(_calls.redrives.start_redrive(world.keys, "j", asked, listed=2, gone=0, grace=0))
+        world.queue.run(redrive_calls.start_redrive(world.keys, "j", asked, listed=2, gone=0, grace=0))
         offers: list[Offer] = []
         for message_id in ("d1", "x1"):
             state = read_state(world.raw.hget(world.keys["states"], message_id))
@@ -222,7 +234,7 @@ def offer_redrive(to: str) -> Step:
             edited = world.raw.hget(world.keys["messages"], message_id) + b" "
             offers.append(Offer(message_id, f"{state.due}/{state.redriven}", edited))
         target = world.other.keys if to else world.keys
-        return _calls.redrives.offer_redrive(
+        return redrive_calls.offer_redrive(
             world.keys, target, "j", position=0, grace=10_000, opening="", offers=offers
         )
 
@@ -231,16 +243,16 @@ def offer_redrive(to: str) -> Step:
 
 def steer_redrive(world: World) -> Call[Any]:
     world.queue.run(start_redrive(world))
-    return _calls.redrives.steer_redrive(world.keys, "j", "pause", by='"op"', user="", grace=0)
+    return redrive_calls.steer_redrive(world.keys, "j", "pause", by='"op"', user="", grace=0)
 
 
 def undo_redrive(world: World) -> Call[Any]:
     world.queue.run(step_redrive(world))
-    return _calls.redrives.undo_redrive(world.keys, "j", by='"op"', user="", cause=CAUSE.cells(), limit=10)
+    return redrive_calls.undo_redrive(world.keys, "j", by='"op"', user="", cause=CAUSE.cells(), limit=10)
 
 
 def retire(limit: int = 100) -> Step:
-    call: Step = later(2, lambda world: _calls.upkeep.retire(world.keys, limit=limit))
+    call: Step = later(2, lambda world: upkeep_calls.retire(world.keys, limit=limit))
     return under({"dead_letter": RETENTION}, call)
 
 
@@ -251,30 +263,30 @@ def regroup(limit: int = 10) -> Step:
         state = world.raw.hget(world.keys["states"], "d1")
         world.raw.hset(world.keys["states"], "d1", re.sub(rb" group=\w*", b"", state))
         world.raw.delete(world.keys["groups"])
-        return _calls.upkeep.regroup(world.keys, limit=limit)
+        return upkeep_calls.regroup(world.keys, limit=limit)
 
     return step
 
 
 def dead_letter(place: Any, *ids: str) -> Step:
-    return lambda world: _calls.manage.dead_letter(
+    return lambda world: choosing_calls.dead_letter(
         world.queue.sender(), place=place, ids=ids, by='"op"', cause=CAUSE
     )
 
 
 def expire_now(place: Any, *ids: str) -> Step:
-    return lambda world: _calls.manage.expire_now(world.queue.sender(), place=place, ids=ids)
+    return lambda world: choosing_calls.expire_now(world.queue.sender(), place=place, ids=ids)
 
 
 def prioritize(place: Any, priority: int, *ids: str) -> Step:
-    return lambda world: _calls.manage.prioritize(
+    return lambda world: choosing_calls.prioritize(
         world.queue.sender(), place=place, ids=ids, priority=priority
     )
 
 
 def transfer(place: Any, *ids: str, keep: bool = False) -> Step:
     """To the other queue, which knows r2."""
-    return lambda world: _calls.manage.transfer(
+    return lambda world: choosing_calls.transfer(
         world.queue.sender(), world.other.keys, place=place, ids=ids, keep=keep, by='"op"', cause=CAUSE
     )
 
@@ -282,24 +294,24 @@ def transfer(place: Any, *ids: str, keep: bool = False) -> Step:
 def set_policy(entry: bytes, before: bytes = b"") -> Step:
     def step(world: World) -> Call[Any]:
         if before:
-            world.queue.run(_calls.manage.set_policy("rq", "#", before))
-        return _calls.manage.set_policy("rq", "#", entry)
+            world.queue.run(policy_calls.set_policy("rq", "#", before))
+        return policy_calls.set_policy("rq", "#", entry)
 
     return step
 
 
 def commit(world: World) -> Call[Any]:
     """The end of a session: l1 and l2 are acked, n1 and n2 sent, later n3 and n4 to the other queue."""
-    groups = [_calls.sessions.Outgoing(0, 0, packed(("n1", 4), ("n2", 9)))]
+    groups = [session_calls.Outgoing(0, 0, packed(("n1", 4), ("n2", 9)))]
     others = [
-        _calls.sessions.Outgoing(0, 0, packed(("n3", 4))),
-        _calls.sessions.Outgoing(500, 9_000, packed(("n4", 4))),
+        session_calls.Outgoing(0, 0, packed(("n3", 4))),
+        session_calls.Outgoing(500, 9_000, packed(("n4", 4))),
     ]
     shares = [
-        _calls.sessions.Share(world.keys, held("T", "l1", "l2"), groups),
-        _calls.sessions.Share(world.other.keys, [], others),
+        session_calls.Share(world.keys, held("T", "l1", "l2"), groups),
+        session_calls.Share(world.other.keys, [], others),
     ]
-    return _calls.sessions.commit(world.queue.sender(), shares)
+    return session_calls.commit(world.queue.sender(), shares)
 
 
 def staged(call: Step) -> Step:
@@ -315,18 +327,18 @@ def staged(call: Step) -> Step:
 
 
 def commit_job(world: World) -> Call[Any]:
-    return _calls.jobs.commit_job(
+    return job_calls.commit_job(
         world.keys, "j", dict.fromkeys(STAGED, 2), batch=0, call="c", grace=0, remembered=60_000
     )
 
 
 def move_staged(world: World) -> Call[Any]:
     world.queue.run(commit_job(world))
-    return _calls.jobs.move_staged(world.keys, "j", STAGED[1], limit=10, early=True)
+    return job_calls.move_staged(world.keys, "j", STAGED[1], limit=10, early=True)
 
 
 def divide(keep: int) -> Step:
-    return lambda world: claims.divide_claim(world.keys, "T", to="U", keep=keep)
+    return lambda world: batch_calls.divide_claim(world.keys, "T", to="U", keep=keep)
 
 
 def both(*ids: str) -> frozenset[str]:
@@ -346,4 +358,4 @@ def restore(world: World) -> Call[Any]:
     for name, payload in zip(cells[::2], cells[1::2], strict=True):
         state = f"dead/poison - {world.clock.now} 1 1 0 0 0 0 0 group=abc"
         items += [name, birth + bytes(payload), state, ""]  # type: ignore[arg-type]
-    return _calls.delivery.restore(world.queue.sender(), items=items, opening="")
+    return sending_calls.restore(world.queue.sender(), items=items, opening="")

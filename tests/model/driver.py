@@ -9,13 +9,18 @@ from typing import Any, Literal, TypeVar
 
 from redis.exceptions import ResponseError
 
-from rq_dlq import _calls
-from rq_dlq._calls import Call, Command, Held, Part, Sender, scans
-from rq_dlq._calls.delivery import Claimed, Suspects
 from rq_dlq._keys import MoreKeys, QueueKeys
 from rq_dlq._redis.exchange import exchange
 from rq_dlq._scripts import Scripts
-from rq_dlq._work.steps import Batch, Steps, Wait
+from rq_dlq.core.claiming import calls as claiming_calls
+from rq_dlq.core.claiming.calls import Claimed, Suspects
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.policies import calls as policy_calls
+from rq_dlq.core.queues import queue
+from rq_dlq.core.sending import calls as sending_calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.call import Call, Command, Held, Part, Place, Sender
+from rq_dlq.core.steps.step import Batch, Steps, Wait
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.failure import Cause
@@ -28,8 +33,8 @@ R = TypeVar("R")
 CAUSE = Cause("Error", "no", "f00", "the traceback")
 CODEC: Codec[bytes] = Codec(bytes, 10_000)
 LONG = {"m5": b"x" * 3_000}  # bodies of which no script reads what it needs (lua/lib/head_word.lua)
-LIVE: tuple[_calls.Place, ...] = ("ready", "scheduled")
-PLACES: tuple[_calls.Place, ...] = (*LIVE, "dead", "expired")
+LIVE: tuple[Place, ...] = ("ready", "scheduled")
+PLACES: tuple[Place, ...] = (*LIVE, "dead", "expired")
 
 
 def packed(*items: tuple[str, int], persistent: bool = True) -> list[str | bytes]:
@@ -55,13 +60,13 @@ class Driver:
     @cached_property
     def wire(self) -> bytes:
         """The policy as the scripts take it."""
-        return _calls.manage.encode_policy(self.policy.as_wire())
+        return queue.encode_policy(self.policy.as_wire())
 
     def configure_call(self, settings: Mapping[str, str] | None = None) -> Call[bool]:
         """The call that makes the policy the queue's, or these settings."""
         wire = {"redelivery": self.wire.decode()} if settings is None else settings
         before = self.raw.hget(self.keys["settings"], "version") or b""
-        return _calls.manage.configure(
+        return policy_calls.configure(
             self.keys, wire, version=0, version_before=before, declared_before=b"", declared=b""
         )
 
@@ -108,7 +113,7 @@ class Driver:
         self, *items: tuple[str, int], delay: int = 0, ttl: int = 0, persistent: bool = True
     ) -> Call[list[int] | None]:
         """Messages of these ids and priorities."""
-        return _calls.delivery.send(
+        return sending_calls.send(
             self.sender(), delay=delay, ttl=ttl, items=packed(*items, persistent=persistent)
         )
 
@@ -126,7 +131,7 @@ class Driver:
         seed: float = 0.25,
     ) -> Call[Claimed]:
         """A claim under a token of the caller's."""
-        return _calls.delivery.claim(
+        return claiming_calls.claim(
             self.keys, part=part, token=token, count=count, lease=lease, patience=patience, alarmed=alarmed,
             suspects=suspects, thorough=thorough, consumer='"c"', seed=seed, default_policy=self.wire,
         )  # fmt: skip
@@ -135,17 +140,19 @@ class Driver:
         self, held: Sequence[Held], reason: Literal["poison", "unprocessable"] = "poison", seed: float = 0.25
     ) -> Call[list[Settlement]]:
         """Poison, by the queue's policy."""
-        return _calls.delivery.poison(
+        return settling_calls.poison(
             self.keys, held, reason=reason, cause=CAUSE, consumer='"c"', seed=seed, default_policy=self.wire
         )
 
-    def browse(self, place: _calls.Place) -> list[Received[bytes]]:
+    def browse(self, place: Place) -> list[Received[bytes]]:
         """All that is at a place, in order."""
         assert place != "leased"
-        whole = scans.scan(self.keys, place, after=scans.START, upto=scans.END, limit=1_000, wanted=ALL)
+        whole = page_calls.scan(
+            self.keys, place, after=page_calls.START, upto=page_calls.END, limit=1_000, wanted=ALL
+        )
         return [Received(row, CODEC, "q") for row in self.run(whole).rows()]
 
     def look_up(self, ids: list[str]) -> dict[str, tuple[Received[bytes], int]]:
         """These messages wherever they are, each with the end of its lease."""
-        rows = self.run(_calls.scans.browse(self.keys, ids=ids)).rows() if ids else []
+        rows = self.run(page_calls.browse(self.keys, ids=ids)).rows() if ids else []
         return {row.id: (Received(row, CODEC, "q"), row.lease_until) for row in rows}

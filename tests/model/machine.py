@@ -15,11 +15,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from rq_dlq import _calls
-from rq_dlq._calls import Call, Part, claims
-from rq_dlq._calls.delivery import ONLY_SUSPECTS, Claimed, Suspects
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work import MOST, batches
+from rq_dlq.core.batches import batches
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.claiming.calls import ONLY_SUSPECTS, Claimed, Suspects
+from rq_dlq.core.sending import calls as sending_calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.call import Call, Part
+from rq_dlq.core.steps.step import MOST
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.message import Received
 from rq_dlq.values.settlement import Settlement
@@ -96,7 +100,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
 
     def send(self, items: list[tuple[str, int]], delay: int, ttl: int, persistent: bool) -> None:
         given = packed(*items, persistent=persistent)
-        call = _calls.delivery.send(self.sender(), delay=delay, ttl=ttl, items=given)
+        call = sending_calls.send(self.sender(), delay=delay, ttl=ttl, items=given)
         known = self.model.send(items, delay=delay, ttl=ttl, persistent=persistent)
         assert self.once(call) == known
 
@@ -165,13 +169,13 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
 
     def ack(self, items: list[tuple[int, str]], lost: bool) -> None:
         pairs = self.pairs(items)
-        self.settle(_calls.delivery.ack(self.keys, pairs), self.model.ack(pairs), lost)
+        self.settle(settling_calls.ack(self.keys, pairs), self.model.ack(pairs), lost)
 
     def nack(
         self, items: list[tuple[int, str]], delay: int | None, charge: bool, seed: float, lost: bool
     ) -> None:
         pairs = self.pairs(items)
-        call = _calls.delivery.nack(
+        call = settling_calls.nack(
             self.keys, pairs, delay=delay, charge=charge, cause=CAUSE, consumer='"c"', seed=seed,
             default_policy=self.queue.wire,
         )  # fmt: skip
@@ -187,11 +191,11 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
 
     def release(self, items: list[tuple[int, str]], lost: bool) -> None:
         pairs = self.pairs(items)
-        self.settle(_calls.delivery.release(self.keys, pairs), self.model.release(pairs), lost)
+        self.settle(settling_calls.release(self.keys, pairs), self.model.release(pairs), lost)
 
     def extend(self, items: list[tuple[int, str]], lease: int, only_later: bool, lost: bool) -> None:
         pairs = self.pairs(items)
-        call = _calls.delivery.extend(self.keys, pairs, lease=lease, only_later=only_later)
+        call = settling_calls.extend(self.keys, pairs, lease=lease, only_later=only_later)
         reply, again = self.run(call, lost=lost)
         assert reply == (self.clock.now + lease, self.model.extend(pairs, lease, only_later=only_later))
         assert again is None or again == reply
@@ -200,7 +204,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
 
     def ack_claim(self, item: tuple[int, str], lost: bool) -> None:
         ((_, token),) = self.pairs([item])
-        acked, again = self.run(claims.ack_claim(self.keys, token), lost=lost)
+        acked, again = self.run(batch_calls.ack_claim(self.keys, token), lost=lost)
         assert acked == self.model.ack_claim(token)
         assert not again
 
@@ -208,7 +212,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         ((_, token),) = self.pairs([item])
         self.drawn += 1
         to = f"t{self.drawn}"
-        count, again = self.run(claims.divide_claim(self.keys, token, to=to, keep=keep), lost=lost)
+        count, again = self.run(batch_calls.divide_claim(self.keys, token, to=to, keep=keep), lost=lost)
         moved = self.model.divide_claim(token, to, keep)
         assert count == len(moved)
         assert again is None or again == count
@@ -217,7 +221,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
 
     def extend_claims(self, items: list[tuple[int, str]], lease: int, lost: bool) -> None:
         tokens = [token for _, token in self.pairs(items)]
-        still, again = self.run(claims.extend_claim(self.keys, tokens, lease=lease), lost=lost)
+        still, again = self.run(batch_calls.extend_claim(self.keys, tokens, lease=lease), lost=lost)
         assert still == [self.model.extend_claim(token, lease) for token in tokens]
         assert again is None or again == still
 
@@ -255,14 +259,14 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
     # Maintenance, operators, time
 
     def sweep(self, limit: int, seed: float) -> None:
-        call = _calls.upkeep.sweep(self.keys, limit=limit, seed=seed, default_policy=self.queue.wire)
+        call = upkeep_calls.sweep(self.keys, limit=limit, seed=seed, default_policy=self.queue.wire)
         assert self.queue.run(call) == self.model.sweep(limit, seed)
 
     def promote(self, limit: int) -> None:
-        assert self.queue.run(_calls.upkeep.promote(self.keys, limit=limit)) == self.model.promote(limit)
+        assert self.queue.run(upkeep_calls.promote(self.keys, limit=limit)) == self.model.promote(limit)
 
     def expire(self, limit: int) -> None:
-        assert self.queue.run(_calls.upkeep.expire(self.keys, limit=limit)) == self.model.expire(limit)
+        assert self.queue.run(upkeep_calls.expire(self.keys, limit=limit)) == self.model.expire(limit)
 
     def step_clock(self, span: int) -> None:
         self.clock.set(self.clock.now + span)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Literal
 
-from rq_dlq import _calls
-from rq_dlq._calls import Call, Place, Sender
-from rq_dlq._calls.groups import GroupPage
 from rq_dlq._keys import QueueKeys
+from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.groups import calls as group_calls
+from rq_dlq.core.groups.calls import GroupPage
+from rq_dlq.core.managing import calls as managing_calls
+from rq_dlq.core.steps.call import Call, Place, Sender
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.values.message import Received
 from tests.audit import audit
 from tests.conftest import Clock
@@ -68,7 +71,7 @@ class OperatorSteps:
     ) -> None:
         chosen = self.there(place, chosen)
         before = self.clock.now - age
-        call = _calls.manage.redrive(
+        call = choosing_calls.redrive(
             self.sender(), place=place, by='"op"', ids=chosen, limit=limit, before=before
         )
         redriven, again = self.run(call, lost=lost)
@@ -78,34 +81,34 @@ class OperatorSteps:
 
     def purge(self, place: Place, chosen: list[str], limit: int) -> None:
         chosen = self.there(place, chosen)
-        call = _calls.manage.purge(self.sender(), place=place, ids=chosen, limit=limit)
+        call = choosing_calls.purge(self.sender(), place=place, ids=chosen, limit=limit)
         if purged := self.queue.run(call):  # of nothing it takes no note
             self.numbered.append((call, purged))
         assert purged == len(self.model.purge(place, chosen, limit, float("inf")))
 
     def dead_letter(self, place: Place, chosen: list[str]) -> None:
         chosen = self.there(place, chosen)
-        call = _calls.manage.dead_letter(self.sender(), place=place, ids=chosen, by='"op"', cause=CAUSE)
+        call = choosing_calls.dead_letter(self.sender(), place=place, ids=chosen, by='"op"', cause=CAUSE)
         assert self.once(call) == len(self.model.dead_letter(place, chosen))
 
     def expire_now(self, place: Place, chosen: list[str]) -> None:
         chosen = self.there(place, chosen)
-        call = _calls.manage.expire_now(self.sender(), place=place, ids=chosen)
+        call = choosing_calls.expire_now(self.sender(), place=place, ids=chosen)
         assert self.once(call) == len(self.model.expire_now(place, chosen))
 
     def deliver_now(self, chosen: list[str]) -> None:
         chosen = self.there("scheduled", chosen)
-        delivered = self.once(_calls.manage.deliver_now(self.sender(), ids=chosen))
+        delivered = self.once(choosing_calls.deliver_now(self.sender(), ids=chosen))
         assert delivered == len(self.model.deliver_now(chosen))
 
     def prioritize(self, place: Place, chosen: list[str], priority: int) -> None:
         chosen = self.there(place, chosen)
-        call = _calls.manage.prioritize(self.sender(), place=place, ids=chosen, priority=priority)
+        call = choosing_calls.prioritize(self.sender(), place=place, ids=chosen, priority=priority)
         assert self.once(call) == len(self.model.prioritize(place, chosen, priority))
 
     def transfer(self, place: Place, chosen: list[str], keep: bool) -> None:
         chosen = self.there(place, chosen)
-        call = _calls.manage.transfer(
+        call = choosing_calls.transfer(
             self.sender(), self.other.keys, place=place, ids=chosen, keep=keep, by='"op"', cause=CAUSE
         )
         moved = self.model.transfer(self.other_model, place, chosen, keep=keep)
@@ -115,30 +118,30 @@ class OperatorSteps:
     def purge_other(self) -> None:
         """So that the other queue can be given these messages once more."""
         for place in LIVE:
-            purged = self.other.run(_calls.manage.purge(self.other.sender(), place=place, limit=100))
+            purged = self.other.run(choosing_calls.purge(self.other.sender(), place=place, limit=100))
             assert purged == len(self.other_model.purge(place, [], 100, float("inf")))
         self.other_agrees()
 
     def retire(self, limit: int) -> None:
-        assert self.queue.run(_calls.upkeep.retire(self.keys, limit=limit)) == self.model.retire(limit)
+        assert self.queue.run(upkeep_calls.retire(self.keys, limit=limit)) == self.model.retire(limit)
 
     def regroup(self, limit: int, lost_rows: bool) -> None:
         """Also where an earlier version, or a script that was cut off, left letters without a group."""
         if lost_rows:
             lose_groups(self.queue)
-        while self.queue.run(_calls.upkeep.regroup(self.keys, limit=limit)):
+        while self.queue.run(upkeep_calls.regroup(self.keys, limit=limit)):
             pass
 
     def groups(self, limit: int) -> None:
-        check_groups(self.queue, self.queue.run(_calls.groups.groups(self.keys, limit=limit)), limit)
+        check_groups(self.queue, self.queue.run(group_calls.groups(self.keys, limit=limit)), limit)
 
     def pause(self, paused: bool) -> None:
         changed = self.model.pause(paused=paused)
-        assert self.queue.run(_calls.manage.pause(self.keys, paused=paused)) == changed
+        assert self.queue.run(managing_calls.pause(self.keys, paused=paused)) == changed
         self.told = self.told or (changed and not paused)
 
     def reset(self) -> None:
-        assert self.queue.run(_calls.manage.reset(self.keys)) == self.model.reset()
+        assert self.queue.run(managing_calls.reset(self.keys)) == self.model.reset()
 
     def other_agrees(self) -> None:
         check_places(self.other, self.other_model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from rq_dlq import _calls
+from rq_dlq.core.queues import queue
 from rq_dlq.policy import RedeliveryPolicy
 
 
@@ -45,7 +45,7 @@ class Settings:
             "dead_for": self.dead_for, "expired_for": self.expired_for,
         }  # fmt: skip
         fields = {
-            "redelivery": _calls.manage.encode_policy(self.policy.as_wire()).decode(),
+            "redelivery": queue.encode_policy(self.policy.as_wire()).decode(),
             "dead_letter": json.dumps(said),
         }
         if self.never or any(bounds):

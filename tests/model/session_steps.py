@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rq_dlq import _calls
-from rq_dlq._calls import Call, Sender, claims, jobs
 from rq_dlq._keys import QueueKeys
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.jobs import calls as job_calls
+from rq_dlq.core.sessions import calls as session_calls
+from rq_dlq.core.steps.call import Call, Sender
 from tests.conftest import Clock
 from tests.model.driver import Driver, packed
 from tests.model.operated_model import OperatedModel
@@ -48,7 +50,7 @@ class SessionSteps:
     def ack_all(self, items: list[tuple[int, str]], lost: bool) -> None:
         pairs = self.pairs(items)
         missing = self.lost_of(pairs)
-        told, again = self.run(_calls.sessions.ack_all(self.keys, pairs), lost=lost)
+        told, again = self.run(session_calls.ack_all(self.keys, pairs), lost=lost)
         assert told == missing
         if not missing:
             self.model.ack(dict.fromkeys(pairs))
@@ -63,10 +65,10 @@ class SessionSteps:
         missing = self.lost_of(pairs)
         self.drawn += 1
         shares = [
-            _calls.sessions.Share(self.keys, pairs, [_calls.sessions.Outgoing(delay, ttl, packed(*own))]),
-            _calls.sessions.Share(self.other.keys, [], [_calls.sessions.Outgoing(0, 0, packed(*others))]),
+            session_calls.Share(self.keys, pairs, [session_calls.Outgoing(delay, ttl, packed(*own))]),
+            session_calls.Share(self.other.keys, [], [session_calls.Outgoing(0, 0, packed(*others))]),
         ]
-        call = _calls.sessions.commit(self.sender(), shares)
+        call = session_calls.commit(self.sender(), shares)
         told, again = self.run(call, lost=lost)
         assert told == missing
         if not missing:
@@ -80,19 +82,19 @@ class SessionSteps:
     def commit_job(self, items: Sent, delay: int, ttl: int, kept: bool, lost: bool) -> None:
         """A task wrote a list, and the job is committed, or given up."""
         self.drawn += 1
-        job, attempt = f"j{self.drawn}", jobs.attempt_of("a", delay=delay, ttl=ttl)
+        job, attempt = f"j{self.drawn}", job_calls.attempt_of("a", delay=delay, ttl=ttl)
         self.raw.rpush(self.keys.stage(job, attempt), *packed(*items))
         self.raw.expire(self.keys.stage(job, attempt), 600)
         if not kept:
-            assert self.queue.run(_calls.jobs.drop_staged(self.keys, job, attempt)) == 1
+            assert self.queue.run(job_calls.drop_staged(self.keys, job, attempt)) == 1
             return
-        call = _calls.jobs.commit_job(
+        call = job_calls.commit_job(
             self.keys, job, {attempt: 2 * len(items)}, batch=0, call="c", grace=GRACE, remembered=600_000
         )
         told, again = self.run(call, lost=lost)
         assert told == "committed"
         assert again is None or again == told
-        assert self.queue.run(_calls.jobs.drop_staged(self.keys, job, attempt)) == 0
+        assert self.queue.run(job_calls.drop_staged(self.keys, job, attempt)) == 0
         self.staged.append((job, attempt, items, delay, ttl, self.clock.now + GRACE))
 
     def move_staged(self, limit: int, early: bool) -> None:
@@ -100,7 +102,7 @@ class SessionSteps:
         if not self.staged:
             return
         job, attempt, items, delay, ttl, due = self.staged[0]
-        call = _calls.jobs.move_staged(self.keys, job, attempt, limit=limit, early=early)
+        call = job_calls.move_staged(self.keys, job, attempt, limit=limit, early=early)
         moved = self.queue.run(call).messages
         if due > self.clock.now and not early:
             assert moved == 0
@@ -117,14 +119,16 @@ class SessionSteps:
         same = stream.get("batch") == batch
         failed = stream.get("failures", 0) * same + (same and stream["run"] != run)
         stream |= {"batch": batch, "run": run, "failures": failed}
-        told, again = self.run(claims.begin_batch(self.keys, "s", batch=batch, run=run), lost=lost)
+        told, again = self.run(batch_calls.begin_batch(self.keys, "s", batch=batch, run=run), lost=lost)
         assert told == (stream.get("done", 0), failed, stream.get("half") == batch)
         assert again is None or again == told
 
     def note_batch(self, name: Any, batch: int, run: str, lost: bool) -> None:
         """How far it has come, unless another run has begun the batch since."""
         stream = self.stream
-        told, again = self.run(claims.note_batch(self.keys, "s", field=name, batch=batch, run=run), lost=lost)
+        told, again = self.run(
+            batch_calls.note_batch(self.keys, "s", field=name, batch=batch, run=run), lost=lost
+        )
         if stream.get("batch") == batch and stream["run"] != run:
             assert told == -1
         else:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Set as AbstractSet
 
-from rq_dlq import _calls
-from rq_dlq._calls import claims
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.managing import calls as managing_calls
+from rq_dlq.core.sessions import calls as session_calls
+from rq_dlq.core.settling import calls as settling_calls
 from tests.model.calls import (
     AT_ONCE_DEAD,
     DISCARD,
@@ -86,8 +88,8 @@ STEPS: dict[str, tuple[Step, AbstractSet[str]]] = {
     ),
     "claim what outlived": (claim_what_outlived, NONE),
     "claim what outlived, discarding": (discarding(claim_what_outlived), {"l3", "e1"}),
-    "ack some": (lambda w: _calls.delivery.ack(w.keys, held("T", "l1", "l3")), set(T)),
-    "ack the dead": (of_the_dead(lambda w: _calls.delivery.ack(w.keys, held("D2", "d1"))), {"d1"}),
+    "ack some": (lambda w: settling_calls.ack(w.keys, held("T", "l1", "l3")), set(T)),
+    "ack the dead": (of_the_dead(lambda w: settling_calls.ack(w.keys, held("D2", "d1"))), {"d1"}),
     "nack without delay": (lambda w: w.nack("T", *T, delay=0), NONE),
     "nack past the ttl": (lambda w: w.nack("T", *T, delay=200_000), NONE),
     "nack past the ttl, discarding": (discarding(lambda w: w.nack("T", *T, delay=200_000)), {"l3"}),
@@ -105,7 +107,7 @@ STEPS: dict[str, tuple[Step, AbstractSet[str]]] = {
         {"l2"},
     ),
     "poison the dead": (of_the_dead(lambda w: w.poisoned("D2", "d1")), NONE),
-    "release the dead": (of_the_dead(lambda w: _calls.delivery.release(w.keys, held("D2", "d1"))), NONE),
+    "release the dead": (of_the_dead(lambda w: settling_calls.release(w.keys, held("D2", "d1"))), NONE),
     "sweep in parts": (sweep(2), NONE),
     "sweep a worker's claim": (by_worker(sweep()), NONE),
     "sweep a worker's claim in parts": (by_worker(sweep(2)), NONE),
@@ -145,21 +147,21 @@ STEPS: dict[str, tuple[Step, AbstractSet[str]]] = {
     "copy the scheduled": (of_the_returned(transfer("scheduled", "s1", "l2", keep=True)), there("s1", "l2")),
     "copy the dead": (transfer("dead", "d1", keep=True), there("d1")),
     "copy the expired": (transfer("expired", "gone", keep=True), there("gone")),
-    "ack the rest of a claim": (of_the_returned(lambda w: claims.ack_claim(w.keys, "T")), {"l1", "l3"}),
-    "ack a claim of the dead": (of_the_dead(lambda w: claims.ack_claim(w.keys, "D2")), {"d1", "x1"}),
+    "ack the rest of a claim": (of_the_returned(lambda w: batch_calls.ack_claim(w.keys, "T")), {"l1", "l3"}),
+    "ack a claim of the dead": (of_the_dead(lambda w: batch_calls.ack_claim(w.keys, "D2")), {"d1", "x1"}),
     "divide the rest of a claim": (of_the_returned(divide(1)), NONE),
     "hand on a claim": (divide(0), NONE),
     "send, remembering": (remembering(lambda w: w.queue.send_call(*NEW)), {"n1", "n2"}),
-    "ack, remembered": (remembering(lambda w: _calls.delivery.ack(w.keys, held("T", *T))), set(T)),
+    "ack, remembered": (remembering(lambda w: settling_calls.ack(w.keys, held("T", *T))), set(T)),
     "commit, remembered": (remembering(commit), VERBS["commit"].cut_off),
-    "ack, told": (told(lambda w: _calls.delivery.ack(w.keys, held("T", *T))), set(T)),
-    "ack all, told": (told(lambda w: _calls.sessions.ack_all(w.keys, held("T", *T))), set(T)),
+    "ack, told": (told(lambda w: settling_calls.ack(w.keys, held("T", *T))), set(T)),
+    "ack all, told": (told(lambda w: session_calls.ack_all(w.keys, held("T", *T))), set(T)),
     "nack, told": (told(lambda w: w.nack("T", *T)), NONE),
     "poison, told": (told(lambda w: w.poisoned("T", *T)), NONE),
-    "release, told": (told(lambda w: _calls.delivery.release(w.keys, held("T", *T))), NONE),
+    "release, told": (told(lambda w: settling_calls.release(w.keys, held("T", *T))), NONE),
     "sweep, told": (told(sweep()), NONE),
     "redrive, told": (told(redrive("dead")), NONE),
-    "resume": (paused(lambda w: _calls.manage.pause(w.keys, paused=False)), NONE),
+    "resume": (paused(lambda w: managing_calls.pause(w.keys, paused=False)), NONE),
     "scan the dead": (scan("dead"), NONE),
     "configure anew": (
         under({"expiry": "never"}, lambda w: w.queue.configure_call({"max_in_flight": "9"})),

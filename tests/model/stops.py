@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from rq_dlq import _calls
-from rq_dlq._calls import Call
 from rq_dlq._scripts import Script
+from rq_dlq.core.claiming import calls as claiming_calls
+from rq_dlq.core.steps.call import Call
 from rq_dlq.errors import BrokerRefused
 from rq_dlq.values.settlement import Settlement
 from tests.audit import audit
@@ -162,7 +162,7 @@ def check_reply(name: str, again: Any, whole: Any, where: str) -> None:
     """The reply of the repetition says that all is done."""
     if isinstance(again, list) and again and isinstance(again[0], Settlement):
         assert all(again), f"{where}: {again}"
-    if isinstance(again, _calls.delivery.Claimed):
+    if isinstance(again, claiming_calls.Claimed):
         # what a stop left behind in an index counts, so there may be fewer, and then more to claim
         assert again.rows or not whole.rows or again.wait == 0, where
         assert len(again.rows) <= len(whole.rows), where

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import _calls
+from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.sessions import calls as session_calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.values.failure import read_history
 from tests.model.bench import Bench
 
@@ -17,7 +20,7 @@ def test_what_was_ready_survives_a_step_back_of_the_clock(bench: Bench) -> None:
     bench.claim("a")
     bench.nack("a", "m", delay=1_000)
     bench.step(1_000)
-    assert bench.queue.run(_calls.upkeep.promote(bench.keys, limit=1)) == 1
+    assert bench.queue.run(upkeep_calls.promote(bench.keys, limit=1)) == 1
     bench.step(-1)
     assert bench.claim("b") == ["m"]  # it was dropped from its index, and nowhere then
 
@@ -28,7 +31,7 @@ def test_a_step_back_of_the_clock_hangs_no_one(bench: Bench, back: str) -> None:
     bench.step(-3_600_000)
     assert bench.claim("a") == ["m"]
     if back == "release":
-        assert bench.queue.settle(_calls.delivery.release(bench.keys, [("m", "a")]))
+        assert bench.queue.settle(settling_calls.release(bench.keys, [("m", "a")]))
     else:
         bench.nack("a", "m", delay=0)
     assert bench.claim("b") == ["m"]  # it waited for the hour to come again
@@ -53,8 +56,8 @@ def test_a_claim_swept_in_parts_lets_go_of_its_lease(bench: Bench) -> None:
     bench.step(1_000)
     assert bench.sweep(1) == 1
     held = [("b", "t"), ("c", "t")]
-    assert bench.queue.run(_calls.delivery.extend(bench.keys, held, lease=1_000))[1] == [True, True]
-    assert bench.queue.settle(_calls.delivery.ack(bench.keys, held))
+    assert bench.queue.run(settling_calls.extend(bench.keys, held, lease=1_000))[1] == [True, True]
+    assert bench.queue.settle(settling_calls.ack(bench.keys, held))
     assert bench.raw.zcard(bench.keys["leases"]) == 0  # it was kept, for a message that it had no more
 
 
@@ -65,7 +68,7 @@ def test_a_claim_that_is_taken_up_again_holds_as_long_as_its_reply_says(bench: B
     assert bench.claim("t", lease=1_000) == ["m"]
     bench.step(999)
     assert bench.claim("other") == []
-    assert bench.queue.settle(_calls.delivery.ack(bench.keys, [("m", "t")]))  # it had lapsed in its hands
+    assert bench.queue.settle(settling_calls.ack(bench.keys, [("m", "t")]))  # it had lapsed in its hands
 
 
 def test_a_claim_of_the_dead_wakes_someone_for_what_it_made_ready(bench: Bench) -> None:
@@ -89,11 +92,11 @@ def test_whatever_makes_a_message_ready_wakes_someone(bench: Bench) -> None:
     bench.send(("m", 4), delay=1_000)
     bench.step(1_000)
     verbs: dict[str, Callable[[], object]] = {
-        "promote": lambda: run(_calls.upkeep.promote(keys, limit=1)),
-        "release": lambda: run(_calls.delivery.release(keys, held)),
+        "promote": lambda: run(upkeep_calls.promote(keys, limit=1)),
+        "release": lambda: run(settling_calls.release(keys, held)),
         "nack": lambda: bench.nack("t", "m", delay=0),
         "redrive": lambda: run(
-            _calls.manage.redrive(bench.queue.sender(), place="dead", by='"op"', ids=["m"])
+            choosing_calls.redrive(bench.queue.sender(), place="dead", by='"op"', ids=["m"])
         ),
         "send": lambda: bench.send(("m", 4)),
     }
@@ -101,7 +104,7 @@ def test_whatever_makes_a_message_ready_wakes_someone(bench: Bench) -> None:
         if verb == "redrive":
             run(poison)
         if verb == "send":
-            run(_calls.delivery.ack(keys, held))
+            run(settling_calls.ack(keys, held))
         bench.raw.delete(keys["wake"])
         act()
         assert bench.raw.llen(keys["wake"]) == 1, verb
@@ -116,7 +119,7 @@ def test_a_release_of_what_was_acked_in_part_brings_nothing_back(bench: Bench) -
     bench.nack("t", "m", delay=0)
     bench.claim("t")
     bench.raw.hdel(bench.keys["messages"], "m")
-    assert not bench.queue.settle(_calls.delivery.release(bench.keys, [("m", "t")]))
+    assert not bench.queue.settle(settling_calls.release(bench.keys, [("m", "t")]))
     assert bench.raw.zcard(bench.keys["ready"]) == 0
     assert bench.raw.hget(bench.keys["counters"], "released") is None
     for key in ("states", "history", "leases", "claims"):
@@ -151,7 +154,7 @@ def test_who_let_a_lease_lapse_is_not_told_that_it_settled(bench: Bench, verb: s
     bench.claim("t", lease=1_000)
     bench.step(1_000)
     bench.sweep(1)
-    call = {"ack": _calls.delivery.ack, "release": _calls.delivery.release}[verb](bench.keys, [("m", "t")])
+    call = {"ack": settling_calls.ack, "release": settling_calls.release}[verb](bench.keys, [("m", "t")])
     (settlement,) = bench.queue.run(call, repeated=True)
     assert settlement.outcome == "lost"  # it was told "settled", and the message was delivered again
 
@@ -161,11 +164,9 @@ def test_an_item_that_is_there_twice_is_acked_once(bench: Bench, verb: str) -> N
     bench.send(("a", 4), ("b", 4))
     bench.claim("t", 2)
     twice = [("a", "t"), ("a", "t")]
-    share = _calls.sessions.Share(bench.keys, twice, [])
+    share = session_calls.Share(bench.keys, twice, [])
     if verb == "ack_all":
-        assert bench.queue.run(_calls.sessions.ack_all(bench.keys, twice)) == []
+        assert bench.queue.run(session_calls.ack_all(bench.keys, twice)) == []
     else:
-        assert bench.queue.run(_calls.sessions.commit(bench.queue.sender(), [share])) == []
-    assert bench.queue.settle(
-        _calls.delivery.ack(bench.keys, [("b", "t")])
-    )  # it had lost its lease, for ever
+        assert bench.queue.run(session_calls.commit(bench.queue.sender(), [share])) == []
+    assert bench.queue.settle(settling_calls.ack(bench.keys, [("b", "t")]))  # it had lost its lease, for ever

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Self
 
-from rq_dlq import _calls
-from rq_dlq._calls import Call, Part
 from rq_dlq._keys import QueueKeys
 from rq_dlq._scripts import Scripts
+from rq_dlq.core.jobs import calls as job_calls
+from rq_dlq.core.queues import queue as queues_queue
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.call import Call, Part
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.settlement import Settlement
 from tests.audit import Present
@@ -73,15 +76,15 @@ class World:
     def nack(
         self, token: str, *ids: str, delay: int | None = None, policy: RedeliveryPolicy | None = None
     ) -> Call[list[Settlement]]:
-        wire = _calls.manage.encode_policy((policy or self.queue.policy).as_wire())
-        return _calls.delivery.nack(
+        wire = queues_queue.encode_policy((policy or self.queue.policy).as_wire())
+        return settling_calls.nack(
             self.keys, [(message_id, token) for message_id in ids], delay=delay, charge=True, cause=CAUSE,
             consumer='"c"', seed=0.25, default_policy=wire,
         )  # fmt: skip
 
     def sweep(self, limit: int = 200, policy: RedeliveryPolicy | None = None) -> Call[int]:
-        wire = _calls.manage.encode_policy((policy or self.queue.policy).as_wire())
-        return _calls.upkeep.sweep(self.keys, limit=limit, seed=0.25, default_policy=wire)
+        wire = queues_queue.encode_policy((policy or self.queue.policy).as_wire())
+        return upkeep_calls.sweep(self.keys, limit=limit, seed=0.25, default_policy=wire)
 
     def configure(self, **settings: str) -> None:
         assert self.queue.run(self.queue.configure_call(settings))
@@ -93,9 +96,9 @@ class World:
         queue = queue or self.queue
         found = 1
         while found:
-            call = _calls.upkeep.sweep(queue.keys, limit=200, seed=0.25, default_policy=queue.wire)
-            found = queue.run(call) + queue.run(_calls.upkeep.promote(queue.keys, limit=200))
-            found += queue.run(_calls.upkeep.expire(queue.keys, limit=200))
+            call = upkeep_calls.sweep(queue.keys, limit=200, seed=0.25, default_policy=queue.wire)
+            found = queue.run(call) + queue.run(upkeep_calls.promote(queue.keys, limit=200))
+            found += queue.run(upkeep_calls.expire(queue.keys, limit=200))
             found += self.roll_forward(queue)
 
     def roll_forward(self, queue: Driver) -> int:
@@ -103,7 +106,7 @@ class World:
         moved = 0
         for member in self.raw.zrange(queue.keys["committed"], 0, -1):
             job, attempt = member.decode().split("\n")
-            call = _calls.jobs.move_staged(queue.keys, job, attempt, limit=200, early=False)
+            call = job_calls.move_staged(queue.keys, job, attempt, limit=200, early=False)
             moved += queue.run(call).messages
         return moved
 
@@ -134,7 +137,7 @@ class World:
                     break
                 ids = [row.id for row in claimed.rows]
                 seen += ids
-                queue.run(_calls.delivery.ack(queue.keys, [(i, token) for i in dict.fromkeys(ids)]))
+                queue.run(settling_calls.ack(queue.keys, [(i, token) for i in dict.fromkeys(ids)]))
         return seen
 
     def left(self) -> set[str]:

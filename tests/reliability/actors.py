@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import rq_dlq
-from rq_dlq import Message, RedeliveryPolicy, _calls
+from rq_dlq import Message, RedeliveryPolicy
 from rq_dlq._redis import AsyncConnections, Connections, Retries
 from rq_dlq._scripts import Scripts
-from rq_dlq._work import is_drained
 from rq_dlq.client.durability import Durability
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.counts import is_drained
 from rq_dlq.values.settlement import Fate, Settlement
 from rq_dlq.worker import Worker
 from rq_dlq.worker.tally import Tally
@@ -119,7 +120,7 @@ def is_empty(queue: rq_dlq.Queue[Any]) -> bool:
 
 def server_time(queue: rq_dlq.Queue[Any]) -> int:
     """The server's clock, milliseconds."""
-    now: int = queue._run(queue._broker._step(_calls.upkeep.clock()))
+    now: int = queue._run(queue._broker._step(queue_calls.clock()))
     return now
 
 

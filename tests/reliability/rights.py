@@ -8,10 +8,14 @@ from datetime import timedelta
 from typing import Any
 
 import rq_dlq
-from rq_dlq import ExpiryPolicy, RedeliveryPolicy, SharedDeadLetterStrategy, _calls, _keys
-from rq_dlq._calls import claims
+from rq_dlq import ExpiryPolicy, RedeliveryPolicy, SharedDeadLetterStrategy, _keys
 from rq_dlq._scripts import Scripts
-from rq_dlq._work import batches, jobs
+from rq_dlq.core.batches import batches
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.jobs import jobs
+from rq_dlq.core.jobs.stage import Stage
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.steps.call import Call
 from tests.audit import audit
 from tests.servers import Server, wait_until
 
@@ -119,11 +123,11 @@ class World:
         counts = staged(broker, orders, "moving", "moving")
         (self.moving,) = counts
         broker._run(jobs.commit([orders._core], "moving", {ORDERS: counts}, grace=1))
-        broker._run(one(claims.begin_batch(orders._core.keys, "query", batch=1, run="run")))
+        broker._run(one(batch_calls.begin_batch(orders._core.keys, "query", batch=1, run="run")))
         lapsed = orders.claim(2, lease="1ms")
         orders.send("due", delay="1ms")
         orders.send("mortal", ttl="2ms")
-        wait_until(lambda: broker._run(one(_calls.upkeep.clock())) > lapsed[0]._lease.ends + 10)
+        wait_until(lambda: broker._run(one(queue_calls.clock())) > lapsed[0]._lease.ends + 10)
         _half_committed(
             broker, staged(broker, orders, "here", "half"), staged(broker, bills, "there", "half")
         )
@@ -137,7 +141,7 @@ def _half_committed(broker: rq_dlq.Broker, here: dict[str, int], there: dict[str
     queues = [broker.queue(family)._core for family in (ORDERS, BILLS)]
     steps = jobs.commit(queues, "half", {ORDERS: here, BILLS: there}, grace=1)
     value: Any = None
-    while not (isinstance(step := steps.send(value), _calls.Call) and step.script == "commit_job"):
+    while not (isinstance(step := steps.send(value), Call) and step.script == "commit_job"):
         value = broker._run(one(step))
     broker._run(one(step))
     steps.close()
@@ -159,7 +163,7 @@ def claimed(queue: rq_dlq.Queue[Any], count: int) -> list[Any]:
 def staged(broker: rq_dlq.Broker, queue: rq_dlq.Queue[Any], attempt: str, job: str = JOB) -> dict[str, int]:
     """Stage two messages of a job."""
     pack = queue._core.codec.packer(4, {})
-    stage = jobs.Stage(queue._core.keys, job, attempt)
+    stage = Stage(queue._core.keys, job, attempt)
     broker._run(stage.add([f"{attempt}1", pack("staged"), f"{attempt}2", pack("staged")]))
     return stage.counts
 

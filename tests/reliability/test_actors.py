@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from redis import exceptions
 
-from rq_dlq._calls.delivery import ack
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis import AsyncConnections, Connections
 from rq_dlq._scripts import Scripts
-from rq_dlq._work import Batch
+from rq_dlq.core.settling.calls import ack
+from rq_dlq.core.steps.step import Batch
 from tests.reliability.actors import note_repeated_acks
 from tests.reliability.journal import Journal, noted
 

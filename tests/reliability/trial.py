@@ -11,8 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rq_dlq import _calls
-from rq_dlq._work import Batch
+from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.claiming import calls as claiming_calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.call import Held
+from rq_dlq.core.steps.step import Batch
 from tests.reliability.actors import (
     BATCH,
     CHUNK,
@@ -246,20 +249,20 @@ class Trial:
         wait_until(lambda: held <= heard(journals, zombie, "acked", "stale"), WAKING)
         if taken:
             self._journal.note("ack", [name for name, _ in taken])
-            acked = self.queue._broker._step(_calls.delivery.ack(self.queue._core.keys, taken))
+            acked = self.queue._broker._step(settling_calls.ack(self.queue._core.keys, taken))
             note_acked(self._journal, self.queue._run(acked))
         self._kill(zombie.name)
 
-    def _take_over(self, zombie: Zombie) -> list[_calls.Held]:
+    def _take_over(self, zombie: Zombie) -> list[Held]:
         """Claim what a zombie held, which waits for its redelivery: it is to ack while somebody holds it."""
         self.queue.select(ids=zombie.held, places=["scheduled"]).prioritize(9)
         core, token = self.queue._core, f"instead-of-{zombie.name}"
-        now = _calls.manage.deliver_now(core.senders.lend(core.keys), ids=zombie.held)
-        claim = _calls.delivery.claim(
+        now = choosing_calls.deliver_now(core.senders.lend(core.keys), ids=zombie.held)
+        claim = claiming_calls.claim(
             core.keys, part="live", token=token, count=BATCH, lease=round(2_000 * WAKING), patience=0,
             consumer=core.consumer, seed=0.0, default_policy=core.policy,
         )  # fmt: skip
-        claimed: _calls.delivery.Claimed
+        claimed: claiming_calls.Claimed
         _, claimed = self.queue._run(self.queue._broker._step(Batch([now, claim])))  # at once
         taken = [(row.id, token) for row in claimed.rows]
         self._journal.note("got", [name for name, _ in taken])

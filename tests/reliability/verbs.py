@@ -9,12 +9,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import rq_dlq
-from rq_dlq import RedeliveryPolicy, SharedDeadLetterStrategy, _calls, _work
-from rq_dlq._calls import claims, redrives, scans
-from rq_dlq._calls import outcomes as events
-from rq_dlq._work import batches, jobs, outcomes
-from rq_dlq._work import scans as ranges
-from rq_dlq._work.restore import restore
+from rq_dlq import RedeliveryPolicy, SharedDeadLetterStrategy
+from rq_dlq.core.batches import batches
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.jobs import jobs
+from rq_dlq.core.looking import calls as looking_calls
+from rq_dlq.core.looking import outcomes
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.pages import ranges
+from rq_dlq.core.queues import counts
+from rq_dlq.core.redrive import calls as redrive_calls
+from rq_dlq.core.sending.restore import restore
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.settling import settle
+from rq_dlq.core.upkeep import processes, rounds
+from rq_dlq.core.upkeep.processes import Reporter
+from rq_dlq.core.upkeep.rounds import MaintainedNamespace, MaintainedQueue
+from rq_dlq.core.upkeep.upkeep import ROLES
 from rq_dlq.values.message import Row
 from rq_dlq.values.process import ProcessReport
 from rq_dlq.values.wanted import ALL
@@ -89,15 +100,15 @@ class Hands:
         """What a worker does beside its handlers."""
         done: Counter[str] = Counter()
         with _Refusals():
-            due = self.run(_work.look([_work.MaintainedQueue(self.keys)]))
-            self.run(_work.work_off(due.work, done))
+            due = self.run(rounds.look([MaintainedQueue(self.keys)]))
+            self.run(rounds.work_off(due.work, done))
         return done
 
     def round(self) -> Counter[str]:
         """A round of the maintenance process."""
-        watch = _work.MaintainedNamespace(NAMESPACE, _work.ROLES)
+        watch = MaintainedNamespace(NAMESPACE, ROLES)
         with _Refusals():
-            self.run(_work.one_round(watch, bool))
+            self.run(rounds.one_round(watch, bool))
         return watch.done
 
     def scan(self) -> int:
@@ -139,9 +150,9 @@ EXPORTED = Row(
 """A dead letter."""
 
 
-def reporter() -> _work.Reporter:
+def reporter() -> Reporter:
     """Of a process that is called "me"."""
-    return _work.Reporter(ProcessReport("me"))
+    return Reporter(ProcessReport("me"))
 
 
 PRODUCER: dict[str, Verb] = {
@@ -174,12 +185,12 @@ CONSUMER: dict[str, Verb] = {
     "claim the dead": lambda me: len(me.broker.queue(f"DLQ.{ORDERS}").claim(9)),
     "claim from a former name": lambda me: me.broker.queue(FORMERLY).claim(),
     "claim of a view": lambda me: len(me.broker.queue(BURIED).claim()),
-    "ack": lambda me: me.settle(_work.ack),
-    "ack the dead": lambda me: len(me.run(_work.ack(me.orders._core, me.world.dead_held))),
-    "nack": lambda me: me.settle(_work.nack, "boom"),
-    "poison": lambda me: me.settle(_work.poison, "bad"),
-    "release": lambda me: me.settle(_work.release),
-    "extend": lambda me: me.run(_calls.delivery.extend(me.keys, me.world.held, lease=9_999_999))[1],
+    "ack": lambda me: me.settle(settle.ack),
+    "ack the dead": lambda me: len(me.run(settle.ack(me.orders._core, me.world.dead_held))),
+    "nack": lambda me: me.settle(settle.nack, "boom"),
+    "poison": lambda me: me.settle(settle.poison, "bad"),
+    "release": lambda me: me.settle(settle.release),
+    "extend": lambda me: me.run(settling_calls.extend(me.keys, me.world.held, lease=9_999_999))[1],
     "ack in a session": lambda me: me.session(claim=2, send=False),
     "ack and send": lambda me: me.session(claim=2, send=True),
     "claim a batch": lambda me: (
@@ -192,14 +203,14 @@ CONSUMER: dict[str, Verb] = {
     "ack a batch": lambda me: me.run(batches.ack_batch(me.keys, me.tokens)),
     "release a batch": lambda me: me.run(batches.release_batch(me.orders._core, me.tokens)),
     "halve a batch": lambda me: me.run(batches.halve_batch(me.keys, me.tokens, "rest")),
-    "begin a query's": lambda me: me.run(claims.begin_batch(me.keys, "query", batch=1, run="x")),
-    "end a query's": lambda me: me.run(claims.note_done(me.keys, "query", 1)),
-    "ask for a query's": lambda me: me.run(claims.progress(me.keys, "query")),
+    "begin a query's": lambda me: me.run(batch_calls.begin_batch(me.keys, "query", batch=1, run="x")),
+    "end a query's": lambda me: me.run(batch_calls.note_done(me.keys, "query", 1)),
+    "ask for a query's": lambda me: me.run(batch_calls.progress(me.keys, "query")),
     "schedule": lambda me: scheduled(me.orders),
     "maintain": lambda me: me.orders.maintain(),
     "upkeep": Hands.upkeep,
-    "go on with a redrive": lambda me: me.run(redrives.step_redrive(me.keys, "none", limit=1, grace=0)),
-    "drained": lambda me: me.run(_work.is_drained(me.orders._core)),
+    "go on with a redrive": lambda me: me.run(redrive_calls.step_redrive(me.keys, "none", limit=1, grace=0)),
+    "drained": lambda me: me.run(counts.is_drained(me.orders._core)),
 }
 
 READ_ONLY: dict[str, Verb] = {
@@ -210,18 +221,18 @@ READ_ONLY: dict[str, Verb] = {
     "explain": lambda me: me.orders.explain(me.world.held[0][0]).place,
     "settings": lambda me: me.orders.settings(),
     "outcomes": lambda me: len(me.orders.outcomes()),
-    "last outcomes": lambda me: len(me.run(_work.last_outcomes(me.orders._core, 3))),
+    "last outcomes": lambda me: len(me.run(outcomes.last_outcomes(me.orders._core, 3))),
     "extent": lambda me: me.run(outcomes.extent(me.keys)).count,
     "policies": lambda me: len(me.broker.policies.read().entries),
     "policy": lambda me: me.broker.policies.explain(BILLS).dead_name,
     "queues": lambda me: me.broker.queues(),
     "schedules": lambda me: len(me.broker.schedules()),
-    "maintainers": lambda me: me.run(_work.maintainers(NAMESPACE)),
+    "maintainers": lambda me: me.run(processes.maintainers(NAMESPACE)),
     "scan": Hands.scan,
     "count": lambda me: me.orders.select("body = 1").count(),
     "leased": lambda me: len(me.orders.select(places=["leased"]).browse()),
     "view": lambda me: me.broker.queue(BURIED).stats().dead,
-    "leases": lambda me: len(me.run(scans.leases(me.keys, after=scans.START, limit=9))[0]),
+    "leases": lambda me: len(me.run(page_calls.leases(me.keys, after=page_calls.START, limit=9))[0]),
 }
 
 _LOOKED_AT = ("groups", "outcomes", "extent", "maintainers", "scan", "view", "leased", "explain")
@@ -260,7 +271,7 @@ MAINTENANCE: dict[str, Verb] = {
     "set a name": lambda me: me.broker.policies.set(ORDERS, dead_letter=SharedDeadLetterStrategy("buried")),
     "remove a policy": lambda me: me.broker.policies.remove(BILLS),
     "undeclare": lambda me: me.broker.policies.undeclare(ORDERS),
-    "trim": lambda me: me.run(events.trim(me.keys, through="0-1")),
+    "trim": lambda me: me.run(looking_calls.trim(me.keys, through="0-1")),
 }
 
 VERBS: dict[str, dict[str, Verb]] = {

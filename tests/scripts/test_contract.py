@@ -6,17 +6,18 @@ import inspect
 import re
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 import pytest
 
-from rq_dlq import _calls, _keys
-from rq_dlq._calls import Sender
-from rq_dlq._calls.redrives import Offer
-from rq_dlq._calls.scans import END, START
+from rq_dlq import _keys, core
 from rq_dlq._keys import MoreKeys, QueueKeys
 from rq_dlq._scripts import Script, Scripts, parse
+from rq_dlq.core.pages.calls import END, START
+from rq_dlq.core.redrive.calls import Offer
+from rq_dlq.core.sessions import calls as session_calls
+from rq_dlq.core.steps.call import Sender
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.wanted import ALL
 from tests.assembled_lua import ROOT
@@ -36,18 +37,18 @@ WHOLE = {"delete"}
 
 # What `unpack` may be used on, and why it is bounded: Redis' Lua fails at 8,000 values, after earlier writes.
 BOUNDED = {
-    "asked", "ids", "records", "places", "stated", "deadlines",  # the items of a call: _work.CHUNK
+    "asked", "ids", "records", "places", "stated", "deadlines",  # the items of a call: steps.CHUNK
     "over",  # twice the items of a call
     "entries",  # of a job's lists, at once
     "page", "short",  # of the records of a claim, or of a scan
-    "rows", "taken", "leased", "mortal", "gone",  # what a claim takes: _work.MOST
-    "members", "moved",  # what a claim promotes: _work.MOST and its STEPS
+    "rows", "taken", "leased", "mortal", "gone",  # what a claim takes: steps.MOST
+    "members", "moved",  # what a claim promotes: steps.MOST and its STEPS
     "bytes",  # of a number
     "names",  # of the fields of a redrive
-    "back",  # what a step of a redrive moves: _work.CHANGED
+    "back",  # what a step of a redrive moves: steps.CHANGED
     "unset", "cells",  # the fields of a queue's settings
     "KEYS",  # of a queue
-    "ARGV, first + 1, first + asked",  # the ids of a call: _work.CHUNK
+    "ARGV, first + 1, first + asked",  # the ids of a call: steps.CHUNK
 }  # fmt: skip
 
 
@@ -145,7 +146,11 @@ def test_a_header_counts_without_gaps(header: str) -> None:
 
 # The callers
 
-MODULES = [import_module(f"rq_dlq._calls.{module.name}") for module in iter_modules(_calls.__path__)]
+MODULES = [
+    import_module(module.name)
+    for module in walk_packages(core.__path__, f"{core.__name__}.")
+    if module.name.endswith(".calls")
+]
 CONSTRUCTORS = {
     name: function
     for module in MODULES
@@ -178,7 +183,7 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
     given |= {"job": "j", "attempt": "a.0.0", "lengths": {"a.0.0": 2}}
     given |= {"declared_before": b"", "declared": b"", "entry": b"{}"}
     given["shares"] = [
-        _calls.sessions.Share(keys, [("id", "token")], [_calls.sessions.Outgoing(0, 0, ("id", b"payload"))])
+        session_calls.Share(keys, [("id", "token")], [session_calls.Outgoing(0, 0, ("id", b"payload"))])
     ] * 2
     parameters = inspect.signature(CONSTRUCTORS[name]).parameters
     if name == "restore":

@@ -9,9 +9,12 @@ import fakeredis
 import pytest
 import redis
 
-from rq_dlq import _calls
 from rq_dlq._scripts import Script, Scripts, parse
-from rq_dlq._work.steps import CHUNK, MOST
+from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.step import CHUNK, MOST
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.testing.clock import CLOCK
 from tests import servers
 from tests.conftest import MOVED_CLOCK
@@ -83,7 +86,7 @@ def test_a_round_trip_by_the_servers_own_clock(client: Any) -> None:
     assert [row.id for row in claimed.rows] == ["b", "a"]
     seconds, micros = client.time()
     assert abs(claimed.now - (seconds * 1000 + micros // 1000)) < 10_000
-    assert queue.settle(_calls.delivery.ack(queue.keys, [("a", "t"), ("b", "t")]))
+    assert queue.settle(settling_calls.ack(queue.keys, [("a", "t"), ("b", "t")]))
 
 
 def test_the_largest_calls_stay_below_what_lua_can_unpack(client: Any) -> None:
@@ -98,17 +101,17 @@ def test_the_largest_calls_stay_below_what_lua_can_unpack(client: Any) -> None:
     claimed = run(world.queue.claim_call("B", MOST))  # promotes, then takes, as many as it may
     assert [row.id for row in claimed.rows] == ids[:MOST]
     held = [(name, "B") for name in ids[:CHUNK]]
-    assert all(run(_calls.delivery.extend(keys, held, lease=1_000))[1])
-    assert world.queue.settle(_calls.delivery.ack(keys, held))
+    assert all(run(settling_calls.extend(keys, held, lease=1_000))[1])
+    assert world.queue.settle(settling_calls.ack(keys, held))
     world.pass_time(10)
     swept = 0
     while found := run(world.sweep(CHUNK)):
         swept += found
     assert swept >= MOST - CHUNK
     world.pass_time(2 * DAY / 1000)
-    while run(_calls.upkeep.expire(keys, limit=CHUNK)):
+    while run(upkeep_calls.expire(keys, limit=CHUNK)):
         pass
-    while run(_calls.manage.purge(world.queue.sender(), place="expired", limit=CHUNK)):
+    while run(choosing_calls.purge(world.queue.sender(), place="expired", limit=CHUNK)):
         pass
     assert world.left() <= {"counters"}
 
@@ -150,7 +153,7 @@ def commands(raw: Any, name: str, snapshot: tuple[World, dict[bytes, bytes], int
         raw.restore(key, 0, value)
     world.clock.set(now)
     call = STEPS[name][0](world)
-    world.queue.run(_calls.upkeep.stats(world.keys, "q"))
+    world.queue.run(queue_calls.stats(world.keys, "q"))
     raw.execute_command("SCRIPT", "LOAD", MOVED_CLOCK[call.script].source)
     raw.config_resetstat()
     world.queue.run(call)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import _work
+from rq_dlq.core.batches import batches
 from rq_dlq.spark.heartbeat import Heartbeat
 from tests.servers import wait_until
 
@@ -19,7 +19,7 @@ def test_it_outlives_an_error(
     queue = broker.queue("orders")
     queue.send("x")
     (delivery,) = queue.claim()
-    renewed, renew = list[bool](), _work.batches.extend_batch
+    renewed, renew = list[bool](), batches.extend_batch
 
     def fail_once(keys: Any, tokens: list[str], _: int) -> Any:
         renewed.append(True)
@@ -27,7 +27,7 @@ def test_it_outlives_an_error(
             raise failure
         return renew(keys, tokens, 60_000)  # so that none lapses on a busy machine
 
-    monkeypatch.setattr(_work.batches, "extend_batch", fail_once)
+    monkeypatch.setattr(batches, "extend_batch", fail_once)
     heartbeat = Heartbeat(broker, lease=60)
     heartbeat.keep(queue._core.keys, [delivery.token])
     wait_until(lambda: len(renewed) > 3)

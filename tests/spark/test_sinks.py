@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rq_dlq
-from rq_dlq._calls.claims import begin_batch
-from rq_dlq._work.batches import claim_batch, extend_batch
-from rq_dlq._work.upkeep import step
+from rq_dlq.core.batches.batches import claim_batch, extend_batch
+from rq_dlq.core.batches.calls import begin_batch
+from rq_dlq.core.upkeep.upkeep import step
 from rq_dlq.errors import InvalidInput, LeaseLost
 from rq_dlq.spark import check_held
 from rq_dlq.spark.schemas import columns_of

@@ -17,8 +17,11 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.sql.types import StringType, StructField, StructType
 
 import rq_dlq
-from rq_dlq._calls import delivery, manage
-from rq_dlq._work import CHANGED, jobs
+from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.jobs import jobs
+from rq_dlq.core.jobs.stage import Stage
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.step import CHANGED
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.outgoing import Outgoing, spans
 from rq_dlq.spark.rate_limit import RateLimit
@@ -154,7 +157,7 @@ def commit(broker: rq_dlq.Broker, url: str, *ids: str, **options: str) -> None:
     """What the driver does, when a task has staged rows under these ids."""
     queue = broker.queue("a")._core
     send = Send(WriteOptions.of({"queue": "a", "url": url, **options}), BODY)
-    stage = jobs.Stage(queue.keys, send._job, "task")
+    stage = Stage(queue.keys, send._job, "task")
     payload = queue.codec.packer(4, {})("x")
     broker._run(stage.add([cell for name in ids for cell in (name, payload)]))
     send.commit([Staged(send._job, {"a": stage.counts}, stage.longest)])
@@ -185,7 +188,7 @@ def test_what_one_shard_has_committed_is_not_dropped_in_the_others(
     def rows(attempt: str) -> Staged:
         lists: dict[str, dict[str, int]] = {}
         for queue in queues:
-            stage = jobs.Stage(queue._core.keys, send._job, attempt)
+            stage = Stage(queue._core.keys, send._job, attempt)
             broker._run(stage.add([f"{attempt} {queue.name}", queue._core.codec.packer(4, {})("x")]))
             lists[queue.name] = stage.counts
         return Staged(send._job, lists, 10)
@@ -459,7 +462,7 @@ def test_a_script_that_judges_or_redrives_has_few_messages(
         sizes.append(len(named["ids"] if "ids" in named else at[1]))
         return call(*at, **named)
 
-    for module, name in ((delivery, "nack"), (delivery, "poison"), (manage, "redrive")):
+    for module, name in ((settling_calls, "nack"), (settling_calls, "poison"), (choosing_calls, "redrive")):
         monkeypatch.setattr(module, name, partial(noted, getattr(module, name)))
     job.commit([job.write(iter([pa.RecordBatch.from_pylist(rows)]))])
     assert sizes[:2] == [CHANGED, 1]

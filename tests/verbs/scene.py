@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rq_dlq import IndividualDeadLetterStrategy, RedeliveryPolicy
-from rq_dlq._calls import Call
-from rq_dlq._work import batches, jobs
-from rq_dlq._work.restore import restore
+from rq_dlq.core.batches import batches
+from rq_dlq.core.jobs import jobs
+from rq_dlq.core.jobs.stage import Stage
+from rq_dlq.core.sending.restore import restore
+from rq_dlq.core.steps.call import Call
 from rq_dlq.values.message import Row
 from tests.behaviour.helpers import bury
 from tests.behaviour.stepping import alone
@@ -71,7 +73,7 @@ class Scene:
 
     async def stage(self, job: str) -> dict[str, int]:
         """Write two messages of a job."""
-        pack, stage = self.queue._core.codec.packer(4, {}), jobs.Stage(self.keys, job, "task")
+        pack, stage = self.queue._core.codec.packer(4, {}), Stage(self.keys, job, "task")
         await self.run(stage.add([f"{job}1", pack("staged"), f"{job}2", pack("staged")]))
         return stage.counts
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from rq_dlq import RedeliveryPolicy, _calls
-from rq_dlq._calls import claims
-from rq_dlq._work import batches, jobs
+from rq_dlq import RedeliveryPolicy
+from rq_dlq.core.batches import batches
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.groups import calls as group_calls
+from rq_dlq.core.jobs import calls as job_calls
+from rq_dlq.core.jobs import jobs
+from rq_dlq.core.managing import calls as managing_calls
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.sessions import calls as session_calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from tests.model.calls import (
     NEW,
     STAGED,
@@ -76,7 +86,7 @@ DELIVERING = (
     ),
     Verb(
         name="ack", kind="settle", roles=CONSUMER, again=Again.DONE, drains=True,
-        call=lambda w: _calls.delivery.ack(w.keys, held("T", *T)), cut_off=HELD,
+        call=lambda w: settling_calls.ack(w.keys, held("T", *T)), cut_off=HELD,
         say=lambda at: at.queue.ack(at.held),
     ),
     Verb(
@@ -91,17 +101,17 @@ DELIVERING = (
     ),
     Verb(
         name="release", kind="settle", roles=CONSUMER, again=Again.DONE, drains=True,
-        call=lambda w: _calls.delivery.release(w.keys, held("T", *T)),
+        call=lambda w: settling_calls.release(w.keys, held("T", *T)),
         say=lambda at: at.queue.release(at.held),
     ),
     Verb(
         name="extend", kind="settle", roles=CONSUMER, again=Again.SAME, drains=True,
-        call=lambda w: _calls.delivery.extend(w.keys, held("T", *T), lease=60_000),
+        call=lambda w: settling_calls.extend(w.keys, held("T", *T), lease=60_000),
         say=lambda at: at.queue.extend(at.held),
     ),
     Verb(
         name="ack_all", kind="session", roles=CONSUMER, again=Again.SAME, drains=True,
-        call=lambda w: _calls.sessions.ack_all(w.keys, held("T", *T)), cut_off=HELD,
+        call=lambda w: session_calls.ack_all(w.keys, held("T", *T)), cut_off=HELD,
         say=lambda at: at.session(),
     ),
     Verb(
@@ -114,12 +124,12 @@ DELIVERING = (
 BATCHES = (
     Verb(
         name="extend_claim", kind="batch", roles=CONSUMER, again=Again.SAME, drains=True,
-        call=lambda w: claims.extend_claim(w.keys, ["T", "nobody's"], lease=60_000),
+        call=lambda w: batch_calls.extend_claim(w.keys, ["T", "nobody's"], lease=60_000),
         say=lambda at: at.run(batches.extend_batch(at.keys, at.tokens, DAY)),
     ),
     Verb(
         name="ack_claim", kind="batch", roles=CONSUMER, again=Again.NOTHING_LEFT, drains=True,
-        call=lambda w: claims.ack_claim(w.keys, "T"), cut_off=HELD,
+        call=lambda w: batch_calls.ack_claim(w.keys, "T"), cut_off=HELD,
         say=lambda at: at.run(batches.ack_batch(at.keys, at.tokens)),
     ),
     Verb(
@@ -129,13 +139,13 @@ BATCHES = (
     ),
     Verb(
         name="begin_batch", kind="batch", roles=CONSUMER, again=Again.SAME, drains=True,
-        call=lambda w: claims.begin_batch(w.keys, "s", batch=1, run="a"),
-        say=lambda at: at.run(claims.begin_batch(at.keys, "query", batch=1, run="a")),
+        call=lambda w: batch_calls.begin_batch(w.keys, "s", batch=1, run="a"),
+        say=lambda at: at.run(batch_calls.begin_batch(at.keys, "query", batch=1, run="a")),
     ),
     Verb(
         name="note_batch", kind="batch", roles=CONSUMER, again=Again.SAME, drains=True,
-        call=lambda w: claims.note_done(w.keys, "s", 1),
-        say=lambda at: at.run(claims.note_done(at.keys, "query", 1)),
+        call=lambda w: batch_calls.note_done(w.keys, "s", 1),
+        say=lambda at: at.run(batch_calls.note_done(at.keys, "query", 1)),
     ),
 )  # fmt: skip
 
@@ -154,7 +164,7 @@ JOBS = (
     ),
     Verb(
         name="drop_staged", kind="job", roles=PRODUCER, again=Again.NOTHING_LEFT,
-        call=staged(lambda w: _calls.jobs.drop_staged(w.keys, "j", STAGED[0])),
+        call=staged(lambda w: job_calls.drop_staged(w.keys, "j", STAGED[0])),
         say=lambda at: at.run(jobs.drop(at.keys, JOB, [*at.staged])),
     ),
 )  # fmt: skip
@@ -166,7 +176,7 @@ UPKEEP = (
     ),
     Verb(
         name="promote", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
-        call=later(40, lambda w: _calls.upkeep.promote(w.keys, limit=10)), say=lambda at: at.queue.maintain(),
+        call=later(40, lambda w: upkeep_calls.promote(w.keys, limit=10)), say=lambda at: at.queue.maintain(),
     ),
     Verb(
         name="expire", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
@@ -229,7 +239,7 @@ OPERATING = (
     Verb(
         name="deliver_now", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
         selects="deliver_now",
-        call=of_the_returned(lambda w: _calls.manage.deliver_now(w.queue.sender(), ids=["s1", "s2", "l2"])),
+        call=of_the_returned(lambda w: choosing_calls.deliver_now(w.queue.sender(), ids=["s1", "s2", "l2"])),
         say=lambda at: at.queue.select(all=True).deliver_now(),
     ),
     Verb(
@@ -251,16 +261,16 @@ OPERATING = (
     ),
     Verb(
         name="delete", kind="operate", roles=MAINTENANCE, again=Again.SAME, drains=True,
-        call=lambda w: _calls.manage.delete(w.queue.sender(), force=True), cut_off=EVERY,
+        call=lambda w: queue_calls.delete(w.queue.sender(), force=True), cut_off=EVERY,
         say=lambda at: at.queue.delete(force=True),
     ),
     Verb(
         name="pause", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, drains=True,
-        call=lambda w: _calls.manage.pause(w.keys, paused=True), say=lambda at: at.queue.pause(),
+        call=lambda w: managing_calls.pause(w.keys, paused=True), say=lambda at: at.queue.pause(),
     ),
     Verb(
         name="reset", kind="operate", roles=MAINTENANCE, again=Again.SAME,
-        call=lambda w: _calls.manage.reset(w.keys), say=lambda at: at.queue.reset(),
+        call=lambda w: managing_calls.reset(w.keys), say=lambda at: at.queue.reset(),
     ),
 )  # fmt: skip
 
@@ -280,7 +290,7 @@ CONFIGURING = (
 LOOKING = (
     Verb(
         name="browse", kind="look", roles=LOOKS, again=Again.SAME,
-        call=lambda w: _calls.scans.browse(w.keys, place="ready", ids=["r1"]),
+        call=lambda w: page_calls.browse(w.keys, place="ready", ids=["r1"]),
         say=lambda at: at.queue.select(ids=["r1"]).browse(),
     ),
     Verb(
@@ -289,11 +299,11 @@ LOOKING = (
     ),
     Verb(
         name="groups", kind="look", roles=LOOKS, again=Again.SAME,
-        call=lambda w: _calls.groups.groups(w.keys, limit=10), say=lambda at: at.queue.dlq.groups(),
+        call=lambda w: group_calls.groups(w.keys, limit=10), say=lambda at: at.queue.dlq.groups(),
     ),
     Verb(
         name="stats", kind="look", roles=LOOKS | PRODUCER | CONSUMER, again=Again.SAME,
-        call=lambda w: _calls.upkeep.stats(w.keys, "q"), say=lambda at: at.queue.stats(),
+        call=lambda w: queue_calls.stats(w.keys, "q"), say=lambda at: at.queue.stats(),
     ),
 )  # fmt: skip
 

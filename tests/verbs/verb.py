@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
-from rq_dlq._calls import Call
 from rq_dlq._scripts import Scripts
+from rq_dlq.core.steps.call import Call
 
 if TYPE_CHECKING:
     from tests.model.world import World

@@ -41,7 +41,7 @@ def fillable() -> Iterator[tuple[rq_dlq.Broker, Any]]:
 @pytest.fixture(autouse=True)
 def _prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle worker sees at once that it is to stop."""
-    monkeypatch.setattr(import_module("rq_dlq._work.claim"), "MAX_BLOCK", 50)
+    monkeypatch.setattr(import_module("rq_dlq.core.claiming.claim"), "MAX_BLOCK", 50)
     monkeypatch.setattr("rq_dlq.worker.claiming.IDLE_WAIT", 50)
 
 

@@ -13,10 +13,11 @@ import pytest
 import redis
 
 import rq_dlq
-from rq_dlq import BrokerUnavailable, _work
+from rq_dlq import BrokerUnavailable
 from rq_dlq._redis.awaiting.link import AsyncLink
 from rq_dlq._redis.blocking.link import Link
 from rq_dlq._scripts import Scripts
+from rq_dlq.core.settling import settle
 from rq_dlq.worker import Worker
 from rq_dlq.worker.async_acks import AsyncAcks
 from rq_dlq.worker.consumer import ACK_WITHIN
@@ -155,7 +156,7 @@ def test_a_stop_loses_no_ack_that_another_thread_tries_to_make(
 ) -> None:
     """The thread that tends a consumer has its acks in hand when that ends, and cannot make them."""
     monkeypatch.setattr("rq_dlq.worker.holding.RETRY_AFTER", 0.01)
-    queue, ack, holds, failed = broker.queue("a"), _work.ack, threading.Event(), list[int]()
+    queue, ack, holds, failed = broker.queue("a"), settle.ack, threading.Event(), list[int]()
 
     def fail_late(*held: Any) -> Any:
         if len(failed) < often and threading.current_thread().name != "rq-dlq a":
@@ -173,7 +174,7 @@ def test_a_stop_loses_no_ack_that_another_thread_tries_to_make(
             holds.wait(60)
             worker.stop.signal()
 
-    monkeypatch.setattr(_work, "ack", fail_late)
+    monkeypatch.setattr(settle, "ack", fail_late)
     queue.send_many([*range(50), "slow"])
     worker = Worker(broker)
     worker.run()

@@ -13,10 +13,11 @@ import pytest
 import redis
 
 import rq_dlq
-from rq_dlq import _work
 from rq_dlq._redis.awaiting.link import AsyncLink
 from rq_dlq._redis.blocking.link import Link
 from rq_dlq._redis.pools import HASTY
+from rq_dlq.core.settling import settle
+from rq_dlq.core.steps.step import Steps
 from rq_dlq.worker import Worker
 from tests.servers import Server, wait_until
 from tests.worker.conftest import Working
@@ -33,9 +34,9 @@ def test_a_call_is_cut_short_while_its_lease_is_being_extended(
     limit: float | None, colour: str, working: Working, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, ended = threading.Event(), threading.Event()
-    extend = _work.extend
+    extend = settle.extend
 
-    def extends(*arguments: Any) -> _work.Steps[Any]:
+    def extends(*arguments: Any) -> Steps[Any]:
         server.signal(signal.SIGSTOP)
         asked.set()
         return (yield from extend(*arguments))
@@ -57,7 +58,7 @@ def test_a_call_is_cut_short_while_its_lease_is_being_extended(
         queue = broker.queue("q", lease=0.9)
         queue.handler(timeout=limit)(plain if colour == "def" else awaiting)
         queue.send("x")
-        monkeypatch.setattr(_work, "extend", extends)
+        monkeypatch.setattr(settle, "extend", extends)
         with working(broker) as worker:
             try:
                 assert asked.wait(60)
@@ -66,7 +67,7 @@ def test_a_call_is_cut_short_while_its_lease_is_being_extended(
                     worker.stop.signal()
                 assert ended.wait(60)
             finally:
-                monkeypatch.setattr(_work, "extend", extend)
+                monkeypatch.setattr(settle, "extend", extend)
                 server.signal(signal.SIGCONT)
 
 

@@ -14,9 +14,10 @@ import pytest
 import redis
 
 import rq_dlq
-from rq_dlq import BrokerRefused, BrokerUnavailable, MissingRights, RedeliveryPolicy, RqDlqError, _work
+from rq_dlq import BrokerRefused, BrokerUnavailable, MissingRights, RedeliveryPolicy, RqDlqError
 from rq_dlq._redis.awaiting.link import AsyncLink
 from rq_dlq._redis.blocking.link import Link
+from rq_dlq.core.settling import settle
 from rq_dlq.worker import Worker
 from rq_dlq.worker.claiming import Pace
 from tests.behaviour.helpers import after
@@ -38,14 +39,14 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fail(monkeypatch: pytest.MonkeyPatch, verb: str, *errors: Exception) -> list[Exception]:
     """Let the next calls of a verb fail like this; returns the errors that are left."""
-    real, left = getattr(_work, verb), [*errors]
+    real, left = getattr(settle, verb), [*errors]
 
     def failing(*arguments: Any, **options: Any) -> Any:
         if left:
             raise left.pop(0)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(_work, verb, failing)
+    monkeypatch.setattr(settle, verb, failing)
     return left
 
 
@@ -222,7 +223,7 @@ def broken_claims(monkeypatch: pytest.MonkeyPatch) -> None:
         message = "a fault of the program"
         raise AssertionError(message)
 
-    monkeypatch.setattr(import_module("rq_dlq._work.claim"), "claim_call", broken)
+    monkeypatch.setattr(import_module("rq_dlq.core.claiming.claim"), "claim_call", broken)
 
 
 @COLOURS

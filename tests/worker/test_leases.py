@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import BrokerUnavailable, _work
+from rq_dlq import BrokerUnavailable
+from rq_dlq.core.settling import settle
+from rq_dlq.core.steps.step import Batch, Steps
 from tests.servers import wait_until
 from tests.worker.conftest import Working
 from tests.worker.test_holding import lease_end
@@ -72,9 +74,9 @@ def test_leases_of_many_threads_are_extended_in_one_call_for_each_queue(
 ) -> None:
     """One round trip for each thread would take longer than a lease, far away from Redis."""
     queues = [broker.queue(name, lease=LEASE) for name in "ab"]
-    clock, busy, asked, extend = Clock(monkeypatch), Busy(*queues), list[str](), _work.extend
+    clock, busy, asked, extend = Clock(monkeypatch), Busy(*queues), list[str](), settle.extend
 
-    def extends(queue: Any, deliveries: Any, lease: int) -> _work.Steps[list[bool]]:
+    def extends(queue: Any, deliveries: Any, lease: int) -> Steps[list[bool]]:
         if busy.all_run:
             asked.append(queue.name)
             extended.extend(deliveries)
@@ -82,7 +84,7 @@ def test_leases_of_many_threads_are_extended_in_one_call_for_each_queue(
         return (yield from extend(queue, deliveries, lease))
 
     extended: list[Any] = []
-    monkeypatch.setattr(_work, "extend", extends)
+    monkeypatch.setattr(settle, "extend", extends)
     with working(broker), busy.ending():
         wait_until(lambda: busy.all_run)
         clock.make_due()
@@ -96,9 +98,9 @@ def test_leases_are_extended_between_the_turns_of_threads(
 ) -> None:
     """A turn may ack or release, in a round trip of its own."""
     clock, busy = Clock(monkeypatch), Busy(broker.queue("a", lease=LEASE))
-    said, extend = list[str](), _work.extend
+    said, extend = list[str](), settle.extend
 
-    def extends(*arguments: Any) -> _work.Steps[list[bool]]:
+    def extends(*arguments: Any) -> Steps[list[bool]]:
         said.append("extends")
         return (yield from extend(*arguments))
 
@@ -107,7 +109,7 @@ def test_leases_are_extended_between_the_turns_of_threads(
             said.append("turn")
             clock.make_due()
 
-    monkeypatch.setattr(_work, "extend", extends)
+    monkeypatch.setattr(settle, "extend", extends)
     monkeypatch.setattr("rq_dlq.worker.thread_consumer.ThreadConsumer.tend", takes_long)
     with working(broker), busy.ending():
         wait_until(lambda: said.count("turn") > 4)
@@ -118,8 +120,8 @@ def test_a_thousand_messages_are_extended_in_one_round_trip(broker: rq_dlq.Broke
     """By scripts of which none holds up Redis for long."""
     queue = broker.queue("a")
     queue.send_many(range(1_000))
-    step = next(_work.extend(queue._core, queue.claim(1_000), 30_000))
-    assert isinstance(step, _work.Batch)
+    step = next(settle.extend(queue._core, queue.claim(1_000), 30_000))
+    assert isinstance(step, Batch)
     assert len(step.calls) == 4
 
 
@@ -128,10 +130,10 @@ def test_no_extension_makes_a_lease_end_sooner(
     colour: str, broker: rq_dlq.Broker, raw: Any, working: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither that of a handler, which the worker does not see, nor the worker's, which a handler forgets."""
-    queue, extend = broker.queue("a", lease=3), _work.extend
+    queue, extend = broker.queue("a", lease=3), settle.extend
     asked, told, ends = list[int](), list[int](), list[float]()
 
-    def extends(queue: Any, deliveries: Any, lease: int) -> _work.Steps[list[bool]]:
+    def extends(queue: Any, deliveries: Any, lease: int) -> Steps[list[bool]]:
         if len(ends) < 4:
             raise BrokerUnavailable("the handler comes first")
         still = yield from extend(queue, deliveries, lease)
@@ -157,7 +159,7 @@ def test_no_extension_makes_a_lease_end_sooner(
             await asyncio.sleep(0.01)
         note(delivery.lease_until, delivery)
 
-    monkeypatch.setattr(_work, "extend", extends)
+    monkeypatch.setattr(settle, "extend", extends)
     queue.handler(concurrency=1)(plain if colour == "def" else awaiting)
     queue.send("x")
     with working(broker):

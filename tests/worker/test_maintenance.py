@@ -28,11 +28,13 @@ from rq_dlq import (
     ExpiryPolicy,
     IndividualDeadLetterStrategy,
     InvalidInput,
-    _work,
 )
-from rq_dlq._calls import Call
-from rq_dlq._work.rounds import ENOUGH
-from rq_dlq._work.upkeep import DONE, STEP
+from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.core.upkeep import processes, upkeep
+from rq_dlq.core.upkeep import rounds as upkeep_rounds
+from rq_dlq.core.upkeep.rounds import ENOUGH, MaintainedNamespace
+from rq_dlq.core.upkeep.upkeep import DONE, STEP
 from rq_dlq.values.failure import moment
 from rq_dlq.values.readable import UPKEEP
 from rq_dlq.worker.maintenance import ROLES, Maintenance
@@ -66,9 +68,9 @@ def maintaining() -> Maintaining:
     return run
 
 
-def one_round(broker: Broker, watch: _work.MaintainedNamespace | None = None) -> float | None:
-    watch = watch or _work.MaintainedNamespace("rq", ROLES)
-    return broker._run(_work.one_round(watch, bool))
+def one_round(broker: Broker, watch: MaintainedNamespace | None = None) -> float | None:
+    watch = watch or MaintainedNamespace("rq", ROLES)
+    return broker._run(upkeep_rounds.one_round(watch, bool))
 
 
 def places(queue: Any) -> dict[str, int]:
@@ -107,7 +109,7 @@ def test_each_role_does_its_own(
 
 def test_a_queue_that_is_new_is_found(broker: Broker, maintaining: Maintaining) -> None:
     with maintaining(broker, period="50ms"):
-        wait_until(lambda: broker._run(_work.maintainers("rq")))
+        wait_until(lambda: broker._run(processes.maintainers("rq")))
         broker.queue("new").send("x", ttl="1ms")
         wait_until(lambda: places(broker.queue("new")) == {"expired": 1})
 
@@ -130,7 +132,7 @@ def test_a_queue_that_is_maintained_by_hand_takes_few_round_trips(broker: Broker
     )
     queue.send_many(range(20 * STEP), ttl="1ms")
     time.sleep(0.005)
-    done, limits = limits_of(broker, _work.maintain(queue._core))
+    done, limits = limits_of(broker, upkeep.maintain(queue._core))
     assert (done["expired"], done["swept"], done["promoted"]) == (20 * STEP, 0, 0)
     assert max(limits) <= STEP
     assert len(limits) <= 2 * 20 + 10
@@ -148,7 +150,7 @@ def test_a_thousand_queues_with_one_expired_message_each(broker: Broker, raw: An
     """ART-B72: all within a few rounds, with one script for each message."""
     for number in range(1_000):
         broker.queue(f"q{number}").send("x", ttl="1ms")
-    watch = _work.MaintainedNamespace("rq", ROLES)
+    watch = MaintainedNamespace("rq", ROLES)
     raw.config_resetstat()
     rounds = 0
     while watch.done["expired"] < 1_000:
@@ -197,7 +199,7 @@ def _kill_at_random(broker: Broker, server: str, done: Callable[[], bool]) -> No
     """Keep three processes running, of which one that works is killed now and then, until all is done."""
 
     def works(pid: int) -> bool:
-        alive = broker._run(_work.maintainers("rq"))
+        alive = broker._run(processes.maintainers("rq"))
         return any(maintainer.process.endswith(f":{pid}") for maintainer in alive)
 
     chance, kills = random.Random(3), 0
@@ -229,7 +231,7 @@ def _kill_at_random(broker: Broker, server: str, done: Callable[[], bool]) -> No
 
 def commands(broker: Broker, raw: Any) -> dict[str, int]:
     """The commands of one round, of a process that knows the queues already."""
-    watch = _work.MaintainedNamespace("rq", ROLES)
+    watch = MaintainedNamespace("rq", ROLES)
     one_round(broker, watch)
     raw.config_resetstat()
     one_round(broker, watch)
@@ -279,7 +281,7 @@ def test_claimers_wait_five_milliseconds_at_most() -> None:
             assert len(queue.claim(1_000)) == 1_000
         wait_until(lambda: all(_over(raw, queue) for queue in queues))
         raw.slowlog_reset()
-        watch = _work.MaintainedNamespace("rq", ROLES)
+        watch = MaintainedNamespace("rq", ROLES)
         while one_round(broker, watch) == 0:
             pass
         time.sleep(0.005)
@@ -300,13 +302,13 @@ def test_a_round_trip_moves_so_many_messages_at_most(broker: Broker) -> None:
     for number in range(30):
         broker.queue(f"q{number}").send_many(range(40), ttl="1ms")
     time.sleep(0.002)
-    watch = _work.MaintainedNamespace("rq", ROLES)
-    _, limits = limits_of(broker, _work.one_round(watch, bool))
+    watch = MaintainedNamespace("rq", ROLES)
+    _, limits = limits_of(broker, upkeep_rounds.one_round(watch, bool))
     assert watch.done == {"expired": 30 * 40}
     assert 0 < max(limits) <= STEP
 
 
-def limits_of(broker: Broker, steps: _work.Steps[Any]) -> tuple[Any, list[int]]:
+def limits_of(broker: Broker, steps: Steps[Any]) -> tuple[Any, list[int]]:
     """Run the steps: what they return, and of each round trip how many messages it might have moved."""
     value, limits = None, list[int]()
     while True:
@@ -314,12 +316,12 @@ def limits_of(broker: Broker, steps: _work.Steps[Any]) -> tuple[Any, list[int]]:
             step = steps.send(value)
         except StopIteration as stop:
             return stop.value, limits
-        if isinstance(step, _work.Batch):
+        if isinstance(step, Batch):
             limits.append(sum(int(call.args["limit"]) for call in step.calls if isinstance(call, Call)))
         value = broker._run(_alone(step))
 
 
-def _alone(step: Any) -> _work.Steps[Any]:
+def _alone(step: Any) -> Steps[Any]:
     return (yield step)
 
 
@@ -399,7 +401,7 @@ def test_figures_are_noted_and_the_dead_are_forgotten(
     with maintaining(broker, "expiry", "redelivery"):
 
         def own() -> Any:
-            found = broker._run(_work.maintainers("rq"))
+            found = broker._run(processes.maintainers("rq"))
             return next((one for one in found if one.expired == 3), None)
 
         wait_until(own)
@@ -427,8 +429,8 @@ def test_a_process_is_alive_for_three_of_its_periods(
             raw, name, {"roles": ["expiry"], "period": period * 1000, "seen_at": now - timedelta(seconds=ago)}
         )
     with maintaining(broker, period="5m"):
-        wait_until(lambda: len(broker._run(_work.maintainers("rq"))) == 3)
-        found = broker._run(_work.maintainers("rq"))
+        wait_until(lambda: len(broker._run(processes.maintainers("rq"))) == 3)
+        found = broker._run(processes.maintainers("rq"))
     assert [one.process for one in found if one.period != 300_000] == ["alive:1", "alive:2"]
 
 
@@ -440,7 +442,7 @@ def test_discarded_messages_are_reported_at_the_interval(
     queue.send_many(range(35))
     queue.poison(queue.claim(12), "bad")
     with maintaining(broker):
-        wait_until(lambda: broker._run(_work.maintainers("rq")))
+        wait_until(lambda: broker._run(processes.maintainers("rq")))
         for count, said in ((7, []), (2, ["a: 21 messages discarded so far"])):
             _let_go_by(broker)
             queue.poison(queue.claim(count), "bad")
@@ -456,12 +458,12 @@ def store(raw: Any, process: str, report: dict[str, Any]) -> None:
 def _let_go_by(broker: Broker) -> None:
     """Wait until the only process has done some rounds."""
     for _ in range(3):
-        (before,) = broker._run(_work.maintainers("rq"))
+        (before,) = broker._run(processes.maintainers("rq"))
         wait_until(_seen_since(broker, before.seen_at))
 
 
 def _seen_since(broker: Broker, when: datetime) -> Callable[[], bool]:
-    return lambda: broker._run(_work.maintainers("rq"))[0].seen_at > when
+    return lambda: broker._run(processes.maintainers("rq"))[0].seen_at > when
 
 
 @pytest.mark.parametrize("roles", [["reaper"], ["expiry", "Redelivery"], "expire", []])

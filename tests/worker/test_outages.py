@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import BrokerUnavailable, _work
+from rq_dlq import BrokerUnavailable
+from rq_dlq.core.settling import settle
+from rq_dlq.core.steps.step import Steps
 from tests.servers import wait_until
 from tests.worker.conftest import Working
 
@@ -32,10 +34,10 @@ class Outage:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, verb: str, *, arrives: bool = False) -> None:
         self.failed, self.over = 0, threading.Event()
-        self._real, self._arrives = getattr(_work, verb), arrives
-        monkeypatch.setattr(_work, verb, self._steps)
+        self._real, self._arrives = getattr(settle, verb), arrives
+        monkeypatch.setattr(settle, verb, self._steps)
 
-    def _steps(self, *arguments: Any) -> _work.Steps[Any]:
+    def _steps(self, *arguments: Any) -> Steps[Any]:
         if self.over.is_set() or self._arrives:
             result = yield from self._real(*arguments)
         if self.over.is_set():

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import BrokerRefused, MissingRights, RqDlqError, _work
+from rq_dlq import BrokerRefused, MissingRights, RqDlqError
+from rq_dlq.core.settling import settle
 from rq_dlq.worker import Worker
 from tests.behaviour.helpers import after
 from tests.servers import wait_until
@@ -26,7 +27,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         monkeypatch.setattr(f"rq_dlq.worker.{module}.RETRY_AFTER", 0.01)
 
     def refuse(verb: str, times: int, error: type[RqDlqError] = BrokerRefused) -> list[str]:
-        refused, real = list[str](), getattr(_work, verb)
+        refused, real = list[str](), getattr(settle, verb)
 
         def refusing(*arguments: Any, **options: Any) -> Any:
             if len(refused) < times:
@@ -35,7 +36,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
                 raise error(message)
             return real(*arguments, **options)
 
-        monkeypatch.setattr(_work, verb, refusing)
+        monkeypatch.setattr(settle, verb, refusing)
         return refused
 
     return refuse

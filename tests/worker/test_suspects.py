@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import BrokerUnavailable, Poison, RedeliveryPolicy, _work
+from rq_dlq import BrokerUnavailable, Poison, RedeliveryPolicy
+from rq_dlq.core.claiming import claim
+from rq_dlq.core.settling import settle
 from rq_dlq.worker.claiming import FIRST_PAUSE, LONGEST_PAUSE, Permit
 from tests.servers import wait_until
 from tests.worker.conftest import Working
@@ -23,7 +25,7 @@ def suspects(queue: Any, *bodies: Any) -> None:
     """Send these; a worker claims them, and dies."""
     queue.send_many(bodies)
     permit = Permit(threading.Lock())
-    for delivery in queue._run(_work.claim(queue._core, queue._deliveries, count=100, permit=permit)):
+    for delivery in queue._run(claim.claim(queue._core, queue._deliveries, count=100, permit=permit)):
         delivery.extend("1ms")
     wait_until(lambda: queue.maintain() and queue.stats().ready == len(bodies))
 
@@ -119,7 +121,7 @@ def test_a_suspect_is_settled_before_the_next_one_runs(
         if body == "poisoned":
             raise Poison
         if body == "settled by itself":
-            delivery.ack() if colour == "def" else broker._run(_work.ack(queue._core, [delivery._held]))
+            delivery.ack() if colour == "def" else broker._run(settle.ack(queue._core, [delivery._held]))
         if body == "lost":
             raw.zadd("rq:{a}:leases", {delivery.token: 1})
             broker.queue("a").maintain()
@@ -136,7 +138,7 @@ def test_no_other_suspect_runs_until_the_ack_of_one_succeeds(
     colour: str, broker: rq_dlq.Broker, raw: Any, working: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a killer would charge one that was done, and whose ack is about to be repeated."""
-    queue, left, ack, refused = broker.queue("a", redelivery=ONCE), list[int](), _work.ack, list[str]()
+    queue, left, ack, refused = broker.queue("a", redelivery=ONCE), list[int](), settle.ack, list[str]()
     suspects(queue, "one", "two")
 
     def unreachable(*held: Any) -> Any:
@@ -149,7 +151,7 @@ def test_no_other_suspect_runs_until_the_ack_of_one_succeeds(
     def handle(_: Any, __: Any) -> None:
         left.append(sum(state.split()[1].startswith(b"+") for state in raw.hvals("rq:{a}:states")))
 
-    monkeypatch.setattr(_work, "ack", unreachable)
+    monkeypatch.setattr(settle, "ack", unreachable)
     for consumer in ("thread_consumer", "async_consumer"):
         monkeypatch.setattr(f"rq_dlq.worker.{consumer}.RETRY_AFTER", 0.01)
     register(queue, colour, handle)

@@ -14,7 +14,7 @@ import redis
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq._work import NodeUnavailable
+from rq_dlq.core.steps.step import NodeUnavailable
 from rq_dlq.doctor.check import Check
 from rq_dlq.worker import reporting, upkeep, vitals
 from rq_dlq.worker.maintenance import Maintenance

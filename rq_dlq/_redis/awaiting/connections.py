@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import tenacity
 from redis import exceptions
 
-from rq_dlq._calls import Call, WrongReply
 from rq_dlq._redis.awaiting.link import AsyncLink
 from rq_dlq._redis.awaiting.nodes import AsyncNodes
 from rq_dlq._redis.awaiting.own import briefly, sleep
@@ -30,7 +29,8 @@ from rq_dlq._redis.pools import AWAITING, hasty, pool_of
 from rq_dlq._redis.retries import FAIL_FAST, ONE_TRY, Retries
 from rq_dlq._redis.tries import Tries
 from rq_dlq._redis.urls import masked
-from rq_dlq._work import Batch, Wait
+from rq_dlq.core.steps.call import Call, WrongReply
+from rq_dlq.core.steps.step import Batch, Wait
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from rq_dlq._redis.exchange import Exchange
     from rq_dlq._scripts import Scripts
-    from rq_dlq._work import Step, Steps
+    from rq_dlq.core.steps.step import Step, Steps
 
 R = TypeVar("R")
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import tenacity
 from redis import exceptions
 
-from rq_dlq._calls import Call, WrongReply
 from rq_dlq._redis.blocking.link import Link
 from rq_dlq._redis.blocking.nodes import Nodes
 from rq_dlq._redis.blocking.own import briefly, sleep
@@ -31,7 +30,8 @@ from rq_dlq._redis.pools import BLOCKING, hasty, pool_of
 from rq_dlq._redis.retries import FAIL_FAST, ONE_TRY, Retries
 from rq_dlq._redis.tries import Tries
 from rq_dlq._redis.urls import masked
-from rq_dlq._work import Batch, Wait
+from rq_dlq.core.steps.call import Call, WrongReply
+from rq_dlq.core.steps.step import Batch, Wait
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from rq_dlq._redis.exchange import Exchange
     from rq_dlq._scripts import Scripts
-    from rq_dlq._work import Step, Steps
+    from rq_dlq.core.steps.step import Step, Steps
 
 R = TypeVar("R")
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._redis.guard import Guard
     from rq_dlq._scripts import Scripts
-    from rq_dlq._work import Step
+    from rq_dlq.core.steps.step import Step
 
 PING = packed([(b"PING",)])
 NUDGES = (0.001, 0.003, 0.009, 0.027, 0.081)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares
 from rq_dlq._redis.errors import TRANSIENT
-from rq_dlq._work import Batch
+from rq_dlq.core.steps.step import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._redis.guard import Guard
     from rq_dlq._scripts import Scripts
-    from rq_dlq._work import Step
+    from rq_dlq.core.steps.step import Step
 
 
 class Nodes:

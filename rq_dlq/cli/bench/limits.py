@@ -11,8 +11,8 @@ from statistics import median, quantiles
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._calls import Command
-from rq_dlq._work import Batch
+from rq_dlq.core.steps.call import Command
+from rq_dlq.core.steps.step import Batch
 
 if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker

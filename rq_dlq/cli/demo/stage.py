@@ -10,19 +10,21 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import Broker
-from rq_dlq._calls import scans, upkeep
-from rq_dlq._work import Batch, batches
 from rq_dlq.cli import _scratch
 from rq_dlq.cli.demo.crew import Crew
 from rq_dlq.cli.demo.payments import Payments
+from rq_dlq.core.batches import batches
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.steps.step import Batch
 from rq_dlq.values.failure import moment
 from rq_dlq.values.message import Received
 
 if TYPE_CHECKING:
-    from rq_dlq._calls.scans import Page
-    from rq_dlq._work import Steps
     from rq_dlq.cli.demo.app import App
     from rq_dlq.client.queue import Queue
+    from rq_dlq.core.pages.calls import Page
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.message import Row
 
 WORKERS = 4
@@ -90,13 +92,13 @@ class Stage:
             self.rescued |= dict.fromkeys(set(open_ids) - waiting, since)
 
     def _look(self, ids: list[str]) -> Steps[list[Received[Any]]]:
-        page: Page = yield scans.browse(self.queue._core.keys, ids=ids)
+        page: Page = yield page_calls.browse(self.queue._core.keys, ids=ids)
         return self._messages(page.rows())
 
     def _held_with(self, message_id: str) -> Steps[list[Received[Any]]]:
         """The messages that were claimed together with this one, and are still leased."""
         keys = self.queue._core.keys
-        page: Page = yield scans.browse(keys, ids=[message_id])
+        page: Page = yield page_calls.browse(keys, ids=[message_id])
         marks = [row.state.split()[1] for row in page.rows()]
         if not marks or not marks[0].startswith(b"+"):
             return []  # the worker was so slow that its lease is over
@@ -122,7 +124,7 @@ class Stage:
         """Seconds since the message was due, by the server's clock. The message is still leased."""
         work = self.queue._core
         page, (now, _) = yield Batch(
-            [scans.browse(work.keys, ids=[message_id]), upkeep.stats(work.keys, work.name)]
+            [page_calls.browse(work.keys, ids=[message_id]), queue_calls.stats(work.keys, work.name)]
         )
         return [
             (moment(now) - due_at(message)).total_seconds()

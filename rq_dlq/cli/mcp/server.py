@@ -16,11 +16,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
 
-from rq_dlq import __version__
 from rq_dlq.cli._context import INTERRUPTED, Failure, sentence
 from rq_dlq.cli.mcp.tools import Tools
 from rq_dlq.errors import RqDlqError
 from rq_dlq.values.masks import Masks
+from rq_dlq.values.version import __version__
 
 if TYPE_CHECKING:
     from rq_dlq.cli._context import Context

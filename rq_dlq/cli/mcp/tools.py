@@ -11,14 +11,14 @@ from pydantic import Field
 from rq_dlq.cli import _fields, _show
 from rq_dlq.cli._letters import group_of, letters_of
 from rq_dlq.cli.queues import used
+from rq_dlq.core.looking.trouble import troubles
 from rq_dlq.values.message import DeadLetter
-from rq_dlq.values.trouble import troubles
 
 if TYPE_CHECKING:
     from rq_dlq.cli._context import Context
+    from rq_dlq.core.looking.overview import Overview
     from rq_dlq.values.masks import Masks
     from rq_dlq.values.message import Received
-    from rq_dlq.values.overview import Overview
 
 LONGEST = 2_000  # characters of a body, an error or a traceback
 EVENTS = 5  # of a history

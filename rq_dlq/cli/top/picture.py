@@ -23,16 +23,16 @@ from rq_dlq.cli.top.tables import (
     trouble_table,
     worker_table,
 )
+from rq_dlq.core.looking.trouble import Trouble, troubles
 from rq_dlq.values.counts import DIED, FAILED
 from rq_dlq.values.readable import many
-from rq_dlq.values.trouble import Trouble, troubles
 from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from rq_dlq.cli.top.reading import Reading
-    from rq_dlq.values.overview import QueueOverview
+    from rq_dlq.core.looking.overview import QueueOverview
 
 HIGH = 30  # lines, from which there is room between the tables
 NAME = 20  # columns that a name, or a text that may be cut off, has at the least

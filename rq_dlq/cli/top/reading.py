@@ -9,13 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rq_dlq import _work
 from rq_dlq.cli._context import sentence
+from rq_dlq.core.steps import driving
+from rq_dlq.core.steps.step import NodeUnavailable
+from rq_dlq.core.upkeep import processes
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
-    from rq_dlq.values.overview import Overview
+    from rq_dlq.core.looking.overview import Overview
     from rq_dlq.values.process import ProcessReport
 
 WINDOW = 60.0  # seconds over which rates are taken: those of two seconds jump
@@ -78,9 +80,9 @@ class Reader:
     def _workers(self, overview: Overview) -> tuple[Sequence[ProcessReport], Sequence[str]]:
         """The worker processes, and what could not be read."""
         try:
-            steps = _work.unrepeated(_work.workers(self._broker.settings.namespace))
+            steps = driving.unrepeated(processes.workers(self._broker.settings.namespace))
             return self._broker._run(steps), overview.gaps
-        except _work.NodeUnavailable as error:
+        except NodeUnavailable as error:
             return (), [*overview.gaps, f"the worker processes cannot be read: {error}"]
 
     def start(self, tell: Callable[[], None]) -> None:

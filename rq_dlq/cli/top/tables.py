@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rq_dlq.cli._reports import worker_row
 from rq_dlq.cli._show import Column, Row, attributes, group_row, queue_row
+from rq_dlq.core.queues.who import name_of
 from rq_dlq.values.counts import DIED, FAILED
-from rq_dlq.values.redrive import name_of
 
 if TYPE_CHECKING:
-    from rq_dlq.values.overview import QueueOverview
+    from rq_dlq.core.looking.overview import QueueOverview
+    from rq_dlq.core.looking.trouble import Trouble
     from rq_dlq.values.process import ProcessReport
-    from rq_dlq.values.trouble import Trouble
 
 FEW = 10  # rates below it have a decimal point
 WIDE = 100  # columns, from which there is room for more

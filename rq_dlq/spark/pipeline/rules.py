@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
 
-from rq_dlq._work.choice import REASONS
+from rq_dlq.core.choosing.choice import REASONS
 from rq_dlq.errors import InvalidInput
 from rq_dlq.policy_files._toml_lines import line_of, lines_of
 from rq_dlq.spark.queues import expression

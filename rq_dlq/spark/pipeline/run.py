@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
 
-from rq_dlq._calls import outcomes
+from rq_dlq.core.looking import calls as looking_calls
 from rq_dlq.spark import register
 from rq_dlq.spark.pipeline import archive, redrive, tables
 from rq_dlq.spark.pipeline.archive import EVENTS, LETTERS, persisted
@@ -145,7 +145,7 @@ class _Run:
         trimmed = 0
         for name, last in last_events.items():
             keys = self.broker.queue(name)._core.keys
-            trimmed += self.broker._run(self.broker._step(outcomes.trim(keys, through=last)))
+            trimmed += self.broker._run(self.broker._step(looking_calls.trim(keys, through=last)))
         self.tell("trim the outcome history", f"{trimmed:,} events dropped from Redis")
         return trimmed
 

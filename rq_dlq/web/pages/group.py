@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
-from rq_dlq._work.choice import is_group
+from rq_dlq.core.choosing.choice import is_group
 from rq_dlq.errors import InvalidInput
 from rq_dlq.web.site import Site, asked, number_of
 from rq_dlq.web.story import story_of

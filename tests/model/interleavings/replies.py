@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import Any
 
-from rq_dlq._calls.delivery import ONLY_SUSPECTS, Claimed
+from rq_dlq.core.claiming.calls import ONLY_SUSPECTS, Claimed
 from tests.model.interleavings.actions import ALL, lapsed
 from tests.model.interleavings.reduced import NOW
 from tests.model.interleavings.rules import KEPT, SETTLES, Step

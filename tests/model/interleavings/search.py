@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from redis.exceptions import ResponseError
 
-from rq_dlq._calls import Call
 from rq_dlq._scripts import Scripts
+from rq_dlq.core.steps.call import Call
 from tests.conftest import MOVED_CLOCK, Clock
 from tests.model.driver import Driver
 from tests.model.interleavings.reduced import NOW, TICK

@@ -6,8 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rq_dlq import _calls
-from rq_dlq._calls import Call, claims, scans
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.managing import calls as managing_calls
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.sessions import calls as session_calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.call import Call
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.wanted import ALL as WHOLE
 from tests.model.driver import CAUSE, Driver, packed
@@ -131,14 +138,14 @@ def settling(queue: Driver, most: int) -> dict[str, Variant]:
         )
 
     def nack(delay: int | None) -> Callable[[Items], Call[Any]]:
-        return lambda items: _calls.delivery.nack(
+        return lambda items: settling_calls.nack(
             keys, items, delay=delay, charge=True, cause=CAUSE, consumer='"c"', seed=0.5,
             default_policy=queue.wire,
         )  # fmt: skip
 
     def commit(items: Items, names: tuple[str, ...]) -> Call[Any]:
-        groups = [_calls.sessions.Outgoing(0, 0, packed((name, 4))) for name in names]
-        return _calls.sessions.commit(queue.sender(), [_calls.sessions.Share(keys, items, groups)])
+        groups = [session_calls.Outgoing(0, 0, packed((name, 4))) for name in names]
+        return session_calls.commit(queue.sender(), [session_calls.Share(keys, items, groups)])
 
     return {
         "commit": Variant(
@@ -148,13 +155,13 @@ def settling(queue: Driver, most: int) -> dict[str, Variant]:
             refused=lambda queue: ((items, (NEW,)) for (items,) in by_nobody(queue)),
             moves=moves("leased -, - ready"),
         ),
-        "ack": settle("ack", lambda items: _calls.delivery.ack(keys, items), "-"),
-        "ack all": settle("ack_all", lambda items: _calls.sessions.ack_all(keys, items), "-"),
+        "ack": settle("ack", lambda items: settling_calls.ack(keys, items), "-"),
+        "ack all": settle("ack_all", lambda items: session_calls.ack_all(keys, items), "-"),
         "nack": settle("nack", nack(None), "scheduled", *GRAVES),
         "nack at once": settle("nack", nack(0), "ready", *GRAVES),
         "poison": settle("poison", queue.poison_call, *GRAVES),
-        "release": settle("release", lambda items: _calls.delivery.release(keys, items), "ready", *GRAVES),
-        "extend": settle("extend", lambda items: _calls.delivery.extend(keys, items, lease=TICK)),
+        "release": settle("release", lambda items: settling_calls.release(keys, items), "ready", *GRAVES),
+        "extend": settle("extend", lambda items: settling_calls.extend(keys, items, lease=TICK)),
     }
 
 
@@ -164,20 +171,20 @@ def whole_claims(queue: Driver) -> dict[str, Variant]:
     return {
         "ack a claim": Variant(
             of="ack_claim",
-            call=lambda token: claims.ack_claim(keys, token),
+            call=lambda token: batch_calls.ack_claim(keys, token),
             choices=tokens,
             refused=always((NOBODY,)),
             moves=moves("leased -"),
         ),
         "extend a claim": Variant(
             of="extend_claim",
-            call=lambda token: claims.extend_claim(keys, [token], lease=TICK),
+            call=lambda token: batch_calls.extend_claim(keys, [token], lease=TICK),
             choices=tokens,
             refused=always((NOBODY,)),
         ),
         "divide a claim": Variant(
             of="divide_claim",
-            call=lambda token, to, keep: claims.divide_claim(keys, token, to=to, keep=keep),
+            call=lambda token, to, keep: batch_calls.divide_claim(keys, token, to=to, keep=keep),
             choices=actions.divided,
             refused=actions.divided_before,
             moves=moves("leased leased"),
@@ -191,7 +198,7 @@ def upkeep(queue: Driver) -> dict[str, Variant]:
 
     def sweep(limit: int, first: str) -> Call[Any]:
         del first
-        return _calls.upkeep.sweep(keys, limit=limit, seed=0.5, default_policy=queue.wire)
+        return upkeep_calls.sweep(keys, limit=limit, seed=0.5, default_policy=queue.wire)
 
     def step(of: str, call: Callable[..., Call[Any]], does: str) -> Variant:
         return Variant(of=of, call=lambda limit: call(keys, limit=limit), choices=one, moves=moves(does))
@@ -200,9 +207,9 @@ def upkeep(queue: Driver) -> dict[str, Variant]:
         "sweep": Variant(
             of="sweep", call=sweep, choices=actions.swept, moves=moves(LAPSES), put=actions.sweep_first
         ),
-        "promote": step("promote", _calls.upkeep.promote, "scheduled ready"),
-        "expire": step("expire", _calls.upkeep.expire, EXPIRES),
-        "retire": step("retire", _calls.upkeep.retire, "dead -, expired -"),
+        "promote": step("promote", upkeep_calls.promote, "scheduled ready"),
+        "expire": step("expire", upkeep_calls.expire, EXPIRES),
+        "retire": step("retire", upkeep_calls.retire, "dead -, expired -"),
     }
 
 
@@ -211,13 +218,13 @@ def operators(queue: Driver) -> dict[str, Variant]:
     keys = queue.keys
 
     def redrive(place: Any, ids: tuple[str, ...], limit: int = 0) -> Call[Any]:
-        return _calls.manage.redrive(queue.sender(), place=place, by='"op"', ids=ids, limit=limit)
+        return choosing_calls.redrive(queue.sender(), place=place, by='"op"', ids=ids, limit=limit)
 
     def dead_letter(place: Any, ids: tuple[str, ...]) -> Call[Any]:
-        return _calls.manage.dead_letter(queue.sender(), place=place, ids=ids, by='"op"', cause=CAUSE)
+        return choosing_calls.dead_letter(queue.sender(), place=place, ids=ids, by='"op"', cause=CAUSE)
 
     def prioritize(place: Any, ids: tuple[str, ...], priority: int) -> Call[Any]:
-        return _calls.manage.prioritize(queue.sender(), place=place, ids=ids, priority=priority)
+        return choosing_calls.prioritize(queue.sender(), place=place, ids=ids, priority=priority)
 
     def by_hand(of: str, call: Callable[..., Call[Any]], *places: str, to: str) -> Variant:
         return Variant(
@@ -235,20 +242,20 @@ def operators(queue: Driver) -> dict[str, Variant]:
         ),
         "purge": by_hand(
             "purge",
-            lambda place, ids: _calls.manage.purge(queue.sender(), place=place, ids=ids),
+            lambda place, ids: choosing_calls.purge(queue.sender(), place=place, ids=ids),
             *PLACES,
             to="-",
         ),
         "dead-letter": by_hand("dead_letter", dead_letter, *WAITING, "expired", to="dead"),
         "expire now": by_hand(
             "expire_now",
-            lambda place, ids: _calls.manage.expire_now(queue.sender(), place=place, ids=ids),
+            lambda place, ids: choosing_calls.expire_now(queue.sender(), place=place, ids=ids),
             *WAITING,
             to="expired",
         ),
         "deliver now": by_hand(
             "deliver_now",
-            lambda _, ids: _calls.manage.deliver_now(queue.sender(), ids=ids),
+            lambda _, ids: choosing_calls.deliver_now(queue.sender(), ids=ids),
             "scheduled",
             to="ready",
         ),
@@ -261,10 +268,10 @@ def operators(queue: Driver) -> dict[str, Variant]:
         ),
         "pause": Variant(
             of="pause",
-            call=lambda paused: _calls.manage.pause(keys, paused=paused),
+            call=lambda paused: managing_calls.pause(keys, paused=paused),
             choices=always((True,), (False,)),
         ),
-        "reset": Variant(of="reset", call=lambda: _calls.manage.reset(keys), choices=always(())),
+        "reset": Variant(of="reset", call=lambda: managing_calls.reset(keys), choices=always(())),
     }
 
 
@@ -273,14 +280,16 @@ def reading(queue: Driver) -> dict[str, Variant]:
     keys = queue.keys
 
     def scan(index: Any) -> Call[Any]:
-        return scans.scan(keys, index, after=scans.START, upto=scans.END, limit=ALL, wanted=WHOLE)
+        return page_calls.scan(
+            keys, index, after=page_calls.START, upto=page_calls.END, limit=ALL, wanted=WHOLE
+        )
 
     return {
         "browse": Variant(
             of="browse",
-            call=lambda place: _calls.scans.browse(keys, place=place, ids=["m1", "m2"]),
+            call=lambda place: page_calls.browse(keys, place=place, ids=["m1", "m2"]),
             refused=always(("ready",), ("leased",), ("dead",)),
         ),
-        "stats": Variant(of="stats", call=lambda: _calls.upkeep.stats(keys, "q"), refused=always(())),
+        "stats": Variant(of="stats", call=lambda: queue_calls.stats(keys, "q"), refused=always(())),
         "scan": Variant(of="scan", call=scan, refused=always(("ready",), ("dead",))),
     }

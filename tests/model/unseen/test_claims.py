@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import _calls
-from rq_dlq._calls import Call, claims
-from rq_dlq._calls.sessions import Share
-from rq_dlq._work import MOST, batches
+from rq_dlq.core.batches import batches
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.sending import calls as sending_calls
+from rq_dlq.core.sessions import calls as session_calls
+from rq_dlq.core.sessions.calls import Share
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.step import MOST
 from tests.model.bench import Bench
 
 ACKS: dict[str, Callable[[Bench, list[tuple[str, str]]], Call[Any]]] = {
-    "ack": lambda bench, held: _calls.delivery.ack(bench.keys, held),
-    "ack all": lambda bench, held: _calls.sessions.ack_all(bench.keys, held),
-    "commit": lambda bench, held: _calls.sessions.commit(bench.queue.sender(), [Share(bench.keys, held, [])]),
+    "ack": lambda bench, held: settling_calls.ack(bench.keys, held),
+    "ack all": lambda bench, held: session_calls.ack_all(bench.keys, held),
+    "commit": lambda bench, held: session_calls.commit(bench.queue.sender(), [Share(bench.keys, held, [])]),
 }
 
 
@@ -36,7 +40,7 @@ def test_leases_of_several_claims_are_extended_together(bench: Bench) -> None:
     bench.claim("w", lease=1_000)
     held = [("a", "t"), ("b", "stale"), ("c", "v"), ("d", "w")]
     bench.step(999)
-    deadline, still = bench.queue.run(_calls.delivery.extend(bench.keys, held, lease=1_000))
+    deadline, still = bench.queue.run(settling_calls.extend(bench.keys, held, lease=1_000))
     assert still == [True, False, True, True]
     ends = bench.raw.zmscore(bench.keys["leases"], ["t", "v", "w", "u"])
     assert ends == [deadline] * 3 + [deadline - 999]
@@ -45,14 +49,14 @@ def test_leases_of_several_claims_are_extended_together(bench: Bench) -> None:
 def test_the_largest_claim_is_acked_and_divided_whole(bench: Bench) -> None:
     bench.send(*[(f"m{n}", 4) for n in range(MOST)])
     assert len(bench.claim("t", MOST)) == MOST
-    assert bench.queue.run(claims.divide_claim(bench.keys, "t", to="u", keep=0)) == MOST
-    assert bench.queue.run(claims.ack_claim(bench.keys, "u")) == MOST
+    assert bench.queue.run(batch_calls.divide_claim(bench.keys, "t", to="u", keep=0)) == MOST
+    assert bench.queue.run(batch_calls.ack_claim(bench.keys, "u")) == MOST
 
 
 def test_what_a_division_took_left_its_place_empty(bench: Bench) -> None:
     bench.send(("a", 4), ("b", 4), ("c", 4))
     bench.claim("t", 3)
-    assert bench.queue.run(claims.divide_claim(bench.keys, "t", to="u", keep=1)) == 2
+    assert bench.queue.run(batch_calls.divide_claim(bench.keys, "t", to="u", keep=1)) == 2
     assert bench.raw.hmget(bench.keys["claims"], "t", "u") == [b'"c"\na\n\n', b'"c"\nb\nc']
 
 
@@ -105,7 +109,7 @@ def test_a_claim_sweeps_a_part_only(bench: Bench) -> None:
 def test_a_division_says_to_both_that_a_worker_made_the_claim(bench: Bench) -> None:
     bench.send(("a", 4), ("b", 4))
     bench.claim("t", 2, lease=1_000, suspects="alone")
-    assert bench.queue.run(claims.divide_claim(bench.keys, "t", to="u", keep=1)) == 1
+    assert bench.queue.run(batch_calls.divide_claim(bench.keys, "t", to="u", keep=1)) == 1
     bench.step(1_000)
     bench.sweep(9)
     assert [row.charged for row in bench.queue.browse("ready")] == [0, 0]
@@ -213,7 +217,7 @@ def test_where_a_sweep_goes_on_is_not_divided(bench: Bench) -> None:
     bench.send(("a", 4), ("b", 4))
     bench.claim("t", 2, suspects="alone")
     bench.raw.hset(bench.keys["claims"], "t", '"c"\tworker\t1\na\nb')
-    bench.queue.run(claims.divide_claim(bench.keys, "t", to="u", keep=1))
+    bench.queue.run(batch_calls.divide_claim(bench.keys, "t", to="u", keep=1))
     assert bench.raw.hget(bench.keys["claims"], "t") == b'"c"\tworker\t1\na\n'
     assert bench.raw.hget(bench.keys["claims"], "u") == b'"c"\tworker\t\nb'
 
@@ -221,7 +225,7 @@ def test_where_a_sweep_goes_on_is_not_divided(bench: Bench) -> None:
 def test_a_message_of_no_content_is_a_message(bench: Bench) -> None:
     """With a time to live its record is as short as a sound one can be."""
     items: list[str | bytes] = ["m", bytes((9,))]
-    bench.queue.run(_calls.delivery.send(bench.queue.sender(), delay=0, ttl=1_000, items=items))
+    bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=1_000, items=items))
     bench.step(1_000)
     assert bench.claim("t") == []
     assert [bench.raw.zcard(bench.keys[place]) for place in ("ready", "expired")] == [0, 1]
@@ -257,8 +261,8 @@ def test_who_settled_is_known_by_its_whole_token(bench: Bench) -> None:
     """Which is no pattern."""
     bench.send(("m", 4))
     bench.claim("t")
-    assert bench.queue.settle(_calls.delivery.release(bench.keys, [("m", "t")]))
-    (settlement,) = bench.queue.run(_calls.delivery.ack(bench.keys, [("m", "0")]), repeated=True)
+    assert bench.queue.settle(settling_calls.release(bench.keys, [("m", "t")]))
+    (settlement,) = bench.queue.run(settling_calls.ack(bench.keys, [("m", "0")]), repeated=True)
     assert settlement.outcome == "lost"
 
 

@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import _calls
-from rq_dlq._calls import Call, claims, jobs
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work import MOST
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.jobs import calls as job_calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.step import MOST
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.errors import BrokerRefused
 from tests.model.bench import Bench
 from tests.model.driver import Driver, packed
@@ -26,22 +30,22 @@ def test_what_is_leased_is_left_alone_whatever_an_index_says(bench: Bench, chose
     rows = bench.raw.zrange(bench.keys["ready"], 0, -1, withscores=True)
     bench.claim("t")
     bench.raw.zadd(bench.keys["ready"], dict(rows))
-    assert bench.queue.run(_calls.manage.purge(bench.queue.sender(), place="ready", **chosen)) == 0
-    assert bench.queue.settle(_calls.delivery.ack(bench.keys, [("m", "t")]))
-    bench.queue.run(_calls.manage.purge(bench.queue.sender(), place="ready", limit=9))
+    assert bench.queue.run(choosing_calls.purge(bench.queue.sender(), place="ready", **chosen)) == 0
+    assert bench.queue.settle(settling_calls.ack(bench.keys, [("m", "t")]))
+    bench.queue.run(choosing_calls.purge(bench.queue.sender(), place="ready", limit=9))
 
 
 def test_what_was_moved_into_the_queue_is_staged_no_more(bench: Bench) -> None:
-    job, attempt = "job", jobs.attempt_of("a", delay=0, ttl=0)
-    bench.queue.run(jobs.stage(bench.keys, job, attempt, packed(("a", 4), ("b", 4), ("c", 4))))
-    commit = jobs.commit_job(
+    job, attempt = "job", job_calls.attempt_of("a", delay=0, ttl=0)
+    bench.queue.run(job_calls.stage(bench.keys, job, attempt, packed(("a", 4), ("b", 4), ("c", 4))))
+    commit = job_calls.commit_job(
         bench.keys, job, {attempt: 6}, batch=0, call="call", grace=1_000, remembered=60_000
     )
     assert bench.queue.run(commit) == "committed"
     moved, left = [], []
     for _ in range(3):
         moved.append(
-            bench.queue.run(jobs.move_staged(bench.keys, job, attempt, limit=2, early=True)).messages
+            bench.queue.run(job_calls.move_staged(bench.keys, job, attempt, limit=2, early=True)).messages
         )
         left.append(bench.raw.llen(bench.keys.stage(job, attempt)))
     assert (moved, left) == ([2, 1, 0], [2, 0, 0])
@@ -49,7 +53,7 @@ def test_what_was_moved_into_the_queue_is_staged_no_more(bench: Bench) -> None:
 
 
 SETTLED: dict[str, Callable[[QueueKeys], Call[Any]]] = {
-    "acked": lambda keys: _calls.delivery.ack(keys, [("m", "u")]),
+    "acked": lambda keys: settling_calls.ack(keys, [("m", "u")]),
     "discarded": lambda keys: Driver(None, keys=keys).poison_call([("m", "u")]),
 }
 
@@ -88,9 +92,9 @@ def test_a_sweep_leaves_nothing_of_a_claim_that_was_cut_off(bench: Bench, verb: 
         bench.send(("m", 4))
         bench.claim("t", lease=1_000)
         bench.step(1_000 if verb == "sweep" else 0)
-        call = _calls.upkeep.sweep(bench.keys, limit=1, seed=0.5, default_policy=bench.queue.wire)
+        call = upkeep_calls.sweep(bench.keys, limit=1, seed=0.5, default_policy=bench.queue.wire)
         stopped = stopped_at(
-            bench, call if verb == "sweep" else _calls.delivery.ack(bench.keys, [("m", "t")]), n
+            bench, call if verb == "sweep" else settling_calls.ack(bench.keys, [("m", "t")]), n
         )
         bench.step(1_000)
         bench.sweep(9)
@@ -105,7 +109,7 @@ def test_a_priority_that_was_cut_off_is_given_again(bench: Bench) -> None:
         bench.send(("m", 4))
         bench.claim("t")
         bench.nack("t", "m", delay=1_000)
-        call = _calls.manage.prioritize(bench.queue.sender(), place="scheduled", ids=["m"], priority=9)
+        call = choosing_calls.prioritize(bench.queue.sender(), place="scheduled", ids=["m"], priority=9)
         stopped = stopped_at(bench, call, n)
         assert bench.queue.run(call) == 1, f"stopped at {n}"
         emptied(bench)
@@ -131,7 +135,7 @@ def test_what_an_ack_left_behind_goes_even_if_the_sweep_is_cut_off(bench: Bench)
         bench.claim("u", lease=1_000)
         bench.raw.hdel(bench.keys["messages"], "m")
         bench.step(1_000)
-        call = _calls.upkeep.sweep(bench.keys, limit=1, seed=0.5, default_policy=bench.queue.wire)
+        call = upkeep_calls.sweep(bench.keys, limit=1, seed=0.5, default_policy=bench.queue.wire)
         stopped = stopped_at(bench, call, n)
         bench.sweep(1)
         for key in ("states", "history", "claims", "leases"):
@@ -143,13 +147,13 @@ def test_what_an_ack_left_behind_goes_even_if_the_sweep_is_cut_off(bench: Bench)
 
 def test_a_job_that_is_moved_and_cut_off_loses_nothing(bench: Bench) -> None:
     for n in itertools.count(1):
-        job, attempt = "job", jobs.attempt_of("a", delay=0, ttl=0)
-        bench.queue.run(jobs.stage(bench.keys, job, attempt, packed(("a", 4), ("b", 4))))
-        commit = jobs.commit_job(
+        job, attempt = "job", job_calls.attempt_of("a", delay=0, ttl=0)
+        bench.queue.run(job_calls.stage(bench.keys, job, attempt, packed(("a", 4), ("b", 4))))
+        commit = job_calls.commit_job(
             bench.keys, job, {attempt: 4}, batch=0, call="call", grace=1_000, remembered=60_000
         )
         assert bench.queue.run(commit) == "committed"
-        move = jobs.move_staged(bench.keys, job, attempt, limit=9, early=True)
+        move = job_calls.move_staged(bench.keys, job, attempt, limit=9, early=True)
         stopped = stopped_at(bench, move, n)
         while bench.queue.run(move):
             pass
@@ -166,8 +170,8 @@ def test_the_largest_division_that_was_cut_off_is_ended_whole(bench: Bench) -> N
     given, until = bench.raw.hget(bench.keys["claims"], "t"), bench.raw.zscore(bench.keys["leases"], "t")
     bench.raw.hset(bench.keys["claims"], mapping={"u": given, "u:held": MOST})
     bench.raw.zadd(bench.keys["leases"], {"u": until})
-    assert bench.queue.run(claims.divide_claim(bench.keys, "t", to="u", keep=0)) == MOST
-    assert bench.queue.run(claims.ack_claim(bench.keys, "u")) == MOST
+    assert bench.queue.run(batch_calls.divide_claim(bench.keys, "t", to="u", keep=0)) == MOST
+    assert bench.queue.run(batch_calls.ack_claim(bench.keys, "u")) == MOST
 
 
 def test_one_of_a_later_form_always_has_a_row(bench: Bench) -> None:

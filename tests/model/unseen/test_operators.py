@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import _calls
-from rq_dlq._calls import Call, claims
-from rq_dlq._calls.scans import Page
 from rq_dlq._keys import QueueKeys
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.managing import calls as managing_calls
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.pages.calls import Page
+from rq_dlq.core.policies import calls as policy_calls
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.sending import calls as sending_calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.call import Call
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy.fields import WRITTEN
 from rq_dlq.values.durations import TEN_YEARS
 from rq_dlq.values.failure import read_history
@@ -21,16 +29,16 @@ SAID: dict[str, Any] = {"by": '"c"', "cause": CAUSE}
 
 
 OPERATED: dict[str, Callable[[Driver], Call[Any]]] = {
-    "browse": lambda queue: _calls.scans.browse(queue.keys, place="ready", ids=["m"]),
-    "purge": lambda queue: _calls.manage.purge(queue.sender(), place="ready", ids=["m"]),
-    "dead_letter": lambda queue: _calls.manage.dead_letter(queue.sender(), place="ready", ids=["m"], **SAID),
-    "redrive": lambda queue: _calls.manage.redrive(queue.sender(), place="dead", ids=["m"], by='"c"'),
-    "expire_now": lambda queue: _calls.manage.expire_now(queue.sender(), place="ready", ids=["m"]),
-    "deliver_now": lambda queue: _calls.manage.deliver_now(queue.sender(), ids=["m"]),
-    "prioritize": lambda queue: _calls.manage.prioritize(
+    "browse": lambda queue: page_calls.browse(queue.keys, place="ready", ids=["m"]),
+    "purge": lambda queue: choosing_calls.purge(queue.sender(), place="ready", ids=["m"]),
+    "dead_letter": lambda queue: choosing_calls.dead_letter(queue.sender(), place="ready", ids=["m"], **SAID),
+    "redrive": lambda queue: choosing_calls.redrive(queue.sender(), place="dead", ids=["m"], by='"c"'),
+    "expire_now": lambda queue: choosing_calls.expire_now(queue.sender(), place="ready", ids=["m"]),
+    "deliver_now": lambda queue: choosing_calls.deliver_now(queue.sender(), ids=["m"]),
+    "prioritize": lambda queue: choosing_calls.prioritize(
         queue.sender(), place="ready", ids=["m"], priority=9
     ),
-    "transfer": lambda queue: _calls.manage.transfer(
+    "transfer": lambda queue: choosing_calls.transfer(
         queue.sender(), QueueKeys("rq", "to"), place="ready", ids=["m"], keep=True, **SAID
     ),
 }
@@ -43,7 +51,7 @@ def test_only_an_id_is_an_id(bench: Bench, verb: str) -> None:
     names = ["m", *{str(value) for value in call.args.values()} - {""}]
     bench.send(*[(name, 4) for name in names], delay=1_000 if verb == "deliver_now" else 0)
     if verb == "redrive":
-        bench.queue.run(_calls.manage.dead_letter(bench.queue.sender(), place="ready", ids=names, **SAID))
+        bench.queue.run(choosing_calls.dead_letter(bench.queue.sender(), place="ready", ids=names, **SAID))
     done = bench.queue.run(call)
     assert done.ids == [b"m"] if isinstance(done, Page) else done == 1
 
@@ -51,7 +59,7 @@ def test_only_an_id_is_an_id(bench: Bench, verb: str) -> None:
 def test_a_priority_that_is_given_again_late_changes_nothing(bench: Bench) -> None:
     bench.send(("m", 4), ("n", 4))
     first, second = (
-        _calls.manage.prioritize(bench.queue.sender(), place="ready", ids=["m"], priority=priority)
+        choosing_calls.prioritize(bench.queue.sender(), place="ready", ids=["m"], priority=priority)
         for priority in (9, 1)
     )
     for call in (first, second, first):
@@ -60,7 +68,7 @@ def test_a_priority_that_is_given_again_late_changes_nothing(bench: Bench) -> No
 
 
 def test_all_settings_at_once(bench: Bench) -> None:
-    call = _calls.manage.configure(
+    call = policy_calls.configure(
         bench.keys, dict.fromkeys(WRITTEN, "1"), version=2, version_before=b"", declared_before=b"",
         declared=b"{}",
     )  # fmt: skip
@@ -84,7 +92,7 @@ def test_the_shortest_and_the_longest_default_time_to_live(bench: Bench, default
 
 
 def test_what_is_noted_of_a_query_goes_by_itself(bench: Bench) -> None:
-    assert bench.queue.run(claims.note_done(bench.keys, "query", 3)) == 3
+    assert bench.queue.run(batch_calls.note_done(bench.keys, "query", 3)) == 3
     (key,) = bench.raw.keys("*:stream:*")
     assert bench.raw.ttl(key) > 0
 
@@ -97,7 +105,7 @@ def test_who_moves_nothing_wakes_no_one(bench: Bench) -> None:
 @pytest.mark.parametrize("unsaid", [1, 2])
 def test_what_is_said_no_more_holds_no_more(bench: Bench, unsaid: int) -> None:
     for number, names in enumerate((WRITTEN, WRITTEN[unsaid:])):
-        call = _calls.manage.configure(
+        call = policy_calls.configure(
             bench.keys, dict.fromkeys(names, "1"), version=number + 1,
             version_before=str(number or "").encode(), declared_before=b"{}" if number else b"",
             declared=b"{}",
@@ -108,7 +116,7 @@ def test_what_is_said_no_more_holds_no_more(bench: Bench, unsaid: int) -> None:
 
 
 def test_nobody_is_woken_for_what_is_sent_to_a_queue_that_pauses(bench: Bench) -> None:
-    bench.queue.run(_calls.manage.pause(bench.keys, paused=True))
+    bench.queue.run(managing_calls.pause(bench.keys, paused=True))
     bench.send(("m", 4))
     assert not bench.raw.exists(bench.keys["wake"])
 
@@ -116,7 +124,7 @@ def test_nobody_is_woken_for_what_is_sent_to_a_queue_that_pauses(bench: Bench) -
 def test_a_send_says_which_messages_the_queue_knew(bench: Bench) -> None:
     bench.send(("b", 4))
     items = packed(("a", 4), ("b", 4), ("a", 4))
-    call = _calls.delivery.send(bench.queue.sender(), delay=0, ttl=0, items=items)
+    call = sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items)
     assert bench.queue.run(call) == [1, 2]
     assert bench.queue.run(call) == [1, 2]  # I12
 
@@ -127,15 +135,15 @@ def test_only_a_redelivery_tells_of_a_delay(bench: Bench) -> None:
     bench.queue.run(bench.queue.configure_call(settings))
     bench.send(*[(name, 4) for name in ("acked", "dead", "released")])
     bench.claim("t", 3)
-    bench.queue.run(_calls.delivery.ack(bench.keys, [("acked", "t")]))
+    bench.queue.run(settling_calls.ack(bench.keys, [("acked", "t")]))
     bench.queue.run(bench.queue.poison_call([("dead", "t")]))
-    bench.queue.run(_calls.delivery.release(bench.keys, [("released", "t")]))
-    bench.queue.run(_calls.manage.redrive(bench.queue.sender(), place="dead", by='"c"', limit=1))
-    bench.queue.run(_calls.manage.dead_letter(bench.queue.sender(), place="ready", ids=["dead"], **SAID))
-    assert bench.queue.run(_calls.upkeep.retire(bench.keys, limit=9)) == 1
-    bench.queue.run(_calls.manage.purge(bench.queue.sender(), place="ready", limit=1))
+    bench.queue.run(settling_calls.release(bench.keys, [("released", "t")]))
+    bench.queue.run(choosing_calls.redrive(bench.queue.sender(), place="dead", by='"c"', limit=1))
+    bench.queue.run(choosing_calls.dead_letter(bench.queue.sender(), place="ready", ids=["dead"], **SAID))
+    assert bench.queue.run(upkeep_calls.retire(bench.keys, limit=9)) == 1
+    bench.queue.run(choosing_calls.purge(bench.queue.sender(), place="ready", limit=1))
     to = QueueKeys("rq", "to")
-    moved = _calls.manage.transfer(bench.queue.sender(), to, place="ready", ids=["m"], keep=False, **SAID)
+    moved = choosing_calls.transfer(bench.queue.sender(), to, place="ready", ids=["m"], keep=False, **SAID)
     for call in (OPERATED["expire_now"](bench.queue), moved):
         bench.send(("m", 4))
         assert bench.queue.run(call) == 1
@@ -159,9 +167,9 @@ def test_who_was_redriven_waited_for_nothing(bench: Bench, verb: str) -> None:
     bench.send(("m", 4))
     bench.claim("t")
     bench.nack("t", "m", delay=1_000)
-    bench.queue.run(_calls.manage.dead_letter(bench.queue.sender(), place="scheduled", ids=["m"], **SAID))
+    bench.queue.run(choosing_calls.dead_letter(bench.queue.sender(), place="scheduled", ids=["m"], **SAID))
     bench.raw.delete(to["wake"])
-    moved = _calls.manage.transfer(bench.queue.sender(), to, place="dead", ids=["m"], keep=False, **SAID)
+    moved = choosing_calls.transfer(bench.queue.sender(), to, place="dead", ids=["m"], keep=False, **SAID)
     assert bench.queue.run(moved if verb == "transfer" else OPERATED["redrive"](bench.queue)) == 1
     state = bench.raw.hget(to["states"], "m").split()
     assert (state[4], state[8], state[9]) == (b"0", b"1", b"0")  # charged, redriven, the last delay
@@ -174,7 +182,7 @@ def test_a_transfer_tells_only_of_what_came(bench: Bench, keep: bool) -> None:
     to = QueueKeys("rq", "to")
     bench.send(("m", 4))
     bench.raw.hset(to["history"], "m", "moved\t1\t0\t0\t\t\t")
-    transfer = _calls.manage.transfer(bench.queue.sender(), to, place="ready", ids=["m"], keep=keep, **SAID)
+    transfer = choosing_calls.transfer(bench.queue.sender(), to, place="ready", ids=["m"], keep=keep, **SAID)
     assert bench.queue.run(transfer) == 1
     (event,) = read_history(bench.raw.hget(to["history"], "m"))
     assert event.event == ("copied" if keep else "moved")
@@ -184,7 +192,7 @@ def test_the_oldest_is_the_first_of_many(bench: Bench) -> None:
     bench.send(("a", 4))
     bench.step(1_000)
     bench.send(("b", 4))
-    _, stats = bench.queue.run(_calls.upkeep.stats(bench.keys, "q"))
+    _, stats = bench.queue.run(queue_calls.stats(bench.keys, "q"))
     assert (stats.oldest, stats.ready) == (1.0, 2)
 
 
@@ -192,7 +200,7 @@ def test_the_oldest_is_the_first_of_many(bench: Bench) -> None:
 def test_settings_that_changed_since_are_looked_at_again(bench: Bench, stale: str) -> None:
     bench.raw.hset(bench.keys["settings"], mapping={"version": 1, "declared": "{}"})
     known: dict[str, bytes] = {"version_before": b"1", "declared_before": b"{}", stale: b"before"}
-    assert not bench.queue.run(_calls.manage.configure(bench.keys, {}, version=2, declared=b"{}", **known))
+    assert not bench.queue.run(policy_calls.configure(bench.keys, {}, version=2, declared=b"{}", **known))
     assert bench.raw.hget(bench.keys["settings"], "version") == b"1"
 
 

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import _calls
-from rq_dlq._calls import Call
+from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.sending import calls as sending_calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.call import Call
+from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.values.durations import TEN_YEARS
 from tests.audit import audit
 from tests.model.bench import Bench
@@ -28,7 +31,7 @@ def test_what_need_not_outlive_its_failure_is_dropped(bench: Bench, flags: int) 
     """Whatever its other flags are."""
     bench.queue.run(bench.queue.configure_call({"dead_letter": '{"transient": "discard"}'}))
     items: list[str | bytes] = ["m", bytes((0x80 + flags,)), "stays", bytes((flags,))]
-    bench.queue.run(_calls.delivery.send(bench.queue.sender(), delay=0, ttl=0, items=items))
+    bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
     bench.claim("t", 2)
     held = [("m", "t"), ("stays", "t")]
     bench.queue.run(bench.queue.poison_call(held))
@@ -67,7 +70,7 @@ def test_a_lease_ends_with_what_is_left_where_a_record_is_gone(bench: Bench) -> 
     bench.raw.hincrby(bench.keys["counters"], "sent", -1)
     bench.step(1_000)
     assert bench.sweep(1) == 1
-    assert bench.queue.settle(_calls.delivery.ack(bench.keys, [("b", "t"), ("c", "t")]))
+    assert bench.queue.settle(settling_calls.ack(bench.keys, [("b", "t"), ("c", "t")]))
     assert not bench.raw.exists(bench.keys["leases"])
 
 
@@ -75,7 +78,7 @@ def test_what_stands_where_it_was_born_is_not_stranded(bench: Bench) -> None:
     """A stranger's state says otherwise, while the lease of its former claim ends."""
     bench.send(("a", 4), ("b", 4))
     bench.claim("t", 2, lease=1_000)
-    assert bench.queue.settle(_calls.delivery.release(bench.keys, [("a", "t")]))
+    assert bench.queue.settle(settling_calls.release(bench.keys, [("a", "t")]))
     bench.raw.hset(bench.keys["states"], "a", "live - 5 1 0 0 0 0 0 0")
     bench.step(1_000)
     bench.sweep(9)
@@ -96,13 +99,13 @@ def test_a_lease_lasts_to_its_end(bench: Bench) -> None:
     bench.claim("t", lease=1_000)
     bench.step(999)
     bench.sweep(9)
-    assert bench.queue.settle(_calls.delivery.ack(bench.keys, [("m", "t")]))
+    assert bench.queue.settle(settling_calls.ack(bench.keys, [("m", "t")]))
 
 
 BOUNDED: dict[str, tuple[dict[str, int], Callable[[Driver], Call[Any]]]] = {
-    "promote": ({"delay": 1}, lambda queue: _calls.upkeep.promote(queue.keys, limit=1)),
-    "expire": ({"ttl": 1}, lambda queue: _calls.upkeep.expire(queue.keys, limit=1)),
-    "purge": ({}, lambda queue: _calls.manage.purge(queue.sender(), place="ready", limit=1)),
+    "promote": ({"delay": 1}, lambda queue: upkeep_calls.promote(queue.keys, limit=1)),
+    "expire": ({"ttl": 1}, lambda queue: upkeep_calls.expire(queue.keys, limit=1)),
+    "purge": ({}, lambda queue: choosing_calls.purge(queue.sender(), place="ready", limit=1)),
 }
 
 
@@ -139,7 +142,7 @@ def test_what_was_settled_before_is_not_swept(bench: Bench, verb: str) -> None:
     """A claim that is swept in parts counts only what it still held; the purge was cut off."""
     bench.send(("a", 4), ("b", 4), ("c", 4))
     bench.claim("t", 3, lease=1_000)
-    settle = _calls.delivery.ack if verb == "ack" else _calls.delivery.release
+    settle = settling_calls.ack if verb == "ack" else settling_calls.release
     assert bench.queue.settle(settle(bench.keys, [("a", "t")]))
     if verb == "purge":
         bench.raw.hdel(bench.keys["messages"], "a")
@@ -147,7 +150,7 @@ def test_what_was_settled_before_is_not_swept(bench: Bench, verb: str) -> None:
     bench.step(1_000)
     assert bench.sweep(2) == 2
     assert bench.raw.zscore(bench.keys["leases"], "t"), "of c"
-    assert bench.queue.settle(_calls.delivery.ack(bench.keys, [("c", "t")]))
+    assert bench.queue.settle(settling_calls.ack(bench.keys, [("c", "t")]))
     assert not bench.raw.exists(bench.keys["leases"])
     assert bench.claim("u") == (["a"] if verb == "release" else [])
 
@@ -157,7 +160,7 @@ def test_a_time_of_the_next_decades_is_a_time(bench: Bench) -> None:
     bench.send(("m", 4))
     bench.claim("t")
     bench.nack("t", "m", delay=1_000)
-    assert bench.queue.run(_calls.manage.purge(bench.queue.sender(), place="scheduled", ids=["m"])) == 1
+    assert bench.queue.run(choosing_calls.purge(bench.queue.sender(), place="scheduled", ids=["m"])) == 1
 
 
 def test_what_waits_for_its_redelivery_is_not_stranded(bench: Bench) -> None:
@@ -174,7 +177,7 @@ def test_what_waits_for_its_redelivery_is_not_stranded(bench: Bench) -> None:
 
 
 def test_a_promotion_of_nothing_wakes_no_one(bench: Bench) -> None:
-    assert bench.queue.run(_calls.upkeep.promote(bench.keys, limit=9)) == 0
+    assert bench.queue.run(upkeep_calls.promote(bench.keys, limit=9)) == 0
     assert not bench.raw.exists(bench.keys["wake"])
 
 
@@ -199,17 +202,17 @@ def test_what_is_ready_lives_whatever_its_state_says(bench: Bench) -> None:
 def test_a_sweep_takes_nothing_from_who_claimed_it_since(bench: Bench) -> None:
     bench.send(("a", 4), ("b", 4))
     bench.claim("t", 2, lease=1_000)
-    assert bench.queue.settle(_calls.delivery.release(bench.keys, [("a", "t")]))
+    assert bench.queue.settle(settling_calls.release(bench.keys, [("a", "t")]))
     assert bench.claim("u") == ["a"]
     bench.step(1_000)
     bench.sweep(9)
-    assert bench.queue.settle(_calls.delivery.ack(bench.keys, [("a", "u")]))
+    assert bench.queue.settle(settling_calls.ack(bench.keys, [("a", "u")]))
 
 
 def test_what_fails_uncharged_waits_as_at_first(bench: Bench) -> None:
     bench.send(("m", 4))
     bench.claim("t")
-    call = _calls.delivery.nack(
+    call = settling_calls.nack(
         bench.keys, [("m", "t")], delay=None, charge=False, cause=CAUSE, consumer='"c"', seed=0.5,
         default_policy=bench.queue.wire,
     )  # fmt: skip
@@ -269,7 +272,7 @@ def test_a_claim_lets_go_of_a_later_form_that_it_holds_no_more(bench: Bench) -> 
     names = ["given back", "m", "held"]
     bench.send(*[(name, 4) for name in names])
     bench.claim("t", 3, lease=1_000)
-    assert bench.queue.settle(_calls.delivery.release(bench.keys, [("given back", "t")]))
+    assert bench.queue.settle(settling_calls.release(bench.keys, [("given back", "t")]))
     states = {name: bench.raw.hget(bench.keys["states"], name) for name in ("given back", "held")}
     for name, state in states.items():
         bench.raw.hset(bench.keys["states"], name, b">=1.4 " + state)
@@ -286,10 +289,10 @@ def test_what_is_retired_is_behind_no_more_than_a_thousand(bench: Bench) -> None
     for part in (names[:500], names[500:], ["m"]):
         bench.send(*[(name, 4) for name in part])
         bench.queue.run(
-            _calls.manage.dead_letter(bench.queue.sender(), place="ready", ids=part, by='"c"', cause=CAUSE)
+            choosing_calls.dead_letter(bench.queue.sender(), place="ready", ids=part, by='"c"', cause=CAUSE)
         )
         bench.step(1)
     bench.raw.hset(bench.keys["states"], mapping=dict.fromkeys(names, ">=1.4 x"))
     bench.step(1_000)
-    assert bench.queue.run(_calls.upkeep.retire(bench.keys, limit=10)) == 0
+    assert bench.queue.run(upkeep_calls.retire(bench.keys, limit=10)) == 0
     bench.raw.flushall()

@@ -12,10 +12,11 @@ from typing import Any, TypeAlias
 import redis
 
 import rq_dlq
-from rq_dlq import _calls
-from rq_dlq._calls import Call, claims
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work import batches
+from rq_dlq.core.batches import batches
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.sessions import calls as session_calls
+from rq_dlq.core.steps.call import Call
 from rq_dlq.errors import RqDlqError
 from tests import servers
 from tests.behaviour.helpers import AT_ONCE
@@ -131,14 +132,14 @@ def _lapse(shop: Shop) -> None:
 
 
 def _commit(shop: Shop) -> None:
-    sent = _calls.sessions.Outgoing(0, 0, packed(("new", 4)))
+    sent = session_calls.Outgoing(0, 0, packed(("new", 4)))
     keys = shop.queue._core.keys
     sender = shop.queue._core.senders.lend(keys)
-    shop.run(_calls.sessions.commit(sender, [_calls.sessions.Share(keys, shop.pairs, [sent])]))
+    shop.run(session_calls.commit(sender, [session_calls.Share(keys, shop.pairs, [sent])]))
 
 
 def _extend_claim(shop: Shop) -> None:
-    shop.run(claims.extend_claim(shop.queue._core.keys, [shop.token], lease=60_000))
+    shop.run(batch_calls.extend_claim(shop.queue._core.keys, [shop.token], lease=60_000))
 
 
 def _read_claim(shop: Shop) -> None:
@@ -168,7 +169,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
     "poison": (LEASED, lambda shop: shop.queue.poison(shop.held, "bad")),
     "release": (LEASED, lambda shop: shop.queue.release(shop.held)),
     "extend": (LEASED, lambda shop: [held.extend() for held in shop.held]),
-    "ack_all": (LEASED, lambda shop: shop.run(_calls.sessions.ack_all(shop.queue._core.keys, shop.pairs))),
+    "ack_all": (LEASED, lambda shop: shop.run(session_calls.ack_all(shop.queue._core.keys, shop.pairs))),
     "commit": (LEASED, _commit),
     "extend_claim": (LEASED, _extend_claim),
     "read_claim": (LEASED, _read_claim),

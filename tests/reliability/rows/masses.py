@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import rq_dlq
-from rq_dlq import RedeliveryPolicy, _work
-from rq_dlq._work import batches
+from rq_dlq import RedeliveryPolicy
+from rq_dlq.core.batches import batches
+from rq_dlq.core.upkeep import rounds
+from rq_dlq.core.upkeep.rounds import MaintainedQueue
 from rq_dlq.testing.clock import CLOCK, MOVED_CLOCK
 from tests.reliability.findings import audited, over, wrong
 from tests.reliability.row import Figures, Row, Run
@@ -83,10 +85,10 @@ class Mass:
     def work_off(self) -> None:
         """Let all that is under way fall due, and maintain the queue, while a consumer claims and acks."""
         self._pass(2 * LASTS)
-        watched = _work.MaintainedQueue(self.queue._core.keys)
+        watched = MaintainedQueue(self.queue._core.keys)
         work = deque((watched, name) for name in ("swept", "expired", "promoted"))
         while work:
-            self.queue._run(_work.work_off(work, Counter(), enough=ROUND_TRIPS))
+            self.queue._run(rounds.work_off(work, Counter(), enough=ROUND_TRIPS))
             self.queue.ack(self.queue.claim(COUNT))
 
     def _pass(self, milliseconds: int) -> None:

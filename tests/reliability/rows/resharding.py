@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import rq_dlq
-from rq_dlq import BrokerRefused, BrokerUnavailable, Message, RedeliveryPolicy, _calls
+from rq_dlq import BrokerRefused, BrokerUnavailable, Message, RedeliveryPolicy
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.cluster import slot_of
+from rq_dlq.core.steps import confirm
 from rq_dlq.errors import Unconfirmed
 from rq_dlq.worker import Worker
 from tests.reliability.actors import NotedTally
@@ -119,12 +120,12 @@ class Shards:
         owner = self.cluster.owner(f"{{{HOT}}}")
         keys = QueueKeys("rq", HOT)
         with rq_dlq.Broker(self.cluster.other(owner).url) as probe:
-            probe._run(probe._step(_calls.delivery.mark(keys)))
+            probe._run(probe._step(confirm.mark(keys)))
             owner.kill()
             began = time.monotonic()
             while True:
                 with suppress(BrokerUnavailable):
-                    probe._run(probe._step(_calls.delivery.mark(keys)))
+                    probe._run(probe._step(confirm.mark(keys)))
                     break
             self.back.append(time.monotonic() - began)
         owner.start()

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 
-from rq_dlq._calls import claims, delivery
-from rq_dlq._work import jobs
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.claiming import calls as claiming_calls
+from rq_dlq.core.jobs import jobs
 from rq_dlq.spark.source import RqDlqSource
 from rq_dlq.spark.stream import StreamReader
 from rq_dlq.spark.stream_write import StreamWriter
@@ -70,9 +71,9 @@ class Reader(StreamReader):
 
     def latestOffset(self, start: Any, limit: Any) -> Any:  # noqa: N802 - Spark's names
         for module, name, point in (
-            (claims, "progress", "committed"),  # Spark has committed the batch
-            (claims, "ack_claim", "acking"),  # it is noted that it is done, and not acked
-            (delivery, "claim", "claiming"),  # before each claim of the next batch
+            (batch_calls, "progress", "committed"),  # Spark has committed the batch
+            (batch_calls, "ack_claim", "acking"),  # it is noted that it is done, and not acked
+            (claiming_calls, "claim", "claiming"),  # before each claim of the next batch
         ):
             _before(module, name, point)
         end = super().latestOffset(start, limit)
@@ -82,7 +83,7 @@ class Reader(StreamReader):
 
     def partitions(self, start: Any, end: Any) -> Any:
         passing("logged")  # it is in the offset log
-        _before(claims, "divide_claim", "halving")
+        _before(batch_calls, "divide_claim", "halving")
         shares = super().partitions(start, end)
         passing("planned")
         return shares

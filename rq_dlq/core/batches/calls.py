@@ -1,0 +1,149 @@
+"""Whole claims, by their tokens: read again, extended, settled; and the progress of a query with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from rq_dlq import _keys
+from rq_dlq.core.steps.call import Argument, Call, Command
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+
+_REMEMBERED = 30 * 24 * 3600 * 1000  # milliseconds that an idle query is remembered
+
+
+def places(keys: QueueKeys, token: str) -> Command[list[bytes]]:
+    """The list of a claim: the ids that it was given; empty where a sweep or a division took the message."""
+    return Command((b"HGET", keys["claims"], token), lambda reply: (reply or b"").split(b"\n")[1:])
+
+
+def extend_claim(keys: QueueKeys, tokens: Sequence[str], *, lease: int) -> Call[list[bool]]:
+    """Extend the leases of claims (milliseconds). Reads as whether each claim still holds something."""
+    return Call("extend_claim", keys, {"lease": lease}, tokens, _read_truths)
+
+
+def ack_claim(keys: QueueKeys, token: str) -> Call[int]:
+    """Ack all that a claim still holds. Reads as how many."""
+    return Call("ack_claim", keys, {"token": token}, (), int)
+
+
+def divide_claim(keys: QueueKeys, token: str, *, to: str, keep: int) -> Call[int]:
+    """Move all except the first `keep` to another token. Reads as how many that one holds."""
+    return Call("divide_claim", keys, {"token": token, "to": to, "keep": keep}, (), int)
+
+
+def given_ids(keys: QueueKeys, token: str) -> Command[list[str]]:
+    """The ids that a claim was given; it may not hold all of them any more."""
+    return Command((b"HGET", keys["claims"], token), _read_ids)
+
+
+def _read_ids(reply: bytes | None) -> list[str]:
+    text = (reply or b"").decode(errors="replace")  # of a damaged list: ids that no message has
+    return [name for name in text.split("\n")[1:] if name]
+
+
+def given_counts(keys: QueueKeys, tokens: Sequence[str]) -> Command[list[int]]:
+    """How many messages each claim was given, the length of its list; 0: it is over, or never was."""
+    return Command(
+        (b"HMGET", keys["claims"], *tokens), lambda reply: [(text or b"").count(b"\n") for text in reply]
+    )
+
+
+def held_counts(keys: QueueKeys, tokens: Sequence[str]) -> Command[list[int]]:
+    """How many messages each claim still holds; 0: it is over, or never was."""
+    fields = [f"{token}:held" for token in tokens]
+    return Command((b"HMGET", keys["claims"], *fields), lambda reply: [int(n or 0) for n in reply])
+
+
+def begin_batch(keys: QueueKeys, query: str, *, batch: int, run: str) -> Call[tuple[int, int, bool]]:
+    """Note that a query begins a batch.
+
+    Reads as the last batch that is done, how often this one has failed, and whether it is half of one that
+    failed too often.
+    """
+    args: dict[str, Argument] = {"batch": batch, "run": run, "remembered": _REMEMBERED}
+    return Call("begin_batch", _stream(keys, query), args, (), _read_begun)
+
+
+def note_batch(
+    keys: QueueKeys, query: str, *, field: Literal["done", "half"], batch: int, run: str = ""
+) -> Call[int]:
+    """Note the progress of a query (`note_done`, `note_half`), which never goes back. Reads as it."""
+    args: dict[str, Argument] = {"field": field, "batch": batch, "run": run, "remembered": _REMEMBERED}
+    return Call("note_batch", _stream(keys, query), args, (), int)
+
+
+def note_done(keys: QueueKeys, query: str, batch: int, *, run: str = "") -> Call[int]:
+    """Note that a batch, and all before it, are done.
+
+    Args:
+        run: the run that began it last; empty: an earlier run began it.
+
+    Returns:
+        A call that reads as the last batch that is done; -1: another run has begun this one since.
+    """
+    return note_batch(keys, query, field="done", batch=batch, run=run)
+
+
+def note_half(keys: QueueKeys, query: str, batch: int) -> Call[int]:
+    """Note that a batch is the parked half of the one before it, which failed too often."""
+    return note_batch(keys, query, field="half", batch=batch)
+
+
+class Progress(NamedTuple):
+    """How far a query has come.
+
+    Attributes:
+        done: the last batch that is done; None: nothing is known of the query.
+        held: how many messages the last batch that was planned has to hold until it is acked.
+        poisoned: how many messages died in a row, each alone in its batch.
+    """
+
+    done: int | None
+    held: int
+    poisoned: int
+
+
+def progress(keys: QueueKeys, query: str) -> Command[Progress]:
+    """How far a query has come."""
+    return Command((b"HMGET", keys.stream(query), *Progress._fields), _read_progress)
+
+
+def _read_progress(reply: Sequence[bytes | None]) -> Progress:
+    done, held, poisoned = reply
+    return Progress(int(done) if done else None, int(held or 0), int(poisoned or 0))
+
+
+def note_held(keys: QueueKeys, query: str, messages: int) -> Command[int]:
+    """Note how many messages the batch that is planned holds."""
+    return Command((b"HSET", keys.stream(query), b"held", messages))
+
+
+def note_settled(keys: QueueKeys, query: str, messages: int) -> Command[int]:
+    """Note that so many messages of the batch were settled one by one."""
+    return Command((b"HINCRBY", keys.stream(query), b"held", -messages))
+
+
+def remember(keys: QueueKeys, query: str) -> Command[int]:
+    """Keep the progress of a query for another 30 days."""
+    return Command((b"PEXPIRE", keys.stream(query), _REMEMBERED), int)
+
+
+def note_poisoned(keys: QueueKeys, query: str, messages: int) -> Command[int]:
+    """Note how many messages died in a row, each alone in its batch."""
+    return Command((b"HSET", keys.stream(query), b"poisoned", messages))
+
+
+def _stream(keys: QueueKeys, query: str) -> _keys.NamedKeys:
+    return _keys.NamedKeys({"stream": keys.stream(query)})
+
+
+def _read_truths(reply: Any) -> list[bool]:
+    return [bool(n) for n in reply]
+
+
+def _read_begun(reply: Any) -> tuple[int, int, bool]:
+    done, failed, half = reply
+    return done, failed, bool(half)

@@ -1,0 +1,117 @@
+"""The verbs that change waiting messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rq_dlq import _keys
+from rq_dlq.core.pages.calls import END, START, Position, between
+from rq_dlq.core.steps.call import Argument, Call, Place, Sender
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.values.failure import Cause
+
+
+class Changed(NamedTuple):
+    """How many messages a call on a range changed, and where the range goes on (None: it is over)."""
+
+    number: int
+    next: Position | None
+
+
+def redrive(
+    sender: Sender,
+    *,
+    place: Place,
+    by: str,
+    ids: Sequence[str] = (),
+    limit: int = 0,
+    before: int | None = None,
+) -> Call[int]:
+    """Bring back the dead: these, or the oldest that died by then. Reads as how many."""
+    upto = END if before is None else Position(before, END.member)
+    args = {"number": sender.number, "part": place, "by": by, **between(START, upto, limit)}
+    return Call("redrive", sender.keys, args, ids, _read_count)
+
+
+def redrive_range(
+    sender: Sender, *, place: Place, by: str, after: Position, upto: Position, limit: int
+) -> Call[Changed]:
+    """Bring back the first of a range of the dead. Reads as how many, and where it goes on."""
+    args = {"number": sender.number, "part": place, "by": by, **between(after, upto, limit)}
+    return Call("redrive", sender.keys, args, (), _read_changed)
+
+
+def purge(sender: Sender, *, place: Place, ids: Sequence[str] = (), limit: int = 0) -> Call[int]:
+    """Remove waiting messages: these, or the first. Reads as how many."""
+    args = {"number": sender.number, "place": place, **between(START, END, limit)}
+    return Call("purge", sender.keys, args, ids, _read_count)
+
+
+def purge_range(
+    sender: Sender, *, place: Place, after: Position, upto: Position, limit: int
+) -> Call[Changed]:
+    """Remove the first of a range of waiting messages. Reads as how many, and where it goes on."""
+    args = {"number": sender.number, "place": place, **between(after, upto, limit)}
+    return Call("purge", sender.keys, args, (), _read_changed)
+
+
+def _read_changed(reply: Any) -> Changed:
+    number, score, member = reply
+    return Changed(int(number), Position(score, member) if score else None)
+
+
+def _read_count(reply: Any) -> int:
+    return _read_changed(reply).number
+
+
+def expire_now(sender: Sender, *, place: Place, ids: Sequence[str]) -> Call[int]:
+    """Expire these, whatever their time to live. Reads as how many."""
+    return Call("expire_now", sender.keys, {"number": sender.number, "place": place}, ids, int)
+
+
+def dead_letter(sender: Sender, *, place: Place, ids: Sequence[str], by: str, cause: Cause) -> Call[int]:
+    """Send these to the dead-letter queue. Reads as how many."""
+    args: dict[str, Argument] = {"number": sender.number, "place": place, "by": by, "reason": cause.cells()}
+    return Call("dead_letter", sender.keys, args, ids, int)
+
+
+def deliver_now(sender: Sender, *, ids: Sequence[str]) -> Call[int]:
+    """Make these scheduled messages ready. Reads as how many."""
+    return Call("deliver_now", sender.keys, {"number": sender.number}, ids, int)
+
+
+def prioritize(sender: Sender, *, place: Place, ids: Sequence[str], priority: int) -> Call[int]:
+    """Change the priority of these. Reads as how many."""
+    return Call(
+        "prioritize", sender.keys, {"number": sender.number, "place": place, "priority": priority}, ids, int
+    )
+
+
+def transfer(
+    sender: Sender,
+    target: QueueKeys,
+    *,
+    opening: str = "",
+    place: Place,
+    ids: Sequence[str],
+    keep: bool,
+    by: str,
+    cause: Cause,
+) -> Call[int]:
+    """Move these to another queue, or copy them.
+
+    Reads as how many, without those that it knew already; none if it was deleted since its `opening`.
+    """
+    args: dict[str, Argument] = {
+        "number": sender.number,
+        "place": place,
+        "keep": int(keep),
+        "by": by,
+        "reason": cause.cells(),
+        "opening": opening,
+    }
+    both = {**sender.keys.others, **{f"to_{name}": target[name] for name in _keys.NAMES}}
+    return Call("transfer", _keys.MoreKeys(sender.keys.queue, both), args, ids, int)

@@ -1,0 +1,189 @@
+"""The verbs of a selection: count and change messages in chunks, one script each.
+
+The script checks again whether a message is still where it was seen. So every verb can be stopped half-way
+and repeated; it returns how many messages it changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from rq_dlq.core.choosing import calls
+from rq_dlq.core.choosing.reading import following, read, sources
+from rq_dlq.core.choosing.targets import check_target, open_target
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.pages.calls import START
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.steps import senders
+from rq_dlq.core.steps.step import CHANGED, Steps, bounded
+from rq_dlq.values.codec import check_priority
+from rq_dlq.values.failure import Cause
+from rq_dlq.values.state import length_of
+from rq_dlq.values.wanted import NOTHING, STATE
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.choosing.calls import Changed
+    from rq_dlq.core.choosing.choice import Choice
+    from rq_dlq.core.pages.calls import Index, Position
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.call import Call, Place, Sender
+
+T = TypeVar("T")
+
+WAITING: Final[tuple[Index, ...]] = ("ready", "scheduled")
+TAKES: Final[Mapping[str, tuple[Index, ...]]] = {
+    "redrive": ("dead", "expired"),
+    "purge": (*WAITING, "dead", "expired"),
+    "dead_letter": (*WAITING, "expired"),
+    "expire": WAITING,
+    "deliver_now": ("scheduled",),
+    "prioritize": WAITING,
+    "transfer": (*WAITING, "dead", "expired"),
+}
+"""The states whose messages a verb changes."""
+
+
+Verb: TypeAlias = "Callable[..., Call[int]]"
+"""A call that changes the messages `ids` of a `place`; it reads as how many it changed."""
+VerbOfAll: TypeAlias = "Callable[..., Call[Changed]]"
+"""The same for the first messages of a `place` from `after` `upto`; it also reads as where to go on."""
+
+
+def change(
+    queue: QueueState[Any],
+    choice: Choice,
+    verb: Verb,
+    places: Sequence[Place],
+    *,
+    but: QueueKeys | None = None,
+    all_first: bool = False,
+    whole: bool = False,
+) -> Steps[int]:
+    """Change the chosen messages that wait in one of `places`; returns how many were changed.
+
+    Args:
+        but: the member of a view that is left alone.
+        all_first: choose all before the first is changed, since a changed one could be chosen again.
+        whole: the verb writes whole records, so a script gets about half a megabyte of them.
+    """
+
+    def change_these(keys: QueueKeys, place: Place, ids: Sequence[str]) -> Steps[int]:
+        return senders.once(queue.senders, keys, verb, place=place, ids=ids)
+
+    reading = read(queue, choice, STATE if whole else NOTHING, only=places, but=but)
+    done = 0
+    waiting: list[tuple[QueueKeys, Place, Sequence[str]]] = []
+    while page := (yield from following(reading)):
+        for rows in bounded(page.rows, lambda row: length_of(row.state or b"")):
+            ids = [row.id for row in rows]
+            if all_first:
+                waiting.append((page.queue.keys, page.place, ids))
+            else:
+                done += yield from change_these(page.queue.keys, page.place, ids)
+    for chunk in waiting:
+        done += yield from change_these(*chunk)
+    return done
+
+
+def change_all(
+    queue: QueueState[Any], choice: Choice, verb: VerbOfAll, places: Sequence[Index]
+) -> Steps[int]:
+    """Change all messages that are in `places` now, a chunk at a time; returns how many were changed.
+
+    The script finds them itself, so it also takes damaged messages, and rows that an interrupted script left.
+    Each chunk begins after the last row of the one before it. What a later version wrote
+    stays, and is passed; what was changed and came back is left.
+    """
+    done = 0
+    for member in (yield from sources(queue, choice)):
+        for place in places:
+            if place not in choice.places_in(member):
+                continue
+            after: Position | None = START
+            upto: Position | None = yield page_calls.position(member.keys, place, -1)
+            while after and upto:
+                changed = yield from senders.once(
+                    queue.senders, member.keys, verb, place=place, after=after, upto=upto
+                )
+                done += changed.number
+                after = changed.next
+    return done
+
+
+def redrive(queue: QueueState[Any], choice: Choice) -> Steps[int]:
+    """Bring them back to their queue, except those that die again meanwhile."""
+    if choice.is_all:
+        verb = partial(calls.redrive_range, by=queue.consumer, limit=CHANGED)
+        return (yield from change_all(queue, choice, verb, TAKES["redrive"]))
+    these = partial(calls.redrive, by=queue.consumer)
+    return (yield from change(queue, choice, these, TAKES["redrive"], all_first=True))
+
+
+def purge(queue: QueueState[Any], choice: Choice) -> Steps[int]:
+    """Remove them for good."""
+    if choice.is_all:
+        these = partial(calls.purge_range, limit=CHANGED)
+        return (yield from change_all(queue, choice, these, TAKES["purge"]))
+    return (yield from change(queue, choice, calls.purge, TAKES["purge"]))
+
+
+def dead_letter(queue: QueueState[Any], choice: Choice, reason: str) -> Steps[int]:
+    """Send them to the dead-letter queue."""
+    verb = partial(calls.dead_letter, by=queue.consumer, cause=Cause.of(reason))
+    return (yield from change(queue, choice, verb, TAKES["dead_letter"]))
+
+
+def expire_now(queue: QueueState[Any], choice: Choice) -> Steps[int]:
+    """Expire them, whatever their time to live."""
+    return (yield from change(queue, choice, calls.expire_now, TAKES["expire"]))
+
+
+def deliver_now(queue: QueueState[Any], choice: Choice) -> Steps[int]:
+    """Make them ready, at the position that they had when they were sent."""
+
+    def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]:
+        del place
+        return calls.deliver_now(sender, ids=ids)
+
+    return (yield from change(queue, choice, verb, TAKES["deliver_now"]))
+
+
+def prioritize(queue: QueueState[Any], choice: Choice, priority: int) -> Steps[int]:
+    """Give them another priority."""
+    check_priority(priority)
+    verb = partial(calls.prioritize, priority=priority)
+    return (yield from change(queue, choice, verb, TAKES["prioritize"], all_first=True, whole=True))
+
+
+def transfer(
+    queue: QueueState[Any], choice: Choice, target: QueueState[Any], *, keep: bool, create: bool = False
+) -> Steps[int]:
+    """Move them to another queue, or copy them, except those whose ids that queue already has.
+
+    Raises:
+        InvalidInput: it is the same queue, or there is no such queue.
+        CrossSlot: a cluster keeps the two on different nodes.
+    """
+    yield from check_target(target, (yield from sources(queue, choice)), create=create)
+    if create:
+        yield from open_target(target)
+    opening = yield queue_calls.opening(target.keys)
+    verb_name = "copied" if keep else "moved"
+
+    def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]:
+        cause = Cause.of(f"{verb_name} from {sender.keys.queue.family} ({place})")
+        return calls.transfer(
+            sender,
+            target.keys,
+            opening=opening,
+            place=place,
+            ids=ids,
+            keep=keep,
+            by=queue.consumer,
+            cause=cause,
+        )
+
+    return (yield from change(queue, choice, verb, TAKES["transfer"], but=target.keys, whole=True))

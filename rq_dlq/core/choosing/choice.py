@@ -1,0 +1,240 @@
+"""Which messages a verb takes: by ids, by state, by conditions. It reads what a user typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from copy import copy
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from rq_dlq.core.queues.queue import check_limit, places_of
+from rq_dlq.errors import InvalidInput
+from rq_dlq.filters import Filter
+from rq_dlq.values.counts import DIED, ErrorGroup
+from rq_dlq.values.durations import Duration, milliseconds, shown
+from rq_dlq.values.failure import epoch_milliseconds
+from rq_dlq.values.fingerprint import is_of
+from rq_dlq.values.message import DeadLetter
+from rq_dlq.values.names import check_id
+from rq_dlq.values.wanted import NOTHING, STATE, STORY
+
+if TYPE_CHECKING:
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.call import Place
+    from rq_dlq.values.message import Received
+    from rq_dlq.values.wanted import Wanted
+
+Order: TypeAlias = Literal["oldest", "newest"]
+PLACES = ("ready", "scheduled", "leased", "dead", "expired")
+ORDERS = ("oldest", "newest")
+REASONS = (*DIED, "expired")
+_FINGERPRINT = re.compile("[0-9a-f]{6}|[0-9a-f]{12}|lapsed|expired")
+
+
+class Choice:
+    """Which messages a verb takes; None: no condition. A message has to meet all conditions.
+
+    Args:
+        places: the states to look in, in this order; None: those in which the messages of a queue wait.
+        ids: only messages with these ids.
+        where: a condition in words.
+        group: a kind of failure, or its fingerprint; the first six digits stand for all kinds of one class of
+            error at one place. This and the following are conditions on dead letters.
+        reason: why they died.
+        since: when they died at the earliest; kept in milliseconds of the server's clock.
+        older_than: how long ago they died at least; kept in milliseconds.
+        limit: at most so many, the first in their order.
+        order: which come first.
+        all: the caller means every message; see `check_bulk`.
+
+    Attributes:
+        indexed: the index of groups has the letters of `group`, which is a whole one.
+
+    Raises:
+        InvalidInput: an argument is not valid, or `all` has a condition beside it.
+        FilterError: `where` is not valid.
+    """
+
+    def __init__(
+        self,
+        *,
+        places: Sequence[Place] | None = None,
+        ids: Sequence[str] | None = None,
+        where: str | None = None,
+        group: str | ErrorGroup | None = None,
+        reason: str | None = None,
+        since: datetime | None = None,
+        older_than: Duration | None = None,
+        limit: int | None = None,
+        order: Order = "oldest",
+        all: bool = False,
+    ) -> None:
+        if order not in ORDERS:
+            raise InvalidInput(f"order {shown(order)}: pass 'oldest' or 'newest', whichever is to come first")
+        check_limit(limit)
+        self.places = _places_of(places)
+        self.ids = _ids_of(ids)
+        self.where = None if where is None else Filter.parse(where)
+        self.group = _group_of(group)
+        self.reason = reason_of(reason)
+        self.since = _moment_of(since)
+        self.older_than = None if older_than is None else milliseconds(older_than, name="older_than")
+        self.indexed = False
+        self.limit = limit
+        self.newest = order == "newest"
+        self._deliberate = all
+        if all and (self.ids is not None or self.conditional):
+            raise InvalidInput("all=True takes every message: leave it out, or leave out the condition")
+
+    @property
+    def _of_dead_letters(self) -> bool:
+        """Whether it has a condition that only dead letters meet."""
+        conditions = (self.group, self.reason, self.since, self.older_than)
+        return any(condition is not None for condition in conditions)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it has any condition."""
+        return self.where is not None or self._of_dead_letters
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it takes every message in its states."""
+        return self.ids is None and self.limit is None and not self.conditional
+
+    def check_bulk(self, verb: str) -> None:
+        """Check that a verb that changes messages has a condition: one that is None is an accident.
+
+        Raises:
+            InvalidInput: there is no condition, no state, no limit, and not `all`.
+        """
+        if self.is_all and self.places is None and not self._deliberate:
+            message = (
+                f"{verb} without a condition would take every message, so nothing was done: "
+                "pass a condition (ids, where, …), or all=True to mean that"
+            )
+            raise InvalidInput(message)
+
+    @property
+    def only_group(self) -> bool:
+        """Whether it has no condition, except perhaps the group."""
+        others = (self.ids, self.where, self.reason, self.since, self.older_than)
+        return all(condition is None for condition in others)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether it may leave out messages of the ranges that are read for it."""
+        by_reading = self.group is not None and not self.indexed
+        return by_reading or self.where is not None or self.reason is not None
+
+    def of_group(self, name: str) -> Choice:
+        """The same among the letters of one group, which the index of groups has."""
+        choice = copy(self)
+        choice.group, choice.indexed = name, True
+        return choice
+
+    @property
+    def needs(self) -> Wanted:
+        """The parts of messages that the conditions read."""
+        needs = NOTHING if self.where is None else self.where.needs
+        if self._of_dead_letters:
+            needs |= STATE if self.group is None or self.indexed else STORY
+        return needs
+
+    def takes(self, message: Received[Any], now: int) -> bool:
+        """Whether a message meets the conditions; `now` is the server's time in milliseconds."""
+        if self._of_dead_letters and not (isinstance(message, DeadLetter) and self._takes_dead(message, now)):
+            return False
+        return self.where is None or self.where.takes(message, now)
+
+    def _takes_dead(self, letter: DeadLetter[Any], now: int) -> bool:
+        died = round(letter.died_at.timestamp() * 1000)
+        return (
+            (self.since is None or died >= self.since)
+            and (self.older_than is None or died <= now - self.older_than)
+            and (self.reason is None or letter.reason == self.reason)
+            and (self.group is None or is_of(letter.fingerprint, self.group))
+        )
+
+    def places_in(self, queue: QueueState[Any]) -> list[Place]:
+        """The states to look in for a queue; for a dead-letter or expiry queue only its own."""
+        if self.places is None:
+            return places_of(queue)
+        return [place for place in self.places if queue.part in {"live", place}]
+
+    def check_places(self, queue: QueueState[Any]) -> None:
+        """Check that the queue has the places.
+
+        Raises:
+            InvalidInput: it is a dead-letter or expiry queue, and this is not what it holds.
+        """
+        held = {"dead", "expired"} if queue.view else {queue.part}
+        other = [place for place in self.places or () if place not in held]
+        if other and (queue.view or queue.part != "live"):
+            family = "its queues by their names" if queue.view else repr(queue.keys.family)
+            what = "dead or expired" if queue.view else queue.part
+            message = (
+                f"{queue.name!r} holds only what is {what}: for what is {other[0]}, select from {family}"
+            )
+            raise InvalidInput(message)
+
+
+def _places_of(places: Sequence[Place] | None) -> Sequence[Place] | None:
+    if places is None:
+        return None
+    if (
+        isinstance(places, str)
+        or not isinstance(places, Sequence)
+        or any(place not in PLACES for place in places)
+    ):
+        raise InvalidInput(f"places {shown(places)}: pass a list of {', '.join(PLACES)}")
+    return tuple(dict.fromkeys(places))
+
+
+def _ids_of(ids: Sequence[str] | None) -> Sequence[str] | None:
+    if ids is None:
+        return None
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        raise InvalidInput(f"ids is a list of message ids, not {shown(ids)}; for a single one write ids=[…]")
+    found = tuple(ids)
+    for message_id in found:
+        check_id(message_id)
+    return found
+
+
+def _group_of(group: str | ErrorGroup | None) -> str | None:
+    if isinstance(group, ErrorGroup):
+        return group.fingerprint
+    if group is None or (isinstance(group, str) and is_group(group)):
+        return group
+    message = (
+        f"group {shown(group)}: pass an ErrorGroup, or all twelve digits of its fingerprint, or the first six"
+    )
+    raise InvalidInput(message)
+
+
+def is_group(text: str) -> bool:
+    """Whether this may name a group: a fingerprint, or its first six digits."""
+    return _FINGERPRINT.fullmatch(text) is not None
+
+
+def reason_of(reason: str | None) -> str | None:
+    """A reason why messages die, or None.
+
+    Raises:
+        InvalidInput: there is no such reason.
+    """
+    if reason is not None and reason not in REASONS:
+        raise InvalidInput(f"reason {shown(reason)}: pass one of {', '.join(REASONS)}")
+    return reason
+
+
+def _moment_of(since: datetime | None) -> int | None:
+    """Milliseconds, rounded up."""
+    if since is None:
+        return None
+    if not isinstance(since, datetime) or since.tzinfo is None:
+        message = f"since {shown(since)}: pass a datetime with a time zone, such as datetime.now(UTC)"
+        raise InvalidInput(message)
+    return epoch_milliseconds(since)

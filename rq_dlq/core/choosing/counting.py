@@ -1,0 +1,99 @@
+"""How many messages are chosen: in all, for each value of a header, by the cause of their deaths."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.core.choosing.reading import following, read, sources
+from rq_dlq.core.groups import calls as group_calls
+from rq_dlq.core.groups.index import NEW_WITHIN, index_groups
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.errors import UnprocessableMessage, UpgradeRequired
+from rq_dlq.values.counts import ErrorGroup, GroupCount
+from rq_dlq.values.durations import Duration, milliseconds
+from rq_dlq.values.message import DeadLetter
+from rq_dlq.values.wanted import RECORD, STORY
+
+if TYPE_CHECKING:
+    from rq_dlq.core.choosing.choice import Choice
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
+    from rq_dlq.values.message import Received
+
+
+def count(queue: QueueState[Any], choice: Choice) -> Steps[int]:
+    """How many are chosen."""
+    reading = read(queue, choice)
+    total = 0
+    while page := (yield from following(reading)):
+        total += len(page.rows)
+    return total
+
+
+def count_by(queue: QueueState[Any], choice: Choice, header: str) -> Steps[dict[str | None, int]]:
+    """How many are chosen for each value of a header (None: without it), the most frequent first."""
+    reading = read(queue, choice, RECORD)
+    counted: Counter[str | None] = Counter()
+    while page := (yield from following(reading)):
+        counted.update(_header(message, header) for message in page.messages)
+    return dict(counted.most_common())
+
+
+def _header(message: Received[Any], name: str) -> str | None:
+    try:
+        return message.headers.get(name)
+    except (UnprocessableMessage, UpgradeRequired):
+        return None
+
+
+def groups(
+    queue: QueueState[Any], choice: Choice, new_within: Duration = NEW_WITHIN
+) -> Steps[list[ErrorGroup]]:
+    """The dead letters among them by their cause, the largest group first.
+
+    Raises:
+        InvalidDuration: `new_within` is not valid.
+    """
+    within = milliseconds(new_within, name="new_within")
+    found: dict[str, ErrorGroup] = {}
+    counted: list[ErrorGroup] = []
+    if choice.limit is not None:
+        counted = yield from _counted(queue, choice, within)
+    else:
+        for member in (yield from sources(queue, choice)):
+            counted += yield from _of_one(member, choice, within)
+    for group in counted:
+        known = found.get(group.fingerprint)
+        found[group.fingerprint] = group if known is None else known + group
+    return sorted(found.values(), key=lambda group: (-group.count, group.fingerprint))
+
+
+def _of_one(queue: QueueState[Any], choice: Choice, within: int) -> Steps[list[ErrorGroup]]:
+    if choice.only_group and choice.places_in(queue) == ["dead"]:
+        found = yield from index_groups(queue.keys, queue.codec, within, choice.group or "")
+        if found is not None:
+            return found
+    return (yield from _counted(queue, choice, within))
+
+
+def _counted(queue: QueueState[Any], choice: Choice, within: int) -> Steps[list[ErrorGroup]]:
+    """The same by reading the letters; the groups of each queue of a view."""
+    found: dict[tuple[str, str], GroupCount] = {}
+    cleared: dict[tuple[str, str], int | None] = {}
+    now = 0
+    reading = read(queue, choice, STORY)
+    while page := (yield from following(reading)):
+        keys = page.queue.keys
+        now = now or (yield queue_calls.stats(keys, page.queue.name))[0]
+        for letter in page.messages:
+            if not isinstance(letter, DeadLetter):
+                continue
+            key = (keys.family, letter.fingerprint)
+            if key not in found:
+                found[key] = GroupCount(letter.fingerprint, first=letter.due, last=letter.due)
+                cleared[key] = (yield group_calls.cleared(keys, key[1])) if page.place == "dead" else None
+            found[key].add(letter, now)
+    for key, count in found.items():
+        count.cleared = cleared[key]
+    return [count.group(now, within) for count in found.values()]

@@ -1,0 +1,51 @@
+"""The queue that messages of other queues go to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.core.opening import open_live
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.queue import only_live
+from rq_dlq.core.queues.views import find
+from rq_dlq.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
+
+WHAT = "put messages into"
+
+
+def check_target(
+    target: QueueState[Any], sources: Sequence[QueueState[Any]], verb: str = WHAT, *, create: bool = False
+) -> Steps[None]:
+    """Check that messages of these queues can go to this one.
+
+    Args:
+        verb: what is done, for the error.
+        create: it may be one that does not exist yet.
+
+    Raises:
+        InvalidInput: it is the same queue, one of dead letters, or does not exist.
+    """
+    yield from find(target)
+    only_live(target, verb)
+    families = yield queue_calls.registered(target.keys.namespace)
+    if target.name not in families and not create:
+        hint = (
+            "send to it first, open() it, or pass create=True"
+            if verb == WHAT
+            else "check the name, or pass create=True"
+        )
+        raise InvalidInput(f"there is no queue {target.name!r} to {verb}: {hint}")
+    if sources and all(source.keys == target.keys for source in sources):
+        message = f"{target.name!r} is where they come from: pass another queue, or redrive dead letters"
+        raise InvalidInput(message)
+
+
+def open_target(target: QueueState[Any]) -> Steps[None]:
+    """Make the queue, unless there is one."""
+    yield from open_live(target, WHAT)

@@ -1,0 +1,99 @@
+"""Handing out messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from rq_dlq.core.steps.call import Argument, Call, Part, read_rows, whole
+from rq_dlq.values.failure import LAPSE
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.values.message import Row
+
+Suspects: TypeAlias = Literal["all", "alone", "none"]
+"""How a claim treats suspects, messages whose lease ran out before. Claims by hand take all. A worker's claim
+takes one alone or, while its process runs another, none."""
+ONLY_SUSPECTS = -2  # the wait of such a claim if only suspects are ready
+DELETED = -3  # the wait of a claim if the queue was deleted since its opening
+_LAPSE = LAPSE.cells()
+
+
+class Claimed(NamedTuple):  # a tuple is made faster than a frozen dataclass
+    """The reply of a claim.
+
+    Attributes:
+        now: the server's clock, milliseconds.
+        wait: 0: claim again at once; -1: nothing is known to come; ONLY_SUSPECTS: this claim may not take
+            the messages that are ready; DELETED: the queue was deleted since its opening; else milliseconds
+            until something comes.
+        messages: how many were claimed. A repetition of a claim for "count" has the same number, whatever
+            became of the messages.
+        rows: the messages, except for such a claim.
+        size: about how many bytes they have, for such a claim.
+    """
+
+    now: int
+    wait: int
+    messages: int
+    rows: Sequence[Row] = ()
+    size: int = 0
+
+
+def claim(
+    keys: QueueKeys,
+    *,
+    part: Part,
+    token: str,
+    count: int,
+    lease: int,
+    patience: int,
+    alarmed: bool = False,
+    suspects: Suspects = "all",
+    thorough: bool = False,
+    consumer: str,
+    seed: float,
+    default_policy: bytes,
+    opening: str = "",
+    answer: Literal["rows", "count"] = "rows",
+) -> Call[Claimed]:
+    """Hand out up to `count` messages for `lease` milliseconds.
+
+    Args:
+        patience: milliseconds that the client can wait for something to come.
+        alarmed: the last claim gave this client, and no other, the time to wake.
+        suspects: "all", unless a worker claims; then the first lapse of a message is not charged.
+        thorough: claim nothing before all lapsed leases are swept. If they are too many for one script, the
+            claim returns nothing, with a wait of 0.
+        opening: of the queue, when the client opened it; empty: any.
+        answer: "count": another process reads the messages, see `read_claim`; a lapse is not charged.
+    """
+    args: dict[str, Argument] = {
+        "token": token,
+        "count": count,
+        "lease": lease,
+        "part": part,
+        "consumer": consumer,
+        "patience": patience,
+        "alarmed": int(alarmed),
+        "suspects": suspects,
+        "answer": answer,
+        "thorough": int(thorough),
+        "opening": opening,
+        "seed": seed,
+        "default_policy": default_policy,
+        "lapse_error": _LAPSE,
+    }
+    return Call("claim", keys, args, (), _read_claim if answer == "rows" else _read_claimed)
+
+
+def _read_claimed(reply: Any) -> Claimed:
+    now, wait, count, size = reply if len(reply) == 4 else (*reply, 0, 0)  # noqa: PLR2004
+    return Claimed(now, wait, count, size=size)
+
+
+def _read_claim(reply: Any) -> Claimed:
+    now, wait, *cells = whole(reply, 2, and_each=4)
+    rows = read_rows(cells)
+    return Claimed(now, wait, len(rows), rows)

@@ -1,0 +1,286 @@
+"""Claiming, and waiting for something to claim."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+from rq_dlq.core.claiming.calls import DELETED, ONLY_SUSPECTS, Claimed, Suspects
+from rq_dlq.core.claiming.calls import claim as claim_call
+from rq_dlq.core.claiming.from_view import claim_view
+from rq_dlq.core.opening import open_found
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.queue import forget
+from rq_dlq.core.queues.views import find
+from rq_dlq.core.settling.settle import poison, release
+from rq_dlq.core.steps.driving import unrepeated
+from rq_dlq.core.steps.step import MAX_BLOCK, Batch, NodeUnavailable, Steps, Wait, seed
+from rq_dlq.errors import BrokerRefused, MissingRights, UnprocessableMessage
+from rq_dlq.values.leased import Lease, read_bodies
+from rq_dlq.values.visible import visible_line
+
+if TYPE_CHECKING:
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.values.leased import Leased
+    from rq_dlq.values.message import Row
+    from rq_dlq.values.settlement import Settlement
+
+logger = logging.getLogger("rq_dlq")
+ROUNDS = 40  # claims that only sweep, 25 messages each, before one hands out what is ready
+MOST_ROUNDS = 1_000  # claims that have to be repeated at once, so that none goes on for ever
+
+C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
+D = TypeVar("D", bound="Leased[Any]")
+Make: TypeAlias = "Callable[[Sequence[Row], Lease[Any]], list[D]]"
+"""Makes the deliveries of a claim, from its rows and its lease."""
+Undecodable: TypeAlias = "Callable[[D, Settlement, UnprocessableMessage], None]"
+"""Receives a delivery whose body does not decode, how it was settled, and the error."""
+
+
+class Once(Protocol[C_co]):
+    """Makes one claim; returns what it claimed and, as `Claimed.wait`, when to claim again.
+
+    Args:
+        patience: milliseconds that the client can wait.
+        alarmed: this client has the alarm.
+        thorough: lapsed leases are swept first.
+    """
+
+    def __call__(self, patience: int, /, *, alarmed: bool, thorough: bool) -> Steps[tuple[C_co, int]]:
+        """Claim once."""
+        ...
+
+
+class Permit(Protocol):
+    """A worker's permit to run a suspect: a message whose lease ran out before, so it may kill workers."""
+
+    def take(self) -> bool:
+        """Whether the next claim may take a suspect."""
+        ...
+
+    def note(self, suspect: Leased[Any] | None, *, passed: bool = False) -> None:
+        """Note the result of that claim.
+
+        Args:
+            suspect: the one that it took.
+            passed: it took none, since all ready messages are suspects.
+        """
+
+
+def claim(
+    queue: QueueState[Any],
+    make: Make[D],
+    *,
+    count: int = 1,
+    wait: int = 0,
+    lease: int | None = None,
+    permit: Permit | None = None,
+    undecodable: Undecodable[D] | None = None,
+    stopped: Callable[[], bool] = bool,
+) -> Steps[list[D]]:
+    """Claim messages, and wait for the first.
+
+    A message whose body does not decode is dead at once (`unprocessable`) and not returned. A dead letter
+    that does not decode is kept, and rests, so that it does not block those behind it.
+
+    Args:
+        count: at most so many.
+        wait: milliseconds to wait for the first.
+        lease: milliseconds; None: the queue's.
+        permit: a worker's. With it a message's first lapse is not charged, and a suspect is claimed alone.
+            The claim does not wait where only suspects are ready and the permit allows none.
+        undecodable: called with each message whose body does not decode; None: it is logged.
+        stopped: ends the wait.
+    """
+    held_for = queue.lease if lease is None else lease
+
+    def once(patience: int, *, alarmed: bool, thorough: bool) -> Steps[tuple[list[D], int]]:
+        claiming = _claim_once(
+            queue, make, count, held_for, patience, alarmed=alarmed, thorough=thorough,
+            permit=permit, undecodable=undecodable,
+        )  # fmt: skip
+        if queue.opened and not queue.view:  # nearly always: one generator less
+            return claiming
+        return _open_first(queue, claiming)
+
+    claimed = yield from patiently(queue, once, wait, stopped)
+    if not queue.view or claimed:
+        return claimed
+
+    def claim_one(member: QueueState[Any], number: int) -> Steps[list[D]]:
+        return patiently(member, partial(_claim_once, member, make, number, held_for), 0, stopped)
+
+    found = yield from claim_view(queue, claim_one, count, wait=wait, stopped=stopped)
+    if found is None:  # the name is a queue's now
+        found = yield from patiently(queue, once, wait, stopped)
+    return found
+
+
+def _open_first(queue: QueueState[Any], claiming: Steps[tuple[list[D], int]]) -> Steps[tuple[list[D], int]]:
+    yield from open_to_drain(queue)
+    return ([], DELETED) if queue.view else (yield from claiming)
+
+
+def open_to_drain(queue: QueueState[Any]) -> Steps[None]:
+    """Open a queue before its first claim, even if Redis has no memory to register it.
+
+    Messages of a cluster's other nodes do not wait for the node that has the list of queues. The next claim
+    tries to open the queue again.
+    """
+    if queue.opened:
+        return
+    try:
+        yield from unrepeated(_open_if_used(queue))
+    except NodeUnavailable:
+        if not (yield queue_calls.was_sent_to(queue.keys)):  # it may be a view, or nobody's
+            yield from _open_if_used(queue)
+
+
+def _open_if_used(queue: QueueState[Any]) -> Steps[None]:
+    """A claim does not make a queue, so that a name which nobody sends to stays free for dead letters."""
+    yield from find(queue)
+    if not queue.view and queue.declared is None:
+        opening, sent = yield Batch([queue_calls.opening(queue.keys), queue_calls.was_sent_to(queue.keys)])
+        if not opening and not sent:
+            return
+    try:
+        yield from open_found(queue)
+    except MissingRights:
+        raise
+    except BrokerRefused:
+        pass  # registering the queue's name can wait, draining it cannot
+
+
+def patiently(
+    queue: QueueState[Any],
+    once: Once[C],
+    wait: int,
+    stopped: Callable[[], bool] = bool,
+) -> Steps[C]:
+    """Claim until there is something, for up to `wait` milliseconds, or until it is stopped.
+
+    If leases have lapsed, they are swept before anything is claimed, as many as the rounds allow. So their
+    messages come before newer ones, and nothing is returned only if nothing was ready, or after a thousand
+    rounds, which sweep more than 10,000 messages. Each wait is as long as possible, since the last claim of
+    a wait has to pass the alarm on.
+    """
+    left, alarmed, rounds = wait, False, ROUNDS
+    while True:
+        stops = stopped()
+        patience = 0 if stops else max(0, min(left, MAX_BLOCK))
+        claimed, wait_for = yield from once(patience, alarmed=alarmed, thorough=rounds > 0)
+        if claimed or wait_for in {ONLY_SUSPECTS, DELETED} or (patience == 0 and (wait_for != 0 or stops)):
+            return claimed
+        if wait_for == 0:
+            rounds -= 1
+            if rounds == ROUNDS - MOST_ROUNDS:
+                return claimed
+            continue
+        alarmed = wait_for > 0
+        pause = patience if wait_for < 0 else min(wait_for, patience)
+        left -= yield Wait(queue.keys["wake"] if queue.part == "live" else queue.keys.silent, max(1, pause))
+
+
+def _claim_once(
+    queue: QueueState[Any],
+    make: Make[D],
+    count: int,
+    lease: int,
+    patience: int,
+    *,
+    alarmed: bool,
+    thorough: bool,
+    permit: Permit | None = None,
+    undecodable: Undecodable[D] | None = None,
+) -> Steps[tuple[list[D], int]]:
+    """Claim once: the messages that decode and, as `Claimed.wait`, when to claim again."""
+    token, resumed = _token(queue)
+    suspects: Suspects = "all"
+    if queue.part != "live":
+        permit = None  # failures of dead letters are not charged
+    if permit is not None:
+        suspects = "alone" if permit.take() else "none"
+    try:
+        claimed: Claimed = yield claim_call(
+            queue.keys,
+            part=queue.part,
+            token=token,
+            count=count,
+            lease=lease,
+            patience=patience,
+            alarmed=alarmed,
+            suspects=suspects,
+            thorough=thorough,
+            consumer=queue.consumer,
+            seed=seed(),
+            default_policy=queue.policy,
+            opening=queue.opening if queue.opened else "",
+        )
+        shared = Lease(token, claimed.now, claimed.now + lease, queue.name, queue.codec, queue.keys.family)
+        good = deliveries = make(claimed.rows, shared)
+        if not read_bodies(deliveries, queue.codec):
+            good = yield from _decodable(queue, deliveries, undecodable)
+        if resumed:
+            good = yield from _fitting(queue, good, count, suspects=permit is None)
+        if permit is not None:
+            suspect = good[0] if len(good) == 1 and good[0].lapsed else None
+            permit.note(suspect, passed=claimed.wait == ONLY_SUSPECTS)
+    except BaseException:
+        if permit is not None:
+            permit.note(None)
+        queue.indeterminate_claims.note(token)  # the next claim resumes it
+        raise
+    if claimed.wait == DELETED:
+        forget(queue)
+    return good, 0 if deliveries or claimed.wait == DELETED else claimed.wait
+
+
+def _token(queue: QueueState[Any]) -> tuple[str, bool]:
+    """The token of the next claim, and whether it resumes a claim whose outcome is not known."""
+    if queue.indeterminate_claims and (token := queue.indeterminate_claims.take()):
+        return token, True
+    token = os.urandom(10).hex()
+    return f"{token}@{queue.keys.family}" if queue.viewed else token, False
+
+
+def _decodable(
+    queue: QueueState[Any], deliveries: list[D], undecodable: Undecodable[D] | None
+) -> Steps[list[D]]:
+    good: list[D] = []
+    for delivery in deliveries:
+        try:
+            delivery.body  # noqa: B018 - decodes it
+        except UnprocessableMessage as error:
+            (settlement,) = yield from poison(
+                queue, [delivery._held], error, reason="unprocessable", values=delivery._values
+            )
+            if undecodable is None:
+                what = visible_line(str(error))
+                place = f"{delivery.queue} {delivery.id}"
+                logger.log(
+                    logging.ERROR, "%s is not delivered: %s; it is %s", place, what, settlement.outcome
+                )
+            else:
+                undecodable(delivery, settlement, error)
+        else:
+            good.append(delivery)
+    return good
+
+
+def _fitting(queue: QueueState[Any], deliveries: list[D], count: int, *, suspects: bool) -> Steps[list[D]]:
+    """What fits of a resumed claim; the rest is released.
+
+    Args:
+        count: at most so many, since the earlier claim may have asked for more; 0: any number.
+        suspects: take messages that lapsed, too. The earlier claim may have had a permit that this one lacks.
+    """
+    fit = [delivery for delivery in deliveries if suspects or not delivery.lapsed][: count or None]
+    if len(fit) < len(deliveries):
+        kept = {delivery.id for delivery in fit}
+        rest = [delivery._held for delivery in deliveries if delivery.id not in kept]
+        yield from release(queue, rest)
+    return fit

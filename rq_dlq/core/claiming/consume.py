@@ -1,0 +1,197 @@
+"""A loop over deliveries, whose acks ride in the round trip of its next claim."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rq_dlq.core.claiming.claim import claim
+from rq_dlq.core.claiming.cut_off import give_back
+from rq_dlq.core.settling.settle import ack, held_or_raise, release
+from rq_dlq.core.steps.riding import riding
+from rq_dlq.errors import BrokerRefused, LeaseLost
+from rq_dlq.values.deques import take_all
+from rq_dlq.values.forks import this_process
+
+if TYPE_CHECKING:
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
+    from rq_dlq.values.leased import Leased
+    from rq_dlq.values.settlement import Settlement
+
+ACK_WITHIN = 0.005  # seconds that acks wait for others
+
+D = TypeVar("D", bound="Leased[Any]")
+
+
+class Consuming(Generic[D]):
+    """The deliveries of one loop over a queue, and the acks that it has deferred.
+
+    Any thread may ack a delivery: a deferred one is in one deque, and who takes it out settles it.
+
+    Args:
+        make: makes the deliveries of a claim, from its rows, its lease, and this loop.
+        count: messages of one claim.
+        wait: milliseconds that each claim waits.
+        lease: milliseconds; None: the queue's.
+        clock: seconds; it never goes back.
+
+    Attributes:
+        over: the loop was ended.
+    """
+
+    def __init__(
+        self,
+        queue: QueueState[Any],
+        make: Callable[..., list[D]],
+        *,
+        count: int,
+        wait: int,
+        lease: int | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._claim = partial(
+            claim,
+            queue,
+            partial(make, consuming=self),
+            count=count,
+            wait=wait,
+            lease=lease,
+            stopped=self._is_cut_short,
+        )
+        self._unseen: deque[D] = deque()  # claimed, and not handed out yet
+        self._current: D | None = None
+        self._acked: deque[D] = deque()  # the ack is deferred
+        self._lost: list[Settlement] = []  # deferred acks that came too late
+        self._asked = 0.0  # when the last round trip ended
+        self.over = False
+        self._process = this_process()
+
+    def defer(self, delivery: D) -> bool:
+        """Defer the ack of this step's delivery to the next step; False: it is another one, so ack it now.
+
+        The ack of an earlier delivery could lie here for as long as the next claim waits.
+        """
+        if delivery is not self._current:
+            return False
+        delivery.outcome = "deferred"
+        self._acked.append(delivery)
+        still = delivery is self._current  # if another thread ended the step, it may not have seen this ack
+        return still or not self._withdraw(delivery)
+
+    def _withdraw(self, delivery: D) -> bool:
+        try:
+            self._acked.remove(delivery)
+        except ValueError:  # the loop has taken it
+            return False
+        delivery.outcome = None
+        return True
+
+    def step(self) -> Steps[D | None]:
+        """The next delivery, after the deferred acks; None: there was none in time, or the loop was ended.
+
+        Raises:
+            LeaseLost: a deferred ack came too late. The others are done.
+        """
+        self._leave_to_parent()
+        self._current = None
+        if self.over:
+            return None
+        if not self._unseen:
+            self._unseen.extend((yield from riding(self._ack(), self._claim())))
+            self._asked = self._clock()
+        elif self._acked and self._clock() - self._asked > ACK_WITHIN:
+            yield from self._ack()
+            self._asked = self._clock()
+        self._tell_lost()
+        self._current = self._next()
+        return self._current
+
+    def _next(self) -> D | None:
+        """The next to hand out; none if the loop was ended during the claim: who leaves it releases them."""
+        return self._unseen.popleft() if self._unseen and not self.over else None
+
+    def leave(self, *, cut_off: bool = False) -> Steps[None]:
+        """End the loop: make the deferred acks, release the delivery of this step and those not handed out.
+
+        To end it again does nothing, unless a step that was under way has claimed something since.
+
+        Args:
+            cut_off: give back what a claim that was under way may have taken, too.
+
+        Raises:
+            LeaseLost: a deferred ack came too late. The others are done.
+        """
+        self._leave_to_parent()
+        self.over = True
+        rest = self._take_rest()
+        try:
+            yield from riding(self._ack(), self._release(rest)) if rest else self._ack()
+        except BaseException as error:
+            if not isinstance(error, Exception):  # cut off, as by a cancellation: it can be ended again
+                self._unseen.extendleft(d for d in reversed(rest) if not d.settled)
+                raise
+            for delivery in self._take_acked():  # a later ack() makes it
+                delivery.outcome = None
+            if isinstance(error, BrokerRefused):  # perhaps only the ack
+                yield from self._release([delivery for delivery in rest if not delivery.settled])
+            raise
+        if cut_off:
+            yield from give_back(self._queue)
+        self._tell_lost()
+
+    def _ack(self) -> Steps[None]:
+        acked = self._take_acked()
+        try:
+            settlements = yield from ack(self._queue, [delivery._held for delivery in acked])
+        except BaseException:
+            self._acked.extend(acked)
+            raise
+        _note(acked, settlements)
+        self._lost += [settlement for settlement in settlements if not settlement]
+
+    def _release(self, deliveries: Sequence[D]) -> Steps[None]:
+        held = [delivery._held for delivery in deliveries]
+        _note(deliveries, (yield from release(self._queue, held)))
+
+    def _take_acked(self) -> list[D]:
+        """The deliveries to ack, without those that were settled otherwise meanwhile, as by `queue.ack`."""
+        return [delivery for delivery in take_all(self._acked) if delivery.outcome == "deferred"]
+
+    def _take_rest(self) -> list[D]:
+        """The delivery of this step and those not handed out, without those that were settled."""
+        current = () if self._current is None else (self._current,)
+        rest = [*current, *self._unseen]
+        self._current = None
+        self._unseen.clear()
+        return [delivery for delivery in rest if not delivery.settled]
+
+    def _is_cut_short(self) -> bool:
+        """Whether a claim does not wait any longer: the loop was ended, or there is something to tell."""
+        return self.over or bool(self._lost)
+
+    def _tell_lost(self) -> None:
+        if self._lost:
+            lost, self._lost = self._lost, []
+            try:
+                held_or_raise(lost[0])
+            except LeaseLost as error:
+                if len(lost) > 1:
+                    error.add_note(f"the same is true of {', '.join(other.id for other in lost[1:])}")
+                raise
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child, forget what the parent holds."""
+        if self._process != this_process():
+            self._process, self._current = this_process(), None
+            self._unseen.clear()
+            self._acked.clear()
+
+
+def _note(deliveries: Sequence[Leased[Any]], settlements: Sequence[Settlement]) -> None:
+    for delivery, settlement in zip(deliveries, settlements, strict=True):
+        delivery.outcome = settlement.outcome

@@ -1,0 +1,71 @@
+"""What is cut off: by a cancellation, Ctrl-C, SystemExit, or since its generator is closed."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from rq_dlq.core.claiming import calls
+from rq_dlq.core.settling.settle import release
+from rq_dlq.core.steps.step import seed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
+    from rq_dlq.values.message import Row
+
+logger = logging.getLogger("rq_dlq")
+
+
+def is_cut_off(error: BaseException | None) -> bool:
+    """Whether this error cuts off the block or the call that it ends: it is not an `Exception`.
+
+    Such an error is raised in any case. What is left to do for the messages has one short try, and a failure
+    of that is only logged: the leases cover the messages.
+    """
+    return error is not None and not isinstance(error, Exception)
+
+
+def claim_is_cut_off(queue: QueueState[Any], error: BaseException) -> bool:
+    """Whether this error cuts off a claim that may have taken messages: `give_back` is due."""
+    return is_cut_off(error) and any(member.indeterminate_claims for member in _all(queue))
+
+
+def give_back(queue: QueueState[Any]) -> Steps[None]:
+    """Release what claims of unknown outcome took, which nobody has seen.
+
+    A claim of no message under the token of such a claim replies what that one took (I12).
+    """
+    for member in _all(queue):
+        while token := member.indeterminate_claims.take():
+            try:
+                rows = (yield from _taken(member, token)) or (yield from _taken(member, token))
+                yield from release(member, [(row.id, token) for row in rows])
+            except BaseException:
+                member.indeterminate_claims.note(token)  # the next claim resumes it
+                raise
+
+
+def _taken(queue: QueueState[Any], token: str) -> Steps[Sequence[Row]]:
+    """What a claim took. If that is nothing, the claim may lie unread in a connection that was closed since.
+
+    Redis reads connections in any order, but has read all that came before this when its reply is here.
+    """
+    claimed: calls.Claimed = yield calls.claim(
+        queue.keys, part=queue.part, token=token, count=0, lease=queue.lease, patience=0,
+        consumer=queue.consumer, seed=seed(), default_policy=queue.policy,
+    )  # fmt: skip
+    return claimed.rows
+
+
+def _all(queue: QueueState[Any]) -> list[QueueState[Any]]:
+    """The queue and, of a view, its members."""
+    return [queue, *queue.members.values()]
+
+
+def log_failure(queue: QueueState[Any], failure: Exception) -> None:
+    """Log why messages could not be given back on the way out."""
+    logger.warning("%s: cannot give back the messages of what was cut off: %s", queue.name, failure)

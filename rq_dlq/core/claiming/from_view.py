@@ -1,0 +1,260 @@
+"""Claiming from a view: the oldest letters first, wherever they are.
+
+The members of a view share no hash tag, so no script can keep an index of all their letters. Instead a client
+looks at the members in turn, a bounded number per second, and remembers which of them have letters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from heapq import nsmallest
+from math import inf
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.queue import forget
+from rq_dlq.core.queues.registry import in_use
+from rq_dlq.core.queues.views import LOOKED_AT, shown
+from rq_dlq.core.settling.settle import release
+from rq_dlq.core.steps.step import MAX_BLOCK, Batch, Steps, Wait, chunks
+from rq_dlq.errors import BrokerRefused, MissingRights
+from rq_dlq.values.names import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.view_state import Seen
+    from rq_dlq.values.leased import Leased
+
+D = TypeVar("D", bound="Leased[Any]")
+SECOND = 1_000  # milliseconds
+PER_SECOND = 1_000  # queues that a client looks at: about 10 ms of its time
+PER_CLAIM = 25  # members that each claim looks at, so that among a few the order is exact
+SOURCES = 100  # members that one claim takes letters from
+TIMES = 10_000  # times of death that it compares
+
+
+class Share(NamedTuple):
+    """What a claim takes from one member.
+
+    Attributes:
+        letters: how many.
+        oldest: when the first letter died that it leaves; None: none is left.
+    """
+
+    address: Address
+    letters: int
+    oldest: float | None
+
+
+def claim_view(
+    queue: QueueState[Any],
+    claim_one: Callable[[QueueState[Any], int], Steps[list[D]]],
+    count: int,
+    *,
+    wait: int,
+    stopped: Callable[[], bool],
+) -> Steps[list[D] | None]:
+    """Claim the letters of a view that died first.
+
+    A claim that does not wait finds nothing only if no member has letters. One that waits looks at some
+    members each second.
+
+    Args:
+        claim_one: claims up to so many letters of one member. With 0 it only does what is overdue there.
+
+    Returns:
+        The letters; None: the name has become that of a queue.
+    """
+    left, thorough = wait, queue.seen.looked is None
+    while True:
+        refused = yield from _look(queue, thorough=thorough)
+        found = yield from _claim_oldest(queue, claim_one, count, refused)
+        if not found and not queue.seen.known and (yield from in_use(queue.keys)):
+            forget(queue)
+            return None
+        thorough = wait == 0 and not thorough
+        if found or stopped() or (left <= 0 and not thorough):
+            return sorted(found, key=lambda delivery: delivery.due)
+        if not thorough:
+            left -= yield Wait(queue.keys.silent, max(1, min(left, MAX_BLOCK)))
+
+
+def _claim_oldest(
+    queue: QueueState[Any],
+    claim_one: Callable[[QueueState[Any], int], Steps[list[D]]],
+    count: int,
+    refused: BrokerRefused | None,
+) -> Steps[list[D]]:
+    """Claim the oldest letters that are known, after what is overdue.
+
+    Args:
+        refused: why a member could not be looked at.
+
+    Raises:
+        BrokerRefused: there are letters only in members where the server refuses to claim, or to look.
+    """
+    seen = queue.seen
+    found: list[tuple[QueueState[Any], list[D]]] = []
+
+    def take(address: Address, number: int) -> Steps[int]:
+        nonlocal refused
+        seen.overdue[address] = None  # if it fails
+        member = queue.member(address)
+        try:
+            got = yield from claim_one(member, number)
+        except MissingRights:
+            raise
+        except BrokerRefused as error:  # a damaged member must not hold up the others
+            refused = error
+            return 0
+        seen.overdue.pop(address, None)
+        found.append((member, got))
+        return len(got)
+
+    try:
+        left, overdue = count, list(seen.overdue)
+        for address in overdue:
+            left -= yield from take(address, 0)
+        refused = (yield from _look_at(queue, overdue, 0)) or refused
+        most = len(found) + SOURCES  # what was overdue takes nobody's place
+        while left > 0 and len(found) < most and (shares := (yield from _shares(queue, left))):
+            for share in shares:
+                got = yield from take(share.address, share.letters)
+                left -= got
+                # A member that has fewer is passed over until the next look: its other letters rest.
+                _note(seen, share.address, share.oldest if got == share.letters else None)
+        yield from _release_last(found, -left)
+    except BaseException:
+        _keep_for_next(queue, found)
+        raise
+    if refused is not None and not any(got for _, got in found):
+        raise refused
+    return [delivery for _, got in found for delivery in got]
+
+
+def _release_last(found: Sequence[tuple[QueueState[Any], list[D]]], surplus: int) -> Steps[None]:
+    """Release what claims of unknown outcome gave beyond what this one asks for."""
+    for member, deliveries in reversed(found):
+        if surplus <= 0:
+            return
+        kept = max(0, len(deliveries) - surplus)
+        surplus -= len(deliveries) - kept
+        yield from release(member, [delivery._held for delivery in deliveries[kept:]])
+        del deliveries[kept:]
+
+
+def _keep_for_next(
+    queue: QueueState[Any], found: Sequence[tuple[QueueState[Any], Sequence[Leased[Any]]]]
+) -> None:
+    """Keep the tokens of a claim that failed part-way, so that the next claim resumes them."""
+    for member, deliveries in found:
+        for token in {delivery.token for delivery in deliveries}:
+            member.indeterminate_claims.note(token)
+            queue.seen.overdue[Address(member.keys.family, member.part)] = None
+
+
+def _look(queue: QueueState[Any], *, thorough: bool) -> Steps[BrokerRefused | None]:
+    """Look for members with letters; returns why a member cannot be looked at, if one cannot.
+
+    Args:
+        thorough: look at all queues and members, otherwise at the next ones.
+    """
+    seen = queue.seen
+    now: int = yield queue_calls.clock()
+    if not thorough and seen.looked is not None and 0 <= now - seen.looked < SECOND:
+        return (yield from _look_at(queue, seen.members.next(PER_CLAIM), now))
+    seen.looked = now
+    new = yield from _find_members(queue, thorough=thorough)
+    if thorough:
+        seen.members.begin = 0
+    members = seen.members.next(len(seen.members.items) if thorough else PER_SECOND)
+    return (yield from _look_at(queue, list(dict.fromkeys([*new, *members])), now))
+
+
+def _find_members(queue: QueueState[Any], *, thorough: bool) -> Steps[list[Address]]:
+    """Look which of the next queues are members; returns the new ones."""
+    seen = queue.seen
+    if thorough or seen.families.begin == 0:
+        families: list[str] = yield queue_calls.registered(queue.keys.namespace)
+        seen.show(sorted({*seen.families.items}.difference(families)), [])
+        seen.families.items, seen.families.begin = families, 0
+    asked = seen.families.next(len(seen.families.items) if thorough else PER_SECOND)
+    return seen.show(asked, (yield from shown(queue, asked)))
+
+
+def _look_at(queue: QueueState[Any], addresses: Sequence[Address], now: int) -> Steps[BrokerRefused | None]:
+    """Read when the oldest letter of each of these members died, and whether anything is overdue there."""
+    seen, refused = queue.seen, None
+    groups = deque(chunks(addresses, LOOKED_AT))
+    while groups:
+        group = groups.popleft()
+        try:
+            replies: list[float | None] = yield Batch(
+                [
+                    queue_calls.first_score(member.keys, index)
+                    for member in map(queue.member, group)
+                    for index in (member.part, "leases", "expiring")
+                ]
+            )
+        except MissingRights:
+            raise
+        except BrokerRefused as error:
+            if len(group) == 1:
+                refused = error
+            else:  # a damaged one must not hide the letters of the others
+                groups.extendleft([address] for address in group)
+            continue
+        for number, address in enumerate(group):
+            oldest, *due = replies[3 * number : 3 * number + 3]
+            _note(seen, address, oldest)
+            if any(time is not None and time <= now for time in due):
+                seen.overdue[address] = None
+    return refused
+
+
+def _note(seen: Seen, address: Address, oldest: float | None) -> None:
+    """Note when the oldest letter of a member died; None: it has no letters."""
+    if oldest is None:
+        seen.oldest.pop(address, None)
+    else:
+        seen.oldest[address] = oldest
+
+
+def _shares(queue: QueueState[Any], count: int) -> Steps[list[Share]]:
+    """Where the `count` letters are that died first, or at least the first hundred of them.
+
+    What is remembered may be out of date, since others claim, too. So it is read again where letters are to
+    be taken from.
+    """
+    seen, most = queue.seen, min(count, SOURCES)
+    while candidates := nsmallest(most + 1, list(seen.oldest.items()), key=itemgetter(1)):
+        some, more = candidates[:most], candidates[most:]
+        families = list({address.family for address, _ in some})
+        seen.show(families, (yield from shown(queue, families)))
+        if any(address not in seen.known for address, _ in some):  # their letters have another name by now
+            continue
+        limit = min(count, TIMES // len(some))
+        reads = [page_calls.times(queue.member(address).keys, address.part, limit) for address, _ in some]
+        found: list[list[float]] = yield Batch(reads)
+        ends = [times[-1] for times in found if len(times) == limit]
+        until = min([*ends, *(time for _, time in more)], default=inf)  # not all later ones were read
+        rows: list[tuple[float, int]] = []
+        for number, times in enumerate(found):
+            _note(seen, some[number][0], times[0] if times else None)
+            rows += ((time, number) for time in times if time <= until)
+        taken = Counter(number for _, number in sorted(rows)[:count])
+        if taken:
+            return [
+                _share(some[number][0], count, found[number], full=len(found[number]) == limit)
+                for number, count in taken.items()
+            ]
+    return []
+
+
+def _share(address: Address, count: int, times: Sequence[float], *, full: bool) -> Share:
+    left = times[count:] or (times[-1:] if full else [])
+    return Share(address, count, left[0] if left else None)

@@ -1,0 +1,1 @@
+"""Groups of dead letters by their cause, as the index has them."""

@@ -1,0 +1,105 @@
+"""The groups of dead letters, from the index that the scripts keep (`groups` in `lua/README.md`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.core.pages.calls import END, Position
+from rq_dlq.core.steps.call import Call, Command
+from rq_dlq.values.message import Row
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+
+_TIME = 6  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group as the script counts it; times are milliseconds.
+
+    Attributes:
+        name: the fingerprint, or what stands for it.
+        hour, day: how many letters died within the last hour, the last day.
+        cleared: when a letter was last taken out; None: not known.
+        newest: its newest letters, oldest first: their states, and of their histories the last failure.
+    """
+
+    name: str
+    count: int
+    first: int
+    last: int
+    hour: int
+    day: int
+    cleared: int | None
+    newest: Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPage:
+    """Groups in the order of their names.
+
+    Attributes:
+        now: the server's clock, milliseconds.
+        whole: every dead letter is in a group.
+        next: the group after which the next page begins; empty: there is none.
+    """
+
+    now: int
+    whole: bool
+    next: bytes
+    groups: Sequence[Group]
+
+
+def groups(keys: QueueKeys, *, after: bytes = b"", prefix: str = "", limit: int) -> Call[GroupPage]:
+    """A page of the groups whose names begin with the prefix."""
+    return Call("groups", keys, {"after": after, "prefix": prefix, "limit": limit}, (), _read_page)
+
+
+def _read_page(reply: Any) -> GroupPage:
+    now, whole, following, *found = reply
+    return GroupPage(now, bool(whole), following, [_read_group(cells) for cells in found])
+
+
+def _read_group(reply: Any) -> Group:
+    name, count, first, last, hour, day, when, newest = reply
+    cells = iter(newest)
+    rows = [
+        Row(message_id.decode(), b"", state, line)
+        for message_id, state, line in zip(cells, cells, cells, strict=True)
+    ]
+    return Group(
+        name.decode(errors="replace").rstrip(),
+        count,
+        int.from_bytes(first),
+        int.from_bytes(last),
+        hour,
+        day,
+        int(float(when)) if when else None,
+        rows[::-1],
+    )
+
+
+def sizes(keys: QueueKeys) -> tuple[Command[int], Command[int]]:
+    """How many dead letters there are, and how many of them are in a group."""
+    return Command((b"ZCARD", keys["dead"]), int), Command((b"ZCARD", keys["groups"]), int)
+
+
+def cleared(keys: QueueKeys, name: str) -> Command[int | None]:
+    """When a letter was last taken out of a group, milliseconds; None: not known."""
+    command = (b"ZSCORE", keys["cleared"], f"{name:12}")
+    return Command(command, lambda reply: int(float(reply)) if reply else None)
+
+
+def before(name: str, died: int) -> Position:
+    """The position in `groups` before the letters of a group that died then or later."""
+    return Position(0, f"{name:12}".encode() + min(max(died, 0), (1 << 8 * _TIME) - 1).to_bytes(_TIME))
+
+
+def end(keys: QueueKeys, name: str) -> Command[Position | None]:
+    """The position after the newest letter of a group; None: it has none."""
+    low = f"{name:12}".encode()
+    parts = (b"ZRANGE", keys["groups"], b"(" + low + END.member, b"[" + low, b"BYLEX", b"REV", b"LIMIT", 0, 1)
+    return Command(parts, lambda reply: Position(0, reply[0]) if reply else None)

@@ -1,0 +1,1 @@
+"""What people look at: one message, all queues, what became of messages, who did what."""

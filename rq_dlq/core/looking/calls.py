@@ -1,0 +1,48 @@
+"""The streams that a queue keeps: its outcome history (lua/lib/outcome.lua), and its audit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.core.looking.audit_record import read_audit
+from rq_dlq.core.steps.call import Command, read_entries
+from rq_dlq.values.outcome import RawOutcome, after
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.looking.audit_record import AuditRecord
+
+
+def page(keys: QueueKeys, *, start: str = "-", end: str = "+", limit: int) -> Command[list[RawOutcome]]:
+    """The first `limit` entries from `start` to `end`, both included, the oldest first.
+
+    Args:
+        start: the id of an entry, or a time in milliseconds; "-": the oldest.
+        end: the same; a time means all of that millisecond; "+": the newest.
+    """
+    return Command((b"XRANGE", keys["outcomes"], start, end, b"COUNT", limit), read_entries)
+
+
+def newest(keys: QueueKeys, *, limit: int) -> Command[list[RawOutcome]]:
+    """The last `limit` entries, the oldest first."""
+    command = (b"XREVRANGE", keys["outcomes"], b"+", b"-", b"COUNT", limit)
+    return Command(command, lambda reply: read_entries(reply)[::-1])
+
+
+def count(keys: QueueKeys) -> Command[int]:
+    """How many entries there are."""
+    return Command((b"XLEN", keys["outcomes"]), int)
+
+
+def trim(keys: QueueKeys, *, through: str) -> Command[int]:
+    """Drop the entry of this id and all that are older. Reads as how many."""
+    return Command((b"XTRIM", keys["outcomes"], b"MINID", b"=", after(through)), int)
+
+
+def audit(keys: QueueKeys, limit: int) -> Command[list[AuditRecord]]:
+    """The newest entries of the queue's audit, the newest first."""
+
+    def read(reply: Any) -> list[AuditRecord]:
+        return [read_audit(keys.family, entry) for entry in read_entries(reply)]
+
+    return Command((b"XREVRANGE", keys["audit"], b"+", b"-", b"COUNT", limit), read)

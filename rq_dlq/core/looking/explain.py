@@ -1,0 +1,138 @@
+"""Where a message is, why no consumer has it now, and what happens to it next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.policies.policies import explain_policy
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.views import members
+from rq_dlq.values.durations import human
+from rq_dlq.values.failure import FAILURES, moment
+from rq_dlq.values.later import upgrade
+from rq_dlq.values.message import DeadLetter, Received
+from rq_dlq.values.names import check_id
+
+if TYPE_CHECKING:
+    from rq_dlq.core.pages.calls import Page
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
+    from rq_dlq.policy import QueueSettings
+    from rq_dlq.values.counts import QueueStats
+    from rq_dlq.values.message import Row
+
+Whereabouts = Literal["ready", "scheduled", "leased", "dead", "expired", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Where one message is, and why.
+
+    Attributes:
+        place: ready, scheduled, leased, dead, expired; unknown: the queue has no such message (any more).
+        why: why it is there, a sentence.
+        next: what happens next, a sentence.
+        at: when, by the server's clock (UTC); None: the time is not known.
+        message: the message itself; None where it is unknown.
+    """
+
+    id: str
+    place: Whereabouts
+    why: str
+    next: str
+    at: datetime | None
+    message: Received[Any] | None
+
+    def __str__(self) -> str:
+        when = f" ({self.at:%Y-%m-%d %H:%M:%S} UTC)" if self.at else ""
+        return f"{self.id} is {self.place}: {self.why}. Next: {self.next}{when}."
+
+
+def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
+    """Explain one message.
+
+    Raises:
+        UpgradeRequired: a later version wrote it, in a form that this one cannot read.
+        InvalidMessage: `message_id` is not an id.
+    """
+    check_id(message_id)
+    for member in (yield from members(queue)):
+        page: Page = yield page_calls.browse(member.keys, ids=[message_id])
+        if page.ids:
+            if version := page.rows()[0].version_needed:
+                raise upgrade(f"message {message_id} of {member.keys.family!r}", version)
+            settings = yield from explain_policy(member.keys, member.naming)
+            now, counts = yield queue_calls.stats(member.keys, member.name)
+            return _explained(member, page.rows()[0], settings, now, counts)
+    gone = "it was never sent here, or it was acked, moved, purged or discarded"
+    return Explanation(message_id, "unknown", gone, "nothing", None, None)
+
+
+def _explained(
+    queue: QueueState[Any], row: Row, settings: QueueSettings, now: int, counts: QueueStats
+) -> Explanation:
+    message = Received(row, queue.codec, queue.keys.family)
+    if row.lease_until:
+        return _leased(row, message, settings, now)
+    if message.part != "live":
+        return _buried(queue, row, settings)
+    story = _story(message)
+    if message.expires_at is not None and message.expires_at <= moment(max(now, message.due)):
+        over = "is over" if message.expires_at <= moment(now) else "is over before it is due"
+        following = f"it expires, since its time to live {over}"
+        place: Whereabouts = "scheduled" if message.due > now else "ready"
+        return Explanation(row.id, place, story, following, message.expires_at, message)
+    if message.due > now:
+        due = moment(message.due)
+        wait = human(message.due - now)
+        return Explanation(row.id, "scheduled", story, f"due in {wait}, then ready", due, message)
+    following = "the next claim takes it, after those before it"
+    if counts.paused:
+        following = "it waits until the queue is resumed: the queue is paused"
+    elif full := settings.at_capacity(counts.leased):
+        following = full
+    return Explanation(row.id, "ready", story, following, None, message)
+
+
+def _story(message: Received[Any]) -> str:
+    """What happened to a live message last, as far as its history says."""
+    last = next(
+        (event for event in reversed(message.history) if event.event in {*FAILURES, "redriven"}), None
+    )
+    if last is None:
+        return "it was given back" if message.delivery_count else "it has not been delivered yet"
+    if last.event == "redriven":
+        return "it was redriven, with a fresh budget"
+    ended = {"lapsed": "ended with its lease", "dead_lettered": "was sent to the dead letters"}
+    what = ended.get(last.event, f"was {last.event}")
+    return f"its delivery {last.delivery} {what}" if last.delivery else f"it {what}"
+
+
+def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int) -> Explanation:
+    limit = settings.redelivery.max_redeliveries
+    budget = "" if limit is None else f", {max(0, limit - message.charged)} redeliveries left"
+    left = human(max(0, row.lease_until - now))
+    counts = "counts as a failure" if message.lapsed else "counts as a failure, unless a worker holds it"
+    return Explanation(
+        row.id,
+        "leased",
+        f"a consumer works on its delivery {message.delivery_count}{budget}",
+        f"unless settled or extended before, the lease runs out in {left} and {counts}",
+        moment(row.lease_until),
+        message,
+    )
+
+
+def _buried(queue: QueueState[Any], row: Row, settings: QueueSettings) -> Explanation:
+    letter = DeadLetter(row, queue.codec, queue.keys.family)
+    place: Whereabouts = "dead" if letter.part == "dead" else "expired"
+    cause = str(letter.cause)
+    kept_for = settings.dead_letter.expiration if place == "dead" else settings.expiry.retention
+    why = f"{letter.reason} ({cause})" if cause else letter.reason
+    if not isinstance(kept_for, int | float):
+        return Explanation(row.id, place, why, "it stays until someone redrives or purges it", None, letter)
+    end = letter.died_at + timedelta(seconds=kept_for)
+    return Explanation(row.id, place, why, "dropped, unless redriven before", end, letter)

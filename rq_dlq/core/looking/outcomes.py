@@ -1,0 +1,101 @@
+"""Reading the outcome history of a queue, and trimming what was kept elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.core.looking import calls
+from rq_dlq.core.queues.queue import check_limit, only_live
+from rq_dlq.core.queues.views import find
+from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.errors import InvalidInput
+from rq_dlq.values.durations import shown
+from rq_dlq.values.outcome import Outcome, RawOutcome, after, is_event_id, read_outcome
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.queues.queue import QueueState
+
+PAGE = 1_000  # entries in one reply
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How far the outcome history of a queue reaches.
+
+    Attributes:
+        count: how many entries there are.
+        first: the id of the oldest; None: there is none.
+        last: the id of the newest.
+    """
+
+    count: int
+    first: str | None
+    last: str | None
+
+
+def extent(keys: QueueKeys) -> Steps[Extent]:
+    """How far the outcome history reaches."""
+    count, oldest, newest = yield Batch(
+        [calls.count(keys), calls.page(keys, limit=1), calls.newest(keys, limit=1)]
+    )
+    return Extent(count, oldest[0][0] if oldest else None, newest[0][0] if newest else None)
+
+
+def entries(
+    keys: QueueKeys, *, start: str = "-", end: str = "+", limit: int | None = None
+) -> Steps[list[RawOutcome]]:
+    """The entries from `start` to `end`, both included, as they come; at most `limit`."""
+    found: list[RawOutcome] = []
+    while limit is None or len(found) < limit:
+        wanted = PAGE if limit is None else min(PAGE, limit - len(found))
+        page: list[RawOutcome] = yield calls.page(keys, start=start, end=end, limit=wanted)
+        found += page
+        if len(page) < wanted:
+            break
+        start = after(page[-1][0])
+    return found
+
+
+def read_outcomes(
+    queue: QueueState[Any], since: datetime | str | None, limit: int | None
+) -> Steps[list[Outcome]]:
+    """The events of a queue, the oldest first.
+
+    Args:
+        since: a time, or the id of an event, after which to begin; None: the oldest.
+        limit: at most so many; None: all.
+
+    Raises:
+        InvalidInput: an argument makes no sense, or the queue has no outcome history of its own.
+    """
+    check_limit(limit)
+    start = _start(since)
+    yield from _check_live(queue)
+    found = yield from entries(queue.keys, start=start, limit=limit)
+    return [read_outcome(queue.keys.family, entry) for entry in found]
+
+
+def last_outcomes(queue: QueueState[Any], count: int) -> Steps[list[Outcome]]:
+    """The newest events of a queue, the oldest of them first."""
+    yield from _check_live(queue)
+    found: list[RawOutcome] = yield calls.newest(queue.keys, limit=count)
+    return [read_outcome(queue.keys.family, entry) for entry in found]
+
+
+def _check_live(queue: QueueState[Any]) -> Steps[None]:
+    yield from find(queue)
+    only_live(queue, "read the outcomes of")
+
+
+def _start(since: object) -> str:
+    if since is None:
+        return "-"
+    if isinstance(since, datetime) and since.tzinfo is not None:
+        return str(max(0, int(since.timestamp() * 1000)))
+    if isinstance(since, str) and is_event_id(since):
+        return after(since)
+    message = f"since {shown(since)}: pass a datetime with its time zone, or the event_id of an outcome"
+    raise InvalidInput(message)

@@ -1,0 +1,213 @@
+"""All queues at a glance: what metrics, pages and tools for operators show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq._keys import QueueKeys
+from rq_dlq.core.groups.index import NEW_WITHIN, index_groups
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.each import UnreachableQueue, each_queue, lost_queue
+from rq_dlq.core.redrive import calls as redrive_calls
+from rq_dlq.core.steps.driving import lost_among, unrepeated
+from rq_dlq.core.steps.step import Batch, NodeUnavailable, Steps
+from rq_dlq.errors import InvalidInput
+from rq_dlq.values.cached import cached_property
+from rq_dlq.values.durations import milliseconds, shown
+from rq_dlq.values.failure import moment
+from rq_dlq.values.readable import many
+
+if TYPE_CHECKING:
+    from rq_dlq.core.redrive.record import Redrive
+    from rq_dlq.values.codec import Codec
+    from rq_dlq.values.counts import ErrorGroup, QueueStats
+
+FEW = 10  # names in a line
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOverview:
+    """A queue at a glance.
+
+    Attributes:
+        stats: its counts.
+        groups: its dead letters by kind of failure, the largest group first; empty, too, as long as
+            maintenance has not put every letter into the index of groups.
+        redrives: its redrives that go on or ended within the last week, the newest first.
+        grouped_at: when `groups` was read, by the server's clock.
+        grouped: the counts at that time.
+        schedules_overdue: seconds since the first of its schedules should have sent; 0: none is late.
+    """
+
+    stats: QueueStats
+    groups: Sequence[ErrorGroup]
+    redrives: Sequence[Redrive]
+    grouped_at: datetime
+    grouped: QueueStats
+    schedules_overdue: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Of the queue."""
+        return self.stats.name
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All queues of a broker.
+
+    Attributes:
+        at: when it was read, by the server's clock.
+        queues: those that were read, sorted by name.
+        unreachable: the queues that could not be read, sorted by name.
+        unlisted: why the list of queues could not be read: the queues are those of the overview before, and
+            new ones are missing; empty: it was read.
+    """
+
+    at: datetime
+    queues: Sequence[QueueOverview]
+    unreachable: Sequence[UnreachableQueue] = ()
+    unlisted: str = ""
+
+    def why_lost(self, name: str) -> str:
+        """Why a queue could not be read, as a sentence; empty: it was, or nobody knows of it."""
+        return next((f"{name} is {one.why}" for one in self.unreachable if one.name == name), "")
+
+    @cached_property
+    def gaps(self) -> Sequence[str]:
+        """What could not be read, in a line for each reason."""
+        names: dict[str, list[str]] = {}
+        for queue in self.unreachable:
+            names.setdefault(queue.why, []).append(queue.name)
+        lines = [
+            f"{why}, with {many(len(lost), 'queue')}: {', '.join(lost[:FEW])}{', …' if lost[FEW:] else ''}"
+            for why, lost in names.items()
+        ]
+        if self.unlisted:
+            lines.append(f"the list of queues cannot be read, so new ones are missing: {self.unlisted}")
+        return lines
+
+    @cached_property
+    def by_name(self) -> Mapping[str, QueueOverview]:
+        """The queues by their names."""
+        return {queue.name: queue for queue in self.queues}
+
+    def rates(self, before: Overview) -> Mapping[str, Mapping[str, float]]:
+        """How many messages a second were sent, acked and so on in each queue since an earlier overview.
+
+        A counter that was reset in the meantime has the rate 0.
+
+        Args:
+            before: the earlier one, of the same broker.
+
+        Returns:
+            By the queue's name, then by the name of the counter (`QueueStats.totals`).
+        """
+        seconds = (self.at - before.at).total_seconds()
+        return {queue.name: _rates(queue, before.by_name.get(queue.name), seconds) for queue in self.queues}
+
+
+def _rates(queue: QueueOverview, before: QueueOverview | None, seconds: float) -> Mapping[str, float]:
+    if before is None or seconds <= 0:
+        return dict.fromkeys(queue.stats.totals, 0.0)
+    then = before.stats.totals
+    return {name: max(0, now - then.get(name, 0)) / seconds for name, now in queue.stats.totals.items()}
+
+
+FRESH, OLD = 5, 60  # seconds: groups that an earlier overview has are not read again, or are in any case
+
+
+def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) -> Steps[Overview]:
+    """Read the counts, groups and redrives of all queues, and how late their schedules are.
+
+    A queue that is damaged, or in a cluster one whose node does not answer, is among the unreachable ones,
+    and the others are read.
+
+    Args:
+        before: an earlier overview, whose groups are taken where the queue's counts are the same.
+
+    Raises:
+        InvalidInput: `before` is not an overview.
+    """
+    if not isinstance(before, Overview | None):
+        raise InvalidInput(f"before is {shown(before)}. Pass what an earlier overview() returned, or None")
+    at: int = yield queue_calls.clock()
+    names, unlisted = yield from _names(namespace, before)
+
+    def read(part: Sequence[str]) -> Steps[list[QueueOverview | UnreachableQueue]]:
+        nonlocal at
+        found: list[QueueOverview | UnreachableQueue] = []
+        families = [QueueKeys(namespace, name) for name in part]
+        counts = yield Batch([queue_calls.stats(keys, keys.family) for keys in families], apart=True)
+        jobs = yield Batch([redrive_calls.jobs(keys) for keys in families], apart=True)
+        ticks = yield Batch([queue_calls.first_score(keys, "ticks") for keys in families], apart=True)
+        for keys, *cells in zip(families, counts, jobs, ticks, strict=True):
+            known = before.by_name.get(keys.family) if before else None
+            queue = lost_among(cells) or (yield from _queue(keys, codec, known, cells))
+            if isinstance(queue, NodeUnavailable):
+                found.append(lost_queue(keys.family, queue))
+            else:
+                at = cells[0][0]
+                found.append(queue)
+        return found
+
+    queues = yield from each_queue(names, read)
+    lost = [queue for queue in queues if isinstance(queue, UnreachableQueue)]
+    return Overview(
+        moment(at), [queue for queue in queues if isinstance(queue, QueueOverview)], lost, unlisted
+    )
+
+
+def _names(namespace: str, before: Overview | None) -> Steps[tuple[Sequence[str], str]]:
+    """The names of all queues; those that were known before, and why, if the list cannot be read now."""
+    if before is None:
+        return (yield queue_calls.registered(namespace)), ""
+    (names,) = yield Batch([queue_calls.registered(namespace)], apart=True)
+    if isinstance(names, NodeUnavailable):
+        return sorted({*before.by_name, *(queue.name for queue in before.unreachable)}), str(names)
+    return names, ""
+
+
+def _queue(
+    keys: QueueKeys, codec: Codec[Any], known: QueueOverview | None, read: Sequence[Any]
+) -> Steps[QueueOverview | NodeUnavailable]:
+    """One queue, of which the counts, the redrives and the first tick were read."""
+    now: int
+    stats: QueueStats
+    (now, stats), ids, tick = read
+    late = 0.0 if tick is None else max(0.0, (now - tick) / 1000)
+    try:
+        records = yield from unrepeated(_records(keys, ids))
+        if known and _is_good(known, now, stats):
+            groups, grouped = known.groups, (known.grouped_at, known.grouped)
+        else:
+            groups, grouped = (yield from unrepeated(_groups(keys, codec, stats))), (moment(now), stats)
+    except NodeUnavailable as error:
+        return error
+    return QueueOverview(stats, groups, records, *grouped, late)
+
+
+def _records(keys: QueueKeys, ids: Sequence[str]) -> Steps[list[Redrive]]:
+    if not ids:
+        return []
+    records: list[Redrive | None] = yield Batch([redrive_calls.record(keys, job) for job in ids])
+    return sorted((one for one in records if one), key=lambda one: one.asked.at, reverse=True)
+
+
+def _groups(keys: QueueKeys, codec: Codec[Any], stats: QueueStats) -> Steps[list[ErrorGroup]]:
+    found = (
+        (yield from index_groups(keys, codec, milliseconds(NEW_WITHIN, name="new_within")))
+        if stats.dead
+        else None
+    )
+    return sorted(found or [], key=lambda group: (-group.count, group.fingerprint))
+
+
+def _is_good(known: QueueOverview, now: int, stats: QueueStats) -> bool:
+    """Whether the groups that were read before do."""
+    age = abs((moment(now) - known.grouped_at).total_seconds())
+    same = (known.grouped.dead, known.grouped.totals) == (stats.dead, stats.totals)
+    return age < (OLD if same else FRESH)

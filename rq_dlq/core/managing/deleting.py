@@ -1,0 +1,50 @@
+"""Deleting a queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.core.jobs.jobs import roll_forward
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.queue import forget, only_live
+from rq_dlq.core.queues.registry import unlist
+from rq_dlq.core.queues.views import find
+from rq_dlq.core.steps.senders import once
+from rq_dlq.core.steps.step import CHUNK, WINDOW, Steps
+from rq_dlq.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rq_dlq.core.queues.queue import QueueState
+
+
+def delete(queue: QueueState[Any], *, force: bool) -> Steps[int]:
+    """Delete a queue and its name; returns how many messages were in it.
+
+    The keys go first: if this is interrupted, an empty name is left, and a repetition removes it.
+
+    Args:
+        force: also with messages in it. What jobs have committed is moved into the queue first, since
+            their commits for other queues are kept with it.
+
+    Raises:
+        InvalidInput: it is not empty, or it is a dead-letter or expiry queue.
+    """
+    yield from find(queue)
+    only_live(queue, "delete")
+    before: queue_calls.Left | None = None
+    while True:
+        found = yield from once(queue.senders, queue.keys, queue_calls.delete, force=force)
+        if not isinstance(found, queue_calls.Left):
+            break
+        if not force or found == before:
+            message = (
+                f"{queue.name!r} was not deleted, since it is not empty: {found}. Drain or purge it first, "
+                "or delete it with all that is in it: `delete(force=True)`, "
+                f"`rq-dlq queue rm {queue.name} --force`"
+            )
+            raise InvalidInput(message)
+        before = found
+        yield from roll_forward(queue.keys, CHUNK * WINDOW, early=True)
+    yield from unlist(queue.keys)
+    forget(queue)
+    return found

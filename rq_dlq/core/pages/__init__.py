@@ -1,0 +1,1 @@
+"""Reading messages where they are, page by page, while consumers go on."""

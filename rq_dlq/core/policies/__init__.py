@@ -1,0 +1,1 @@
+"""The map of policies, and what of it applies to a queue."""

@@ -1,0 +1,67 @@
+"""The map of policies, and the settings of a queue, in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq import _keys
+from rq_dlq.core.steps.call import Argument, Call, Command, read_hash
+from rq_dlq.policy.fields import WRITTEN
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+
+
+def configure(
+    keys: QueueKeys,
+    settings: Mapping[str, str],
+    *,
+    version: int,
+    version_before: bytes = b"",
+    declared_before: bytes,
+    declared: bytes,
+) -> Call[bool]:
+    """Write the settings of a queue; fields that this version does not know stay as they are.
+
+    Reads as False if what `configured` read has changed meanwhile.
+    """
+    args: dict[str, Argument] = {
+        "version": version,
+        "version_before": version_before,
+        "declared_before": declared_before,
+    }
+    items: list[Argument] = ["declared", declared]
+    for name in WRITTEN:
+        items += [name, settings.get(name, "")]
+    return Call("configure", keys, args, items, _is_one)
+
+
+def set_policy(namespace: str, pattern: str, entry: bytes) -> Call[bytes | None]:
+    """Set an entry of the map of policies; empty: remove it. Reads as the one it replaces."""
+    keys = _keys.NamedKeys({"policies": _keys.policies(namespace)})
+    return Call("set_policy", keys, {"pattern": pattern, "entry": entry}, (), _read_replaced)
+
+
+def policies(namespace: str) -> Command[dict[bytes, bytes]]:
+    """The map of policies, as Redis stores it."""
+    return Command((b"HGETALL", _keys.policies(namespace)), read_hash)
+
+
+def policy_version(namespace: str) -> Command[bytes | None]:
+    """How often the map of policies was changed, as text."""
+    return Command((b"HGET", _keys.policies(namespace), b"#version"))
+
+
+def configured(keys: QueueKeys) -> Command[tuple[bytes, bytes]]:
+    """What the queue's own program declared, and the version of the map that was applied; empty: none."""
+    command = (b"HMGET", keys["settings"], b"declared", b"version")
+    return Command(command, lambda reply: (reply[0] or b"", reply[1] or b""))
+
+
+def _is_one(reply: Any) -> bool:
+    return reply == 1  # type: ignore[no-any-return]
+
+
+def _read_replaced(reply: Any) -> bytes | None:
+    return reply[1]  # type: ignore[no-any-return]

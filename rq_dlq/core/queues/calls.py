@@ -1,0 +1,166 @@
+"""A queue as a whole: its name, its opening, its counts; and what it has if it is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rq_dlq import _keys
+from rq_dlq.core.steps.call import (
+    Call,
+    Command,
+    Sender,
+    read_ids,
+    whole,
+)
+from rq_dlq.values.counts import QueueStats
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+
+
+class Left(NamedTuple):
+    """Why a queue was not deleted: how many messages are in it, and how many lists that a job committed."""
+
+    ready: int
+    scheduled: int
+    leased: int
+    dead: int
+    expired: int
+    committed: int
+
+    def __str__(self) -> str:
+        counts = self._asdict() | {"committed lists of jobs": self.committed}
+        del counts["committed"]
+        return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+
+
+def delete(sender: Sender, *, force: bool) -> Call[int | Left]:
+    """Remove a queue's keys, also with messages in it if `force`.
+
+    Reads as how many messages were removed; or, if that was refused, what is in the queue.
+    """
+
+    def read(reply: Any) -> int | Left:
+        return Left(*reply) if isinstance(reply, list) else int(reply)
+
+    return Call("delete", sender.keys, {"number": sender.number, "force": int(force)}, (), read)
+
+
+def register(keys: QueueKeys) -> Command[int]:
+    """Add the name of a queue to the list of queues."""
+    return Command((b"SADD", _keys.queues(keys.namespace), keys.family), int)
+
+
+def unregister(keys: QueueKeys) -> Command[int]:
+    """Remove the name from the list of queues."""
+    return Command((b"SREM", _keys.queues(keys.namespace), keys.family), int)
+
+
+def is_registered(namespace: str, name: str) -> Command[int]:
+    """Whether a queue of this name was ever used."""
+    return Command((b"SISMEMBER", _keys.queues(namespace), name), int)
+
+
+def open_as(keys: QueueKeys, opening: str) -> Command[int]:
+    """Open a queue, unless it is open; the opening is a word that no other opening has."""
+    return Command((b"HSETNX", keys["settings"], b"opening", opening), int)
+
+
+def close(keys: QueueKeys) -> Command[int]:
+    """Close a queue: what is sent to it is refused until it is opened again."""
+    return Command((b"HDEL", keys["settings"], b"opening"), int)
+
+
+def opening(keys: QueueKeys) -> Command[str]:
+    """The opening of a queue; empty: it is not open."""
+    return Command((b"HGET", keys["settings"], b"opening"), lambda reply: (reply or b"").decode())
+
+
+def was_sent_to(keys: QueueKeys) -> Command[int]:
+    """Whether anything was ever sent to a queue."""
+    return Command((b"EXISTS", keys["messages"], keys["counters"]), int)
+
+
+def within(keys: QueueKeys) -> tuple[Command[int], ...]:
+    """What a queue would lose if it were deleted.
+
+    How many messages and schedules it has, how many lists of jobs that are not moved yet, how many acks it
+    remembers, and whether it is paused.
+    """
+    hashes = (Command((b"HLEN", keys[name]), int) for name in ("messages", "schedules"))
+    indexes = (Command((b"ZCARD", keys[name]), int) for name in ("committed", "acked_ids"))
+    return *hashes, *indexes, Command((b"HEXISTS", keys["settings"], b"paused"), int)
+
+
+def add_aliases(namespace: str, names: Sequence[str]) -> Command[int]:
+    """Record names that policies give to dead-letter or expiry queues."""
+    return Command((b"SADD", _keys.aliases(namespace), *names), int)
+
+
+def is_alias(namespace: str, name: str) -> Command[int]:
+    """Whether a policy ever gave this name; the queues' settings show whether one still does."""
+    return Command((b"SISMEMBER", _keys.aliases(namespace), name), int)
+
+
+def given_names(keys: QueueKeys) -> Command[list[str]]:
+    """The names of a queue's dead-letter and expiry queues that a policy gave; empty: none."""
+    parts = (b"HGET", keys.settings, b"names")
+    return Command(parts, lambda reply: (reply or b"").decode(errors="replace").split("\t"))
+
+
+_BAND = 1 << 42  # lua/lib/order.lua: the score of a ready message is a priority's band and the due time
+
+
+def stats(keys: QueueKeys, name: str) -> Call[tuple[int, QueueStats]]:
+    """Reads as the server's clock (milliseconds) and the counts."""
+    return Call("stats", keys, {}, (), partial(_read_stats, name))
+
+
+def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
+    now, ready, scheduled, leased, dead, expired = reply[:6]
+    head, due, lapse = (float(cell) if cell else None for cell in reply[6:9])
+    paused, *cells = reply[9:]
+    totals = {cells[i].decode(): int(cells[i + 1]) for i in range(0, len(cells), 2)}
+    totals.pop("birth", None)
+    return now, QueueStats(
+        name, ready, scheduled, leased, dead, expired,
+        oldest=None if head is None else max(0.0, (now - head % _BAND) / 1000),
+        next_due=None if due is None else max(0.0, (due - now) / 1000),
+        totals=totals,
+        paused=bool(paused),
+        overdue=max(0.0, *((now - time) / 1000 for time in (due, lapse) if time is not None), 0.0),
+    )  # fmt: skip
+
+
+def registered(namespace: str) -> Command[list[str]]:
+    """The names of all queues, sorted."""
+    return Command((b"SMEMBERS", _keys.queues(namespace)), lambda reply: sorted(read_ids(reply)))
+
+
+def clock() -> Command[int]:
+    """The server's clock in milliseconds, for planning; the scripts read it themselves."""
+    return Command((b"TIME",), _read_clock)
+
+
+def _read_clock(reply: Any) -> int:
+    seconds, micros = whole(reply, 2)
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+def first_score(keys: QueueKeys, index: str) -> Command[float | None]:
+    """The lowest score of an index; None: the index is empty."""
+    return Command((b"ZRANGE", keys[index], 0, 0, b"WITHSCORES"), _read_score)
+
+
+def _read_score(reply: Any) -> float | None:
+    if not reply:
+        return None
+    last: Any = reply[-1]
+    return float(last if isinstance(last, bytes) else last[-1])  # in pairs, where a pool speaks RESP3
+
+
+def whoami() -> Command[str]:
+    """The Redis user of the connection."""
+    return Command((b"ACL", b"WHOAMI"), bytes.decode)

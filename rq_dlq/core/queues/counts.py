@@ -1,0 +1,54 @@
+"""The counts of a queue, and of all queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq._keys import QueueKeys
+from rq_dlq.core.queues import calls
+from rq_dlq.core.queues.each import UnreachableQueue, each_queue, lost_queue
+from rq_dlq.core.queues.views import members
+from rq_dlq.core.steps.step import Batch, NodeUnavailable, Steps
+from rq_dlq.values.counts import QueueStats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq.core.queues.queue import QueueState
+
+
+def stats(queue: QueueState[Any]) -> Steps[QueueStats]:
+    """The counts of the queue's family, or of the messages that a view shows."""
+    shown = yield from members(queue)
+    if not queue.view:
+        return (yield calls.stats(queue.keys, queue.name))[1]  # type: ignore[no-any-return]
+    dead = expired = 0
+    for member in shown:
+        _, counts = yield calls.stats(member.keys, member.name)
+        dead += counts.dead if member.part == "dead" else 0
+        expired += counts.expired if member.part == "expired" else 0
+    return QueueStats(queue.name, 0, 0, 0, dead, expired, None, None, {})
+
+
+def is_drained(queue: QueueState[Any]) -> Steps[bool]:
+    """Whether nothing is ready, scheduled or leased, so that a claim that got nothing was the last.
+
+    A dead letter that fails stays where it is, so a claim of dead letters always is.
+    """
+    if queue.part != "live" or queue.view:
+        return True
+    counts = yield from stats(queue)
+    return not (counts.waiting or counts.leased)
+
+
+def counts(namespace: str) -> Steps[list[QueueStats | UnreachableQueue]]:
+    """Read the counts of all queues, sorted by name."""
+
+    def read(part: Sequence[str]) -> Steps[list[QueueStats | UnreachableQueue]]:
+        replies = yield Batch([calls.stats(QueueKeys(namespace, name), name) for name in part], apart=True)
+        return [
+            lost_queue(name, reply) if isinstance(reply, NodeUnavailable) else reply[1]
+            for name, reply in zip(part, replies, strict=True)
+        ]
+
+    return (yield from each_queue((yield calls.registered(namespace)), read))

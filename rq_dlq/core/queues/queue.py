@@ -1,0 +1,168 @@
+"""The state of a queue object, shared by both colours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from rq_dlq.core.queues.observers import Observers
+from rq_dlq.core.queues.view_state import Seen
+from rq_dlq.core.steps.indeterminate import Claims, Settlements
+from rq_dlq.core.steps.senders import Senders
+from rq_dlq.errors import InvalidInput
+from rq_dlq.values.failure import Cause
+from rq_dlq.values.fingerprint import chosen
+from rq_dlq.values.names import Address, Naming
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.steps.call import Part, Place
+    from rq_dlq.core.steps.confirm import Confirm
+    from rq_dlq.policy import Entry, RedeliveryPolicy
+    from rq_dlq.values.codec import Codec, Ids
+
+T = TypeVar("T")
+logger = logging.getLogger("rq_dlq")
+
+
+@dataclass
+class QueueState(Generic[T]):
+    """The state of a queue object, shared by both colours.
+
+    Attributes:
+        part: live, or the dead-letter or expiry queue of the same family.
+        declared: the policies that the program declares in code, which are written to Redis; None: none.
+        given: the same as the program passed them, to make the queue object again elsewhere.
+        consumer: the process that claims, as a JSON text.
+        opened: whether the queue was opened.
+        opening: the word for that; who deletes the queue ends it.
+        senders: of its broker.
+        indeterminate_claims: claims whose outcome is not known; the next claim resumes one.
+        indeterminate: settlements whose outcome is not known.
+        view: the name is one that policies gave to the dead letters or the expired messages of other queues,
+            when `views.find` last looked.
+        members: the queues that a view has shown so far, by their names and parts.
+        seen: where a view's letters are.
+        viewed: this is such a member; its tokens name its family.
+        tended: a worker extends the leases of what is claimed, so no extension may make one end sooner.
+        confirm: the replicas that have to confirm a send; None: none.
+        fingerprint: names the kind of an exception, as the user sees it.
+        version: of the program, which stands in its failures; empty: none.
+        observers: of its broker.
+    """
+
+    name: str
+    keys: QueueKeys
+    part: Part
+    codec: Codec[T]
+    lease: int
+    redelivery: RedeliveryPolicy
+    declared: Entry | None
+    given: Mapping[str, Any]
+    consumer: str
+    ids: Ids
+    naming: Naming = field(default_factory=Naming)
+    opened: bool = False
+    opening: str = ""
+    senders: Senders = field(default_factory=Senders)
+    indeterminate_claims: Claims = field(default_factory=Claims)
+    indeterminate: Settlements = field(default_factory=Settlements)
+    view: bool = False
+    members: dict[Address, QueueState[T]] = field(default_factory=dict[Address, "QueueState[T]"])
+    seen: Seen = field(default_factory=Seen)
+    viewed: bool = False
+    tended: bool = False
+    confirm: Confirm | None = None
+    fingerprint: Callable[[BaseException], str | None] | None = None
+    version: str = ""
+    observers: Observers = field(default_factory=Observers)
+
+    def __post_init__(self) -> None:
+        self.policy = encode_policy(self.redelivery.as_wire())
+
+    def cause(self, error: BaseException | str | None, values: Iterable[str] = ()) -> Cause:
+        """What went wrong; `values` are texts from the failing messages themselves."""
+        cause = replace(Cause.of(error, values), version=self.version)
+        if self.fingerprint is None or not isinstance(error, BaseException):
+            return cause
+        try:
+            kind = self.fingerprint(error)
+        except Exception:
+            logger.exception(
+                "%s: the broker's fingerprint failed, so this failure has the usual one", self.name
+            )
+            return cause
+        return cause if kind is None else replace(cause, fingerprint=chosen(str(kind)))
+
+    def member(self, address: Address) -> QueueState[T]:
+        """The member of a view at this address."""
+        if address not in self.members:
+            self.members[address] = replace(
+                self,
+                keys=replace(self.keys, family=address.family),
+                part=address.part,  # type: ignore[arg-type]
+                opened=True,
+                opening="",
+                indeterminate_claims=Claims(),
+                view=False,
+                members={},
+                seen=Seen(),
+                viewed=True,
+            )
+        return self.members[address]
+
+
+def forget(queue: QueueState[Any]) -> None:
+    """Have the queue opened again by its next verb, since it was deleted, or may have been."""
+    queue.opened = queue.view = False
+
+
+def place_of(queue: QueueState[Any]) -> Place:
+    """The state of a queue's messages that can be claimed."""
+    return "ready" if queue.part == "live" else queue.part
+
+
+def places_of(queue: QueueState[Any]) -> list[Place]:
+    """The states in which a queue's messages wait."""
+    return ["ready", "scheduled"] if queue.part == "live" else [queue.part]
+
+
+def sibling(queue: QueueState[T], part: Part) -> QueueState[T]:
+    """The dead-letter or expiry queue of the same family, or the queue itself; it keeps the queue's name.
+
+    Raises:
+        InvalidInput: the queue is the other one of the two.
+    """
+    if queue.part not in {part, "live"}:
+        only_live(queue, "look for the dead letters of")
+    return replace(
+        queue, part=part, declared=None, given={}, indeterminate_claims=Claims(), members={}, seen=Seen()
+    )
+
+
+def check_limit(limit: int | None, *, optional: bool = True) -> None:
+    """Raise InvalidInput unless this is a whole number, 0 or more, or None where that is allowed."""
+    if limit is None and optional:
+        return
+    if type(limit) is not int or limit < 0:
+        raise InvalidInput(f"limit {limit!r}: use a whole number of messages, 0 or more")
+
+
+def only_live(queue: QueueState[Any], verb: str) -> None:
+    """Refuse a verb that makes no sense on a dead-letter or expiry queue.
+
+    Raises:
+        InvalidInput: the queue is one.
+    """
+    if queue.part != "live" or queue.view:
+        whose = "its queues" if queue.view else repr(queue.keys.family)
+        raise InvalidInput(f"cannot {verb} {queue.name!r}: it takes only what failed in {whose}")
+
+
+def encode_policy(redelivery: Mapping[str, object]) -> bytes:
+    """A queue's policy as Redis stores it."""
+    return msgspec.json.encode({"redelivery": redelivery})

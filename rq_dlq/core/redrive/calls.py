@@ -1,0 +1,203 @@
+"""Redrives that are jobs: begun once, driven in steps by anybody, steered, undone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import msgspec
+
+from rq_dlq._keys import NAMES, MoreKeys
+from rq_dlq.core.redrive.record import NUMBERS, read_redrive
+from rq_dlq.core.steps.call import Argument, Call, Command, read_ids
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.redrive.record import Asked, Redrive
+
+Verdict = Literal["started", "not whole", "too many", "nothing"]
+Steering = Literal["pause", "resume", "cancel"]
+_DELETED = -2
+_STARTED: dict[int, Verdict] = {1: "started", 0: "not whole", -1: "too many", -2: "nothing"}
+
+
+class Stepped(NamedTuple):
+    """What a step of a redrive did; false: nothing came back.
+
+    Attributes:
+        moved: how many messages came back.
+        wait: milliseconds until it may go on; None: it does not run.
+    """
+
+    moved: int
+    wait: int | None
+
+    def __bool__(self) -> bool:
+        return self.moved > 0
+
+
+class Undone(NamedTuple):
+    """What a step of an undo did; false: nothing was taken back.
+
+    Attributes:
+        undone: how many messages are dead again.
+        left: how many are to be looked at; None: there is no such redrive.
+    """
+
+    undone: int
+    left: int | None
+
+    def __bool__(self) -> bool:
+        return self.undone > 0
+
+
+class Offer(NamedTuple):
+    """A message of a redrive, as its caller has read it.
+
+    Attributes:
+        seen: when it had died, and how often it had been redriven; empty: it stays dead.
+        record: the one that takes the place of its own; empty: none.
+    """
+
+    id: str
+    seen: str = ""
+    record: bytes = b""
+
+
+class Offered(NamedTuple):
+    """What became of an offer; false: nothing came back.
+
+    Attributes:
+        moved: how many messages came back.
+        wait: milliseconds until it may go on; None: it does not run.
+        position: of the first message in the list that is to be offered next.
+        known: ids that the other queue has.
+        deleted: the other queue was deleted meanwhile.
+    """
+
+    moved: int
+    wait: int | None
+    position: int
+    known: Sequence[bytes]
+    deleted: bool
+
+    def __bool__(self) -> bool:
+        return self.moved > 0
+
+
+def list_ids(keys: QueueKeys, job: str, ids: Sequence[str]) -> Command[int]:
+    """Append ids to the list of a redrive; `cut` has to follow."""
+    return Command((b"RPUSH", keys.redrive(job), *ids), int)
+
+
+def listed(keys: QueueKeys, job: str, position: int, count: int) -> Command[list[str]]:
+    """Ids of the list, from this position on."""
+    return Command((b"LRANGE", keys.redrive(job), position, position + count - 1), read_ids)
+
+
+def cut(keys: QueueKeys, job: str, length: int) -> Command[bytes]:
+    """Cut the list to its length, so that ids appended twice after a lost reply are there once."""
+    return Command((b"LTRIM", keys.redrive(job), 0, length - 1))
+
+
+def keep(keys: QueueKeys, job: str, ttl: int) -> Command[int]:
+    """Extend the time to live of the list, milliseconds."""
+    return Command((b"PEXPIRE", keys.redrive(job), ttl), int)
+
+
+def start_redrive(
+    keys: QueueKeys, job: str, asked: Asked, *, listed: int | None, gone: int, grace: int
+) -> Call[Verdict]:
+    """Begin a redrive of what is listed, or of all messages of its part.
+
+    Args:
+        listed: how many ids were listed; None: it takes all.
+        gone: how many of the ids that were asked for are not there.
+        grace: milliseconds until maintenance drives it, if nobody does.
+    """
+    args: dict[str, Argument] = {
+        "job": job,
+        "record": msgspec.json.encode(asked),
+        "listed": "" if listed is None else listed,
+        "gone": gone,
+        "grace": grace,
+    }
+    return Call("start_redrive", _keys_of(keys, job), args, (), _STARTED.__getitem__)
+
+
+def step_redrive(keys: QueueKeys, job: str, *, limit: int, grace: int) -> Call[Stepped]:
+    """Go on with a redrive."""
+    args: dict[str, Argument] = {"job": job, "limit": limit, "grace": grace}
+    return Call("step_redrive", _keys_of(keys, job), args, (), lambda reply: Stepped(*map(_number, reply)))  # type: ignore[arg-type]
+
+
+def offer_redrive(
+    keys: QueueKeys,
+    target: QueueKeys,
+    job: str,
+    *,
+    position: int,
+    grace: int,
+    opening: str,
+    offers: Sequence[Offer],
+) -> Call[Offered]:
+    """Go on with a redrive of which only the caller can bring messages back.
+
+    Args:
+        target: the queue that they go to.
+        position: of the first offer in the list; where that is not its turn, nothing is done.
+        grace: milliseconds until maintenance ends it, if nobody goes on.
+        opening: of the other queue; empty: they go back to their own.
+    """
+    args: dict[str, Argument] = {"job": job, "position": position, "grace": grace, "opening": opening}
+    both = {"redrive": keys.redrive(job), **{f"to_{name}": target[name] for name in NAMES}}
+    items = [cell for offer in offers for cell in offer]
+    return Call("offer_redrive", MoreKeys(keys, both), args, items, _read_offered)
+
+
+def _read_offered(reply: Any) -> Offered:
+    moved, wait, position, known = reply
+    return Offered(moved, _number(wait), position, known, deleted=wait == _DELETED)
+
+
+def steer_redrive(
+    keys: QueueKeys, job: str, verb: Steering, *, by: str, user: str, grace: int
+) -> Call[bool | None]:
+    """Pause, resume or cancel a redrive. Reads as whether that changed anything; None: there is none."""
+    args: dict[str, Argument] = {"job": job, "verb": verb, "by": by, "user": user, "grace": grace}
+    return Call("steer_redrive", _keys_of(keys, job), args, (), _read_steered)
+
+
+def undo_redrive(keys: QueueKeys, job: str, *, by: str, user: str, cause: str, limit: int) -> Call[Undone]:
+    """Take back the next messages of a redrive."""
+    args: dict[str, Argument] = {"job": job, "by": by, "user": user, "cause": cause, "limit": limit}
+    return Call("undo_redrive", _keys_of(keys, job), args, (), lambda reply: Undone(*map(_number, reply)))  # type: ignore[arg-type]
+
+
+def _keys_of(keys: QueueKeys, job: str) -> MoreKeys:
+    return MoreKeys(keys, {"redrive": keys.redrive(job)})
+
+
+def _number(cell: int) -> int | None:
+    return None if cell < 0 else cell
+
+
+def record(keys: QueueKeys, job: str) -> Command[Redrive | None]:
+    """A redrive as it stands; None: there is none."""
+    fields = (f"{job} {name}" for name in ("state", "why", *NUMBERS))
+    parts: tuple[Argument, ...] = (b"HMGET", keys["redrives"], job, *fields)
+    return Command(parts, lambda reply: read_redrive(job, keys.family, reply))
+
+
+def jobs(keys: QueueKeys) -> Command[list[str]]:
+    """The ids of the redrives that the queue remembers; first those that run."""
+    return Command((b"ZRANGE", keys["redriving"], 0, -1), read_ids)
+
+
+def first(keys: QueueKeys) -> Command[list[str]]:
+    """The redrive that maintenance has to look at first, if it is time; empty: there is none."""
+    return Command((b"ZRANGE", keys["redriving"], 0, 0), read_ids)
+
+
+def _read_steered(reply: Any) -> bool | None:
+    return None if reply < 0 else reply == 1

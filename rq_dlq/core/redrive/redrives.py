@@ -1,0 +1,156 @@
+"""Redrives that are jobs: begun once, driven by whoever is there, judged by what becomes of the messages.
+
+1. `start.begin` lists the ids of the chosen messages, and starts the redrive; one of all takes what
+   is there.
+2. `drive` moves them in steps. Each step is one script, which counts what it moved, so any number of drivers
+   may be at it. If the caller ends, maintenance goes on (`go_on`).
+3. An ack or a death of a message counts for its redrive, in the scripts that ack and bury.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.core.queues.views import members
+from rq_dlq.core.queues.who import who, whoami
+from rq_dlq.core.redrive import calls
+from rq_dlq.core.steps.step import CHANGED, Batch, Deadline, Steps
+from rq_dlq.errors import InvalidInput
+from rq_dlq.values.durations import shown
+from rq_dlq.values.failure import Cause
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.redrive.calls import Steering, Stepped, Undone
+    from rq_dlq.core.redrive.record import Redrive
+
+STEP = 15  # messages that one script brings back, which takes longer for each than other changes do
+GRACE = 10_000  # milliseconds that a driver has between two steps before maintenance takes over
+LEFT = 600_000  # before maintenance ends a redrive that only its caller drives; an edit may take long
+LEADS_TO = {"pause": "paused", "resume": "running", "cancel": "cancelled"}
+
+
+def look(keys: QueueKeys, job: str) -> Steps[Redrive]:
+    """A redrive as it stands.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    found: Redrive | None = yield calls.record(keys, job)
+    if found is None:
+        raise unknown(keys, job)
+    return found
+
+
+def unknown(keys: QueueKeys, job: str) -> InvalidInput:
+    """The error where there is no such redrive."""
+    message = (
+        f"there is no redrive {shown(job)} of {keys.family!r}: dlq.jobs() lists those of the last seven days"
+    )
+    return InvalidInput(message)
+
+
+def drive(
+    keys: QueueKeys, job: str, deadline: Deadline, told: Callable[[Redrive], None] | None = None
+) -> Steps[Redrive]:
+    """Drive a redrive until it does not run any more.
+
+    Args:
+        deadline: then it may still run.
+        told: gets the redrive after each step.
+    """
+    # One a round trip, since Redis runs all scripts of one in one go.
+    step = calls.step_redrive(keys, job, limit=STEP, grace=GRACE)
+    while True:
+        last: Stepped
+        found: Redrive | None
+        last, found = yield Batch([step, calls.record(keys, job)])
+        if found is None:
+            raise unknown(keys, job)
+        if told is not None:
+            told(found)
+        if found.state != "running" or deadline.is_over:
+            return found
+        if last.wait:
+            yield deadline.wait(keys.silent, last.wait)
+
+
+def go_on(keys: QueueKeys, limit: int) -> Steps[int]:
+    """Go on with redrives that nobody drives, and forget old ones; returns how many messages came back."""
+    moved = 0
+    before = ""
+    while moved < limit and (some := (yield calls.first(keys))):
+        (job,) = some
+        stepped: Stepped = yield calls.step_redrive(keys, job, limit=min(STEP, limit - moved), grace=0)
+        if not stepped.moved and job == before:
+            break
+        moved, before = moved + stepped.moved, job
+    return moved
+
+
+def steer(queue: QueueState[Any], redrive: Redrive, verb: Steering, by: str | None = None) -> Steps[Redrive]:
+    """Pause, resume or cancel a redrive.
+
+    Raises:
+        InvalidInput: its state does not allow that, or there is no such redrive.
+    """
+    keys = replace(queue.keys, family=redrive.family)
+    user = yield from whoami()
+    name = who(queue, by)
+    grace = LEFT if redrive.asked.offered else GRACE
+    did = yield calls.steer_redrive(keys, redrive.id, verb, by=name, user=user, grace=grace)
+    found = yield from look(keys, redrive.id)
+    if not did and found.state != LEADS_TO[verb]:  # to which a call whose reply was lost has led
+        raise InvalidInput(f"cannot {verb} redrive {redrive.id}: it is {found.state}")
+    return found
+
+
+def undo(queue: QueueState[Any], redrive: Redrive, by: str | None = None) -> Steps[Redrive]:
+    """End a redrive, and take back what nobody has touched since.
+
+    Raises:
+        InvalidInput: there is none, or it edited its messages or moved them to another queue.
+    """
+    if redrive.asked.offered:
+        how = redrive.asked.how
+        raise InvalidInput(f"cannot undo redrive {redrive.id}, since it changed its messages ({how})")
+    keys = replace(queue.keys, family=redrive.family)
+    user = yield from whoami()
+    name = who(queue, by)
+    cause = Cause.of(f"redrive {redrive.id} was undone").cells()
+    call = calls.undo_redrive(keys, redrive.id, by=name, user=user, cause=cause, limit=CHANGED)
+    left: int | None = 1
+    while left:
+        undone: Undone = yield call
+        left = undone.left
+    return (yield from look(keys, redrive.id))
+
+
+def jobs(queue: QueueState[Any]) -> Steps[list[Redrive]]:
+    """The redrives of a queue, or of those behind a view, the newest first."""
+    found: list[Redrive] = []
+    for keys in {member.keys: None for member in (yield from members(queue))}:
+        ids: list[str] = yield calls.jobs(keys)
+        if ids:
+            records: list[Redrive | None] = yield Batch([calls.record(keys, job) for job in ids])
+            found += (one for one in records if one is not None)
+    return sorted(found, key=lambda one: one.asked.at, reverse=True)
+
+
+def find(queue: QueueState[Any], job: str) -> Steps[list[Redrive]]:
+    """The redrive of this id.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    if not isinstance(job, str):
+        raise unknown(queue.keys, job)
+    places = {member.keys: None for member in (yield from members(queue))}
+    records: list[Redrive | None] = yield Batch([calls.record(keys, job) for keys in places])
+    found = [one for one in records if one is not None]
+    if not found:
+        raise unknown(queue.keys, job)
+    return found

@@ -1,0 +1,85 @@
+"""Schedules: recurring sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rq_dlq.core.steps.call import Argument, Call, Command, read_hash, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq._keys import QueueKeys
+
+_NOT_OPEN = -1  # lua/schedule.lua
+
+
+class Due(NamedTuple):
+    """The server's clock, and the names and records of the schedules that are due."""
+
+    now: int
+    rows: Sequence[tuple[str, bytes]]
+
+
+def due(keys: QueueKeys, *, limit: int) -> Call[Due]:
+    """The schedules of a queue that are due; with a limit of 0 only the clock."""
+    return Call("due", keys, {"limit": limit}, (), _read_due)
+
+
+def _read_due(reply: Any) -> Due:
+    now, *cells = whole(reply, 1, and_each=2)
+    return Due(now, [(cells[i].decode(), cells[i + 1]) for i in range(0, len(cells), 2)])
+
+
+def schedule(
+    keys: QueueKeys,
+    name: str,
+    *,
+    known: bytes,
+    record: bytes,
+    at: int | None,
+    tick: int = 0,
+    ttl: int = 0,
+    opening: str = "",
+    items: Sequence[Argument] = (),
+) -> Call[bool | None]:
+    """Write the record of a schedule; with the message of a tick, send that.
+
+    Args:
+        known: the record as it was read; empty: there was none.
+        record: empty: remove it.
+        at: when the schedule is due, milliseconds; None: it is paused.
+        tick: nothing is done before.
+        ttl: of the message, milliseconds; 0: none.
+        opening: of the queue, when the client opened it; empty: any.
+        items: id and payload of the message.
+
+    Returns:
+        A call that reads as False if the record is another one by now, and as None if the queue was deleted
+        since its opening: then nothing was done.
+    """
+    args: dict[str, Argument] = {
+        "name": name,
+        "known": known,
+        "record": record,
+        "at": "" if at is None else at,
+        "tick": tick,
+        "ttl": ttl,
+        "opening": opening,
+    }
+    return Call("schedule", keys, args, items, _read_written)
+
+
+def record_of(keys: QueueKeys, name: str) -> Command[bytes]:
+    """The record of a schedule; empty: there is none."""
+    return Command((b"HGET", keys["schedules"], name), lambda reply: reply or b"")
+
+
+def records(keys: QueueKeys) -> Command[dict[str, bytes]]:
+    """The records of all schedules of a queue, by their names."""
+    parts = (b"HGETALL", keys["schedules"])
+    return Command(parts, lambda reply: {name.decode(): text for name, text in read_hash(reply).items()})
+
+
+def _read_written(reply: Any) -> bool | None:
+    return None if reply == _NOT_OPEN else reply == 1

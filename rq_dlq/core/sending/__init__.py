@@ -1,0 +1,1 @@
+"""Sending messages, and putting exported ones back."""

@@ -1,0 +1,283 @@
+"""Sending."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from rq_dlq.core.opening import open_again, open_live
+from rq_dlq.core.sending import calls as sending_calls
+from rq_dlq.core.steps.confirm import taken_in, unconfirmed
+from rq_dlq.core.steps.step import CHUNK, CHUNK_BYTES, WINDOW, Steps
+from rq_dlq.errors import InvalidInput, KnownId, RqDlqError
+from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
+from rq_dlq.values.durations import Duration, milliseconds
+from rq_dlq.values.flags import check_flag
+from rq_dlq.values.message import Message
+from rq_dlq.values.names import check_id
+from rq_dlq.values.observer import Sending
+
+if TYPE_CHECKING:
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.call import Argument
+    from rq_dlq.values.codec import Codec
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class SendOptions:
+    """The options that all messages of one call share; durations in milliseconds, ttl 0: none.
+
+    `new`: an id that the queue knows is an error. `carried`: headers of observers; a message that has one of
+    these names keeps its own, and gets none of them.
+    """
+
+    delay: int = 0
+    ttl: int = 0
+    priority: int = DEFAULT_PRIORITY
+    headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
+    persistent: bool = True
+    new: bool = False
+    carried: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
+
+    def carrying(self, carried: Mapping[str, str]) -> SendOptions:
+        """The same options, with these headers of observers."""
+        return replace(self, headers=_joined(self.headers, carried), carried=carried) if carried else self
+
+
+PLAIN = SendOptions()
+
+
+def send_options(
+    delay: Duration | None,
+    ttl: Duration | None,
+    priority: int,
+    headers: Mapping[str, str] | None,
+    *,
+    persistent: bool = True,
+    new: bool = False,
+) -> SendOptions:
+    """The options that a user passed, checked.
+
+    Raises:
+        InvalidDuration: a delay below 0 or a ttl below one millisecond.
+        InvalidInput: `persistent` or `new` is neither True nor False.
+    """
+    plain = delay is None and ttl is None and headers is None and persistent is True and new is False
+    if plain and priority is DEFAULT_PRIORITY:  # nearly always
+        return PLAIN
+    check_flag(persistent, "persistent")
+    check_flag(new, "new")
+    return SendOptions(
+        0 if delay is None else milliseconds(delay, name="delay"),
+        0 if ttl is None else milliseconds(ttl, name="ttl", minimum=1),
+        priority,
+        headers or NO_HEADERS,
+        persistent,
+        new,
+    )
+
+
+def send_one(queue: QueueState[T], body: T, message_id: str | None, options: SendOptions) -> Steps[str]:
+    """Send one message; its id.
+
+    Raises:
+        Unconfirmed: too few replicas have it.
+        KnownId: it was to be new, and is not.
+    """
+    if not queue.observers:
+        return _send_one(queue, body, message_id, options)
+    known_id = queue.ids.draw() if message_id is None else message_id
+    sending = Sending(queue.name, known_id, options.headers)
+    return observed(queue, sending, options, partial(_send_one, queue, body, known_id))
+
+
+def observed(
+    queue: QueueState[Any], sending: Sending, options: SendOptions, send: Callable[[SendOptions], Steps[R]]
+) -> Steps[R]:
+    """Send as the observers see it, with the headers that they give to the messages."""
+    with queue.observers.sending(sending):
+        sent = yield from send(options.carrying(sending.carried))
+        sending.count = 1 if sending.id is not None else len(cast("list[str]", sent))
+    return sent
+
+
+def _send_one(queue: QueueState[T], body: T, message_id: str | None, options: SendOptions) -> Steps[str]:
+    if queue.view or queue.part != "live":
+        yield from open_live(queue, "send to")  # a view may be a queue by now
+    item = packed(queue, body, message_id, options)
+    if not queue.opened:
+        yield from open_live(queue, "send to")
+    known: list[int] | None = None
+    why = ""
+    while True:
+        sender = queue.senders.lend(queue.keys)
+        call = sending_calls.send(
+            sender, delay=options.delay, ttl=options.ttl, items=item, opening=queue.opening
+        )
+        if queue.confirm is None:
+            known = yield call
+        else:
+            (known,), why = yield from taken_in(queue.confirm, queue.keys, [call])
+        queue.senders.take_back(sender)
+        if known is not None:
+            break
+        yield from open_again(queue, "send to")  # it was deleted
+    if why:
+        raise unconfirmed(item[:1], why)
+    if known and options.new:
+        raise _known(item[:1])
+    return item[0]
+
+
+def _put(
+    queue: QueueState[Any], chunks: Sequence[Sequence[Argument]], options: SendOptions
+) -> Steps[tuple[list[str], str]]:
+    """Send items (id, payload, …). A queue that was deleted is opened again.
+
+    Returns:
+        The ids that the queue knew already, and why the items are not confirmed.
+
+    Raises:
+        InvalidInput: the name is that of dead letters by now; what is in these chunks was not sent.
+    """
+    # One sender each, since they may arrive out of order.
+    left, why = [(queue.senders.lend(queue.keys), items) for items in chunks], ""
+    known: list[str] = []
+    replies: list[list[int] | None]
+    while True:
+        calls = [
+            sending_calls.send(
+                sender, delay=options.delay, ttl=options.ttl, items=items, opening=queue.opening
+            )
+            for sender, items in left
+        ]
+        replies, problem = yield from taken_in(queue.confirm, queue.keys, calls)
+        why = why or problem
+        refused: list[Sequence[Argument]] = []
+        for (sender, items), places in zip(left, replies, strict=True):
+            queue.senders.take_back(sender)
+            if places is None:
+                refused.append(items)
+            else:
+                known += [str(items[2 * n]) for n in places]
+        if not refused:
+            return known, why
+        left = [(queue.senders.lend(queue.keys), items) for items in refused]
+        yield from open_again(queue, "send to")
+
+
+def packed(queue: QueueState[T], body: T, message_id: str | None, options: SendOptions) -> tuple[str, bytes]:
+    """The id of a message, drawn if None is given, and its payload."""
+    if message_id is None:
+        message_id = queue.ids.draw()
+    else:
+        check_id(message_id)
+    pack = queue.codec.packer(options.priority, options.headers, persistent=options.persistent)
+    return message_id, pack(body)
+
+
+def send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[str]]:
+    """Send any number of messages, in chunks; their ids.
+
+    An error has a note of how many were sent before it.
+
+    Raises:
+        InvalidInput: `bodies` is one body.
+        Unconfirmed: too few replicas have some of them; those after them were not sent.
+        KnownId: they were to be new, and some are not; those after this round trip were not sent.
+    """
+    if not queue.observers:
+        return _send(queue, bodies, options)
+    return observed(queue, Sending(queue.name, None, options.headers), options, partial(_send, queue, bodies))
+
+
+def _send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[str]]:
+    if isinstance(bodies, str | bytes | bytearray | Mapping) or not isinstance(bodies, Iterable):
+        kind = type(cast("object", bodies)).__name__
+        message = f"send_many takes an iterable of bodies, not one of type {kind}: use send"
+        raise InvalidInput(message)
+    yield from open_live(queue, "send to")
+    sent: list[str] = []
+    before, source = 0, iter(bodies)
+    try:
+        while True:
+            before = len(sent)
+            chunks = _window(queue, source, options, sent)
+            if not chunks:
+                return sent
+            known, why = yield from _put(queue, chunks, options)
+            if why:
+                raise unconfirmed(sent[before:], why)
+            if options.new and known:
+                raise _known(known)
+    except RqDlqError as error:
+        if before:
+            error.add_note(f"{before:,} messages before it were sent")
+        raise
+
+
+def _joined(headers: Mapping[str, str], carried: Mapping[str, str]) -> Mapping[str, str]:
+    """The headers of a message and those of observers, unless it has one of these names itself."""
+    if not carried or not isinstance(headers, Mapping) or not carried.keys().isdisjoint(headers):
+        return headers
+    return {**headers, **carried}
+
+
+def _known(ids: Sequence[str]) -> KnownId:
+    """The error for messages that were to be new."""
+    what = ids[0] if len(ids) == 1 else f"{len(ids):,} ids"
+    return KnownId(
+        f"{what}: the queue has it already, dead or alive, or remembers its ack, so nothing was sent "
+        "under it; `rq-dlq msg explain` says where it is",
+        ids,
+    )
+
+
+def _window(
+    queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions, sent: list[str]
+) -> list[list[Argument]]:
+    """The chunks of one round trip, about half a megabyte together; the ids are added to `sent`."""
+    chunks: list[list[Argument]] = []
+    size = 0
+    while len(chunks) < WINDOW and size < CHUNK_BYTES:
+        items, more = _items(queue, source, options, sent, CHUNK_BYTES - size)
+        if not items:
+            break
+        chunks.append(items)
+        size += more
+    return chunks
+
+
+def _items(
+    queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions, sent: list[str], most: int
+) -> tuple[list[Argument], int]:
+    """Ids and payloads of a chunk, flat, and their bytes: `most`, or one message more."""
+    items: list[Argument] = []
+    size = 0
+    pack = queue.codec.packer(options.priority, options.headers, persistent=options.persistent)
+    drawn = queue.ids.drawn()
+    for body in islice(source, CHUNK):
+        if isinstance(body, Message):
+            message_id, payload = body.id or next(drawn), _pack_message(queue.codec, body, options)  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            message_id, payload = next(drawn), pack(body)
+        items.append(message_id)
+        items.append(payload)
+        size += len(payload)
+        if size >= most:
+            break
+    sent += cast("list[str]", items[::2])
+    return items, size
+
+
+def _pack_message(codec: Codec[Any], message: Message[Any], options: SendOptions) -> bytes:
+    """The payload of a message that may have a priority and headers of its own."""
+    priority = options.priority if message.priority is None else message.priority
+    headers = options.headers if message.headers is None else _joined(message.headers, options.carried)
+    return codec.packer(priority, headers, persistent=options.persistent)(message.body)

@@ -1,0 +1,1 @@
+"""Sessions: messages are sent and acked together, or not at all."""

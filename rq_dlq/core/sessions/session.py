@@ -1,0 +1,286 @@
+"""Sessions: messages are sent and acked together, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rq_dlq.core.opening import open_again, open_live
+from rq_dlq.core.sending.send import observed, packed
+from rq_dlq.core.sessions import calls
+from rq_dlq.core.settling.settle import family_of, nack, release, settle_by_error, values_of
+from rq_dlq.core.steps.call import repetition
+from rq_dlq.core.steps.confirm import taken_in, unconfirmed
+from rq_dlq.core.steps.indeterminate import is_indeterminate
+from rq_dlq.core.steps.step import MOST
+from rq_dlq.errors import (
+    BrokerRefused,
+    BrokerUnavailable,
+    CrossSlot,
+    InvalidInput,
+    LeaseLost,
+    Poison,
+    Redeliver,
+    RqDlqError,
+)
+from rq_dlq.values.durations import shown
+from rq_dlq.values.observer import Sending
+from rq_dlq.values.readable import some
+from rq_dlq.values.settlement import Settlement
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.sending.send import SendOptions
+    from rq_dlq.core.steps.call import Call, Held, Sender
+    from rq_dlq.core.steps.step import Steps
+    from rq_dlq.values.leased import Leased
+
+T = TypeVar("T")
+NAMED = 5  # ids that an error names
+
+
+@dataclass
+class Session:
+    """The messages that a session has claimed, and those that it will send.
+
+    Attributes:
+        targets: the queues that it sends to.
+        sender: of the current commit.
+        indeterminate: a commit whose outcome is not known; the next one repeats it (I12).
+    """
+
+    queue: QueueState[Any]
+    claimed: list[Leased[Any]] = field(default_factory=list["Leased[Any]"])
+    outgoing: dict[QueueKeys, dict[tuple[int, int], list[Any]]] = field(
+        default_factory=dict["QueueKeys", dict[tuple[int, int], list[Any]]]
+    )
+    targets: dict[QueueKeys, QueueState[Any]] = field(default_factory=dict["QueueKeys", "QueueState[Any]"])
+    sent: int = 0
+    sender: Sender | None = None
+    indeterminate: Call[list[str] | None] | None = None
+
+    @property
+    def held(self) -> list[Leased[Any]]:
+        """The claimed messages that were not settled one by one."""
+        return [delivery for delivery in self.claimed if not delivery.settled]
+
+    def clear(self) -> None:
+        """Forget everything, for the next transaction."""
+        self.claimed, self.outgoing, self.targets, self.sent = [], {}, {}, 0
+        self.sender = self.indeterminate = None
+
+
+def capacity_for(session: Session, count: int) -> int:
+    """How many of `count` messages may be claimed: the end of a session is one script, so it has a limit.
+
+    Raises:
+        InvalidInput: none, or the outcome of the last commit is not known.
+    """
+    _check_determinate(session)
+    capacity = MOST - len(session.held)
+    if capacity < 1:
+        raise InvalidInput(f"a session holds at most {MOST:,} deliveries: commit() before more")
+    return min(count, capacity)
+
+
+def send(
+    session: Session, queue: QueueState[T], body: T, message_id: str | None, options: SendOptions
+) -> Steps[str]:
+    """Keep a message until the end of the session; its id.
+
+    Raises:
+        InvalidInput: an argument makes no sense, or the session sends too much.
+    """
+    if not queue.observers:
+        return _stage(session, queue, body, message_id, options)
+    known_id = queue.ids.draw() if message_id is None else message_id
+    sending = Sending(queue.name, known_id, options.headers, staged=True)
+    return observed(queue, sending, options, partial(_stage, session, queue, body, known_id))
+
+
+def _stage(
+    session: Session, queue: QueueState[T], body: T, message_id: str | None, options: SendOptions
+) -> Steps[str]:
+    _check_determinate(session)
+    yield from open_live(queue, "send to")
+    if session.sent == MOST:
+        raise InvalidInput(f"a session sends at most {MOST:,} messages: commit() before more")
+    item = packed(queue, body, message_id, options)
+    session.targets[queue.keys] = queue
+    groups = session.outgoing.setdefault(queue.keys, {})
+    groups.setdefault((options.delay, options.ttl), []).extend(item)
+    session.sent += 1
+    return item[0]
+
+
+def _check_determinate(session: Session) -> None:
+    if session.indeterminate is not None:
+        raise InvalidInput(
+            "the outcome of the last commit is not known: commit() again or rollback() before anything else"
+        )
+
+
+def commit(session: Session) -> Steps[int]:
+    """Send and ack all, or nothing; how many were acked.
+
+    Raises:
+        LeaseLost: some leases were lost; nothing was done.
+        CrossSlot: a cluster keeps the queues on different nodes; nothing was done.
+        Unconfirmed: it is done, but too few replicas have the sent messages; commit again to ask again.
+        BrokerUnavailable: the outcome is not known; commit again to find out. It does nothing twice.
+        InvalidInput: it sends a message under the id of one that it acks, or to a name that a policy has
+            given to dead letters since; nothing was done.
+    """
+    held = session.held
+    if before := session.indeterminate:
+        call = repetition(before)
+    else:
+        shares = _shares(session, held)
+        if not shares:
+            return 0
+        call = session.indeterminate = _ending(session, shares)
+    keys = next(iter(session.outgoing), session.queue.keys)
+    lost: list[str] | None
+    try:
+        (lost,), why = yield from taken_in(session.queue.confirm if session.sent else None, keys, [call])
+    except RqDlqError as error:
+        session.indeterminate = call if before or is_indeterminate(error) else None
+        raise
+    if lost is None:
+        session.indeterminate = None
+        for queue in session.targets.values():
+            yield from open_again(queue, "send to")
+        return (yield from commit(session))
+    if why and not lost:
+        raise unconfirmed(_sent(session), why, "commit() again, which does nothing twice")
+    session.indeterminate = None
+    if lost:
+        raise LeaseLost(
+            "the session was not committed, nothing was sent or acked: the lease on "
+            f"{some(lost, NAMED)} was lost. Use a longer lease, or extend it"
+        )
+    _note_acked(session.queue, held)
+    if session.sender:
+        session.queue.senders.take_back(session.sender)
+    session.clear()
+    return len({(family_of(session.queue, delivery.token), delivery.id) for delivery in held})
+
+
+def _note_acked(queue: QueueState[Any], deliveries: Sequence[Leased[Any]]) -> None:
+    for delivery in deliveries:
+        delivery.outcome = "acked"
+    if queue.observers:
+        held = [delivery._held for delivery in deliveries]
+        queue.observers.settled(queue.name, held, [Settlement(id, "acked") for id, _ in held])
+
+
+def _shares(session: Session, held: Iterable[Leased[Any]]) -> list[calls.Share]:
+    """The messages to send and to ack, by queue; one that was claimed twice is acked with the newer token.
+
+    Raises:
+        InvalidInput: one is sent under the id of one that is acked.
+    """
+    acks: dict[QueueKeys, dict[str, Held]] = {}
+    for delivery in held:
+        family = family_of(session.queue, delivery.token)
+        acks.setdefault(family, {})[delivery.id] = delivery._held
+    for family, by_times in session.outgoing.items():
+        if both := acks.get(family, {}).keys() & set(_ids(by_times)):
+            raise _lost_both(min(both), family.family)
+    return [
+        calls.Share(
+            family,
+            list(acks.get(family, {}).values()),
+            [
+                calls.Outgoing(delay, ttl, list(items))
+                for (delay, ttl), items in session.outgoing.get(family, {}).items()
+            ],
+            session.targets[family].opening if family in session.targets else "",
+        )
+        for family in dict.fromkeys((*acks, *session.outgoing))
+    ]
+
+
+def _ids(by_times: Mapping[tuple[int, int], Sequence[Any]]) -> list[str]:
+    """The ids of the messages that are sent to one queue."""
+    return [message_id for items in by_times.values() for message_id in items[::2]]
+
+
+def _sent(session: Session) -> list[str]:
+    """The ids of the messages."""
+    return [message_id for by_times in session.outgoing.values() for message_id in _ids(by_times)]
+
+
+def _lost_both(message_id: str, family: str) -> InvalidInput:
+    """The error for a message under the id of one that is acked: the queue knows the id until the ack."""
+    return InvalidInput(
+        f"{shown(message_id)} cannot be sent to {family!r} by the session that acks it: the queue still has "
+        "this id, so it would send nothing, and lose both. Nothing was sent or acked. Send it under another "
+        "id; nack(delay=…) tries the same message again, dlq.redrive(edit=…) brings back a dead letter"
+    )
+
+
+def _ending(session: Session, shares: list[calls.Share]) -> Call[Any]:
+    """The one script that ends the session; one that only acks also runs when memory is full."""
+    if len(shares) == 1 and not shares[0].outgoing:
+        return calls.ack_all(shares[0].keys, shares[0].held)
+    session.sender = session.queue.senders.lend(shares[0].keys)
+    return calls.commit(session.sender, shares)
+
+
+def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:
+    """Send nothing, and settle each delivery by itself; how many were still held."""
+    session.outgoing, session.targets, session.sent = {}, {}, 0
+    held = session.held
+    failed = error if isinstance(error, BaseException) else RolledBack(error or "the session was rolled back")
+    settlements = yield from _give_back(session.queue, held, failed)
+    for delivery, settlement in zip(held, settlements, strict=True):
+        delivery.outcome = settlement.outcome
+    session.clear()
+    return sum(map(bool, settlements))
+
+
+def _give_back(
+    queue: QueueState[Any], deliveries: Sequence[Leased[Any]], error: BaseException
+) -> Steps[list[Settlement]]:
+    """Settle by the error that ended a session.
+
+    A lost lease, or a server that refuses, is not a failure of the messages, so they are not charged. A fatal
+    error does not show which of several messages it is about, so none dies of it before its budget is spent.
+    """
+    held = [delivery._held for delivery in deliveries]
+    values = values_of(deliveries)
+    if not held:
+        return []
+    if isinstance(error, LeaseLost):
+        return (yield from release(queue, held))
+    if isinstance(error, BrokerRefused) and not isinstance(error, CrossSlot):  # which would fail every time
+        return (yield from nack(queue, held, error, charge=False, values=values))
+    if len(held) == 1 or isinstance(error, Redeliver) or not isinstance(error, Exception):
+        return (yield from settle_by_error(queue, held, error, values))
+    lenient = replace(queue, redelivery=replace(queue.redelivery, fatal=()))
+    return (yield from nack(lenient, held, error, values=values))
+
+
+def end(session: Session, error: BaseException | None) -> Steps[bool]:
+    """End a `with` block: commit, or roll back by its error; whether the block swallows the error."""
+    if error is not None:
+        yield from rollback(session, error)
+        return isinstance(error, Redeliver | Poison)
+    try:
+        yield from commit(session)
+    except BrokerUnavailable:
+        raise  # it may have been committed: a rollback would be a guess
+    except Exception as failure:
+        if isinstance(failure, BrokerRefused) and failure.indeterminate:
+            raise  # likewise
+        yield from rollback(session, failure)
+        raise
+    return False
+
+
+class RolledBack(Exception):  # noqa: N818 - the word for it
+    """A session was rolled back; the text says why."""

@@ -1,0 +1,1 @@
+"""What becomes of a delivery: ack, nack, poison, release, extend."""

@@ -1,0 +1,136 @@
+"""Settling held messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Literal
+
+from rq_dlq.core.steps.call import Argument, Call, Held, whole
+from rq_dlq.values.later import upgrade
+from rq_dlq.values.settlement import Fate, Settlement, settled_alike
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.values.failure import Cause
+
+
+def ack(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:
+    """Ack: the messages are done."""
+    return _settle("ack", keys, {}, held, done="acked")
+
+
+def nack(
+    keys: QueueKeys,
+    held: Iterable[Held],
+    *,
+    delay: int | None,
+    charge: bool,
+    cause: Cause,
+    consumer: str,
+    seed: float,
+    default_policy: bytes,
+) -> Call[list[Settlement]]:
+    """Nack: the messages failed; delay in milliseconds, None: the policy's."""
+    args: dict[str, Argument] = {
+        "consumer": consumer,
+        "seed": seed,
+        "default_policy": default_policy,
+        "delay": b"" if delay is None else delay,
+        "charge": int(charge),
+        "error": cause.cells(),
+    }
+    return _settle("nack", keys, args, held, done="redelivered")
+
+
+def poison(
+    keys: QueueKeys,
+    held: Iterable[Held],
+    *,
+    reason: Literal["poison", "unprocessable"],
+    cause: Cause,
+    consumer: str,
+    seed: float,
+    default_policy: bytes,
+) -> Call[list[Settlement]]:
+    """Poison: the messages are dead at once; the policy says how long a dead letter rests."""
+    args: dict[str, Argument] = {
+        "consumer": consumer,
+        "seed": seed,
+        "default_policy": default_policy,
+        "reason": reason,
+        "error": cause.cells(),
+    }
+    return _settle("poison", keys, args, held, done="dead")
+
+
+def release(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:
+    """Release: the messages go back to the queue, uncharged."""
+    return _settle("release", keys, {}, held, done="released")
+
+
+def extend(
+    keys: QueueKeys, held: Iterable[Held], *, lease: int, only_later: bool = False
+) -> Call[tuple[int, list[bool]]]:
+    """Extend leases. Reads as the new deadline (milliseconds) and whether each is still held.
+
+    Args:
+        only_later: leave a lease as it is that ends later.
+    """
+    ids, items = _items(held)
+
+    def read(reply: Any) -> tuple[int, list[bool]]:
+        deadline, *verdicts = whole(reply, 1 + len(ids))
+        return deadline, [verdict == _SETTLED for verdict in verdicts]
+
+    return Call("extend", keys, {"lease": lease, "only_later": int(only_later)}, items, read)
+
+
+def _items(held: Iterable[Held]) -> tuple[Sequence[str], list[Argument]]:
+    """The ids of held messages, and the items that name them (lua/lib/settled).
+
+    The items are how many, their ids, then each token and how many of these, in a row, it holds.
+    """
+    ids, tokens = zip(*held, strict=True)
+    items: list[Argument] = [len(ids), *ids]
+    for token, run in groupby(tokens):
+        items += token, len([*run])
+    return ids, items
+
+
+def _settle(
+    script: str, keys: QueueKeys, args: Mapping[str, Argument], held: Iterable[Held], *, done: Fate
+) -> Call[list[Settlement]]:
+    """A call that settles; done: what became of a message if the verdict is just "settled"."""
+    ids, items = _items(held)
+
+    def read(reply: Any, *, repeated: bool = False) -> list[Settlement]:
+        if reply == _LATER:
+            raise upgrade("the redelivery policy of this queue", "")
+        if reply == _SETTLED:
+            return settled_alike(ids, done)
+        verdicts = whole(reply, len(ids))
+        return [
+            Settlement(i, done) if verdict == _SETTLED else _settlement(i, verdict, repeated)
+            for i, verdict in zip(ids, verdicts, strict=True)
+        ]
+
+    return Call(script, keys, args, items, read, repetition_reader=partial(read, repeated=True))
+
+
+_SETTLED, _SETTLED_BEFORE, _LOST, GONE = 1, 2, 0, -1  # lua/lib/refusal.lua
+_LATER = -2  # lua/nack.lua
+
+
+def _settlement(message_id: str, answer: Any, repeated: bool) -> Settlement:
+    """The settlement of one message, unless the verdict is just "settled".
+
+    A repeated call that finds its message settled by its own token, or gone, was done the first time.
+    """
+    if isinstance(answer, bytes):
+        outcome, _, delay = answer.decode().partition(" ")
+        return Settlement(message_id, outcome, int(delay) / 1000 if delay else None)  # type: ignore[arg-type]
+    if repeated and answer in {_SETTLED_BEFORE, GONE}:
+        return Settlement(message_id, "settled")
+    return Settlement(message_id, "gone" if answer == GONE else "lost")

@@ -1,0 +1,254 @@
+"""Settling: ack, nack, poison, release, extend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from rq_dlq.core.queues.observers import NO_CAUSE
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.step import CHANGED, CHUNK, WINDOW, Batch, Steps, chunks, seed
+from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
+from rq_dlq.values.durations import Duration, milliseconds
+from rq_dlq.values.flags import check_flag
+from rq_dlq.values.settlement import Fate, Settlement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.call import Call, Held
+    from rq_dlq.values.failure import Cause
+    from rq_dlq.values.leased import Leased
+
+GOLDEN = (
+    0.6180339887498949  # by which a script steps from one delay of a batch to the next (lua/lib/judge.lua)
+)
+
+
+def ack(queue: QueueState[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
+    """Ack: the messages are done."""
+    return _settle(queue, held, settling_calls.ack, CHUNK)
+
+
+def nack(
+    queue: QueueState[Any],
+    held: Sequence[Held],
+    error: BaseException | str | None,
+    *,
+    delay: Duration | None = None,
+    charge: bool = True,
+    values: Iterable[str] = (),
+) -> Steps[list[Settlement]]:
+    """Nack: the messages failed; they are dead if the error is one of the policy's `fatal` ones.
+
+    Args:
+        values: what the messages say themselves (`Received._values`).
+
+    Raises:
+        InvalidInput: the delay or `charge` is not valid; nothing was done.
+    """
+    check_flag(charge, "charge")
+    if isinstance(error, queue.redelivery.fatal):
+        return (yield from poison(queue, held, error, values=values))
+    after = None if delay is None else milliseconds(delay, name="delay")
+    cause, drawn = queue.cause(error, values), seed()
+
+    def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
+        nonlocal drawn
+        first, drawn = drawn, (drawn + GOLDEN * len(chunk)) % 1  # as the script goes on from it
+        return settling_calls.nack(
+            keys, chunk, delay=after, charge=charge, cause=cause, consumer=queue.consumer,
+            seed=first, default_policy=queue.policy,
+        )  # fmt: skip
+
+    return (yield from _settle(queue, held, call, error=error, cause=cause))
+
+
+def poison(
+    queue: QueueState[Any],
+    held: Sequence[Held],
+    error: BaseException | str | None,
+    *,
+    reason: Literal["poison", "unprocessable"] = "poison",
+    values: Iterable[str] = (),
+) -> Steps[list[Settlement]]:
+    """Poison: the messages are dead at once; dead letters stay what they are, as after a nack."""
+    cause = queue.cause(error, values)
+
+    def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
+        return settling_calls.poison(
+            keys, chunk, reason=reason, cause=cause, consumer=queue.consumer,
+            seed=seed(), default_policy=queue.policy,
+        )  # fmt: skip
+
+    return (yield from _settle(queue, held, call, error=error, cause=cause))
+
+
+def release(queue: QueueState[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
+    """Release: the messages go back to the queue, uncharged."""
+    return _settle(queue, held, settling_calls.release)
+
+
+def settle_by_error(
+    queue: QueueState[Any], held: Sequence[Held], error: BaseException | None, values: Iterable[str] = ()
+) -> Steps[list[Settlement]]:
+    """Settle by the error that a handler raised; None: ack.
+
+    An error that is not a failure of the message (KeyboardInterrupt, SystemExit, a cancellation) releases it.
+    """
+    if error is None:
+        return (yield from ack(queue, held))
+    if isinstance(error, Redeliver):
+        return (yield from nack(queue, held, error, delay=error.after, charge=error.charge, values=values))
+    if isinstance(error, Poison):
+        return (yield from poison(queue, held, error, values=values))
+    if isinstance(error, UnprocessableMessage):
+        return (yield from poison(queue, held, error, reason="unprocessable", values=values))
+    if isinstance(error, Exception):
+        return (yield from nack(queue, held, error, values=values))
+    return (yield from release(queue, held))
+
+
+def extend_one(queue: QueueState[Any], one: Leased[Any], lease: int) -> Steps[None]:
+    """Extend one lease (milliseconds).
+
+    Raises:
+        LeaseLost: the token is stale.
+    """
+    (still,) = yield from extend(queue, [one], lease)
+    if not still:
+        held_or_raise(Settlement(one.id, "lost"), one.outcome)
+
+
+def extend(queue: QueueState[Any], deliveries: Sequence[Leased[Any]], lease: int) -> Steps[list[bool]]:
+    """Extend leases (milliseconds), and note when they end; whether each message is still held.
+
+    In a worker none is made to end sooner: the worker does not cut short what a handler asked for, nor a
+    handler, which knows nothing of the worker's next extension, what the worker did.
+    """
+    held, still = [one._held for one in deliveries], [False] * len(deliveries)
+    for window in chunks(_by_family(queue, held), WINDOW):
+        calls = [
+            settling_calls.extend(keys, [held[n] for n in numbers], lease=lease, only_later=queue.tended)
+            for keys, numbers in window
+        ]
+        replies = [(yield calls[0])] if len(calls) == 1 else (yield Batch(calls))
+        for (_, numbers), (deadline, verdicts) in zip(window, replies, strict=True):
+            for n, verdict in zip(numbers, verdicts, strict=True):
+                still[n] = verdict
+                if verdict:
+                    shared = deliveries[n]._lease
+                    shared.ends = max(shared.ends, deadline) if queue.tended else deadline
+    return still
+
+
+def family_of(queue: QueueState[Any], token: str) -> QueueKeys:
+    """The family of the messages that a token holds; a token of a view's member names it."""
+    family = token.partition("@")[2]
+    return replace(queue.keys, family=family) if family else queue.keys
+
+
+def values_of(deliveries: Iterable[Leased[Any]]) -> Iterator[str]:
+    """What messages say themselves; a generator, so that they are looked at only if one has failed."""
+    for message in deliveries:
+        yield from message._values
+
+
+def _by_family(
+    queue: QueueState[Any], held: Sequence[Held], size: int = CHUNK
+) -> list[tuple[QueueKeys, Sequence[int]]]:
+    """The positions of held messages, in chunks of one family each, of at most this size."""
+    families: dict[QueueKeys, list[int]] = {}
+    for n, (_, token) in enumerate(held):
+        families.setdefault(family_of(queue, token), []).append(n)
+    return [(keys, part) for keys, numbers in families.items() for part in chunks(numbers, size)]
+
+
+def _is_one_family(held: Sequence[Held]) -> bool:
+    """Whether no token names a family, so that all are of the queue's own."""
+    for _, token in held:  # noqa: SIM110 - all() takes a generator, which costs an ack of one message more
+        if "@" in token:
+            return False
+    return True
+
+
+def _settle(
+    queue: QueueState[Any],
+    held: Sequence[Held],
+    call: Callable[[QueueKeys, Sequence[Held]], Call[list[Settlement]]],
+    size: int = CHANGED,
+    *,
+    error: BaseException | str | None = None,
+    cause: Cause = NO_CAUSE,
+) -> Steps[list[Settlement]]:
+    """Settle messages, `size` of them in one script."""
+    if not held:
+        return []
+    if len(held) <= size and _is_one_family(held):  # nearly always: one generator less
+        script = call(queue.keys, held)
+        try:
+            settlements: list[Settlement] = yield queue.indeterminate.resolve(script, held)
+        except BaseException as raised:
+            queue.indeterminate.note(script, held, raised)
+            raise
+        queue.indeterminate.settle(script, held)
+        if queue.observers:
+            queue.observers.settled(queue.name, held, settlements, error, cause)
+        return settlements
+    found: dict[int, Settlement] = {}
+    for window in chunks(_by_family(queue, held, size), WINDOW if size == CHUNK else 1):
+        parts = [(keys, [held[n] for n in numbers]) for keys, numbers in window]
+        replies = yield from _say(queue, [(call(keys, part), part) for keys, part in parts])
+        for (_, numbers), reply in zip(window, replies, strict=True):
+            found |= zip(numbers, reply, strict=True)
+            if queue.view and any(settlement.outcome in {"kept", "released"} for settlement in reply):
+                queue.seen.returned(held[numbers[0]][1].partition("@")[2])
+    settlements = [found[n] for n in range(len(held))]
+    if queue.observers:
+        queue.observers.settled(queue.name, held, settlements, error, cause)
+    return settlements
+
+
+def _say(
+    queue: QueueState[Any], parts: Sequence[tuple[Call[list[Settlement]], Sequence[Held]]]
+) -> Steps[list[list[Settlement]]]:
+    """Settle each part by its call; remember for the next time what is indeterminate."""
+    calls = [queue.indeterminate.resolve(call, held) for call, held in parts]
+    try:
+        replies = [(yield calls[0])] if len(calls) == 1 else (yield Batch(calls))
+    except BaseException as error:
+        for call, held in parts:
+            queue.indeterminate.note(call, held, error)
+        raise
+    for call, held in parts:
+        queue.indeterminate.settle(call, held)
+    return replies
+
+
+def held_or_raise(settlement: Settlement, before: Fate | None = None) -> Settlement:
+    """The settlement.
+
+    Args:
+        before: the outcome of an earlier settlement through the same delivery object.
+
+    Raises:
+        LeaseLost: nothing was settled.
+    """
+    if before is not None and not settlement:
+        message = (
+            f"message {settlement.id}: this delivery was settled before, its outcome is {before!r}; "
+            "nothing was changed"
+        )
+        raise LeaseLost(message)
+    if settlement.outcome == "lost":
+        message = (
+            f"message {settlement.id}: the lease was lost, so nothing was changed; "
+            "it is redelivered to someone else. Use a longer lease or extend it"
+        )
+        raise LeaseLost(message)
+    if settlement.outcome == "gone":
+        message = f"message {settlement.id} is no longer in the queue: it was settled or removed before"
+        raise LeaseLost(message)
+    return settlement

@@ -1,0 +1,82 @@
+"""Steps whose first calls ride in the round trip of other steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from rq_dlq.core.steps.call import Call, Command, repetition
+from rq_dlq.core.steps.driving import as_it_is, drive
+from rq_dlq.core.steps.step import Batch, Step, Steps, Wait
+from rq_dlq.errors import BrokerRefused
+
+R = TypeVar("R")
+Calls = Sequence[Call[Any] | Command[Any]]
+
+
+def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
+    """Run both, with the first calls of both in one round trip; returns the result of `steps`.
+
+    An error of that round trip is an error of both. If the server refuses one of them, each is repeated
+    alone, so that only the refused one gets the error. If that is the rider, the steps are closed instead:
+    its error is raised, and `steps` can be made anew, as a repetition.
+
+    Args:
+        rider: settles messages, so its calls can be repeated.
+        steps: claims or settles messages, likewise.
+    """
+    second = next(steps)  # if this fails, the rider has not begun
+    first = next(rider, None)
+    if first is None:
+        return (yield from _alone(steps, second))
+    if isinstance(first, Wait) or isinstance(second, Wait):
+        yield from _alone(rider, first)
+        return (yield from _alone(steps, second))
+    riders = _calls(first)
+    number = len(riders)
+    try:
+        replies = yield Batch([*riders, *_calls(second)])
+    except BrokerRefused:
+        try:
+            yield from _alone(rider, _repeated(first))
+        except BaseException:
+            steps.close()  # they note that they may have been done: the next such call is a repetition
+            raise
+        return (yield from _alone(steps, _repeated(second)))
+    except BaseException as error:  # noqa: BLE001 - the steps decide
+        with suppress(type(error)):
+            yield from drive(rider, as_it_is, error=error)
+        return (yield from drive(steps, as_it_is, error=error))
+    try:
+        more = rider.send(_reply(first, replies[:number]))
+    except StopIteration:  # nearly always
+        pass
+    else:
+        yield from _alone(rider, more)
+    return (yield from drive(steps, as_it_is, _reply(second, replies[number:])))
+
+
+def _calls(step: Call[Any] | Command[Any] | Batch) -> Calls:
+    return step.calls if isinstance(step, Batch) else (step,)
+
+
+def _reply(step: Step, replies: Sequence[Any]) -> Any:
+    return replies if isinstance(step, Batch) else replies[0]
+
+
+def _repeated(step: Step) -> Step:
+    """The same step, of which each call may have been done before."""
+    if isinstance(step, Batch):
+        return replace(step, calls=[repetition(c) if isinstance(c, Call) else c for c in step.calls])
+    return repetition(step) if isinstance(step, Call) else step
+
+
+def _alone(steps: Steps[R], step: Step) -> Steps[R]:
+    """Make a step that the steps have yielded, and go on."""
+    try:
+        reply = yield step
+    except BaseException as error:  # noqa: BLE001 - the steps decide
+        return (yield from drive(steps, as_it_is, error=error))
+    return (yield from drive(steps, as_it_is, reply))

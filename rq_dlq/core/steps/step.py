@@ -1,0 +1,98 @@
+"""The steps that a generator yields: a call, a batch of calls, a wait."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, TypeAlias, TypeVar
+
+from rq_dlq.core.steps.call import Call, Command
+from rq_dlq.errors import BrokerUnavailable
+
+R = TypeVar("R")
+
+CHUNK = 250  # messages in one script
+CHUNK_BYTES = 1 << 19  # and about so many bytes: 2 ms of Redis
+CHANGED = 20  # messages in one script that judges, moves or removes them: 4 ms where histories are full
+WINDOW = 4  # scripts in one round trip
+MOST = 1_000  # messages in one claim: Redis' Lua cannot unpack 8,000 values
+MAX_BLOCK = 1_000  # milliseconds that a waiting client sleeps at most before it looks again
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Calls of one round trip; the generator is sent their results in order.
+
+    Attributes:
+        apart: in a cluster, a call that cannot be carried out now has a `NodeUnavailable` as its result. The
+            others go on, and none is repeated.
+    """
+
+    calls: Sequence[Call[Any] | Command[Any]]
+    apart: bool = False
+
+
+class NodeUnavailable(BrokerUnavailable):
+    """A node of a cluster cannot be reached, or cannot carry out a call now. Other nodes may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Sleep until something is pushed to the key; the generator is sent the milliseconds that it took."""
+
+    key: str
+    milliseconds: int
+
+
+class Deadline:
+    """The end of a wait, however much there is to do until then.
+
+    Args:
+        clock: seconds; it never goes back.
+        milliseconds: from now; None: there is no end.
+    """
+
+    def __init__(self, clock: Callable[[], float], milliseconds: int | None) -> None:
+        self.clock = clock
+        self._end = inf if milliseconds is None else clock() + milliseconds / 1000
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is reached."""
+        return self.clock() >= self._end
+
+    def wait(self, key: str, milliseconds: int) -> Wait:
+        """Sleep so long, but not beyond the end, and at most a second."""
+        left = (self._end - self.clock()) * 1000
+        return Wait(key, int(max(1, min(milliseconds, MAX_BLOCK, left))))
+
+
+Step: TypeAlias = Call[Any] | Command[Any] | Batch | Wait
+Steps: TypeAlias = Generator[Step, Any, R]
+
+
+def chunks(items: Sequence[R], size: int = CHUNK) -> Iterator[Sequence[R]]:
+    """The items, `size` at a time."""
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def bounded(items: Iterable[R], length: Callable[[R], int]) -> Iterator[list[R]]:
+    """The items, in chunks for one script: at most `CHANGED` of them, of about half a megabyte."""
+    chunk: list[R] = []
+    size = 0
+    for item in items:
+        more = length(item)
+        if chunk and (len(chunk) == CHANGED or size + more > CHUNK_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(item)
+        size += more
+    if chunk:
+        yield chunk
+
+
+def seed() -> float:
+    """A number in [0, 1), from which a script spreads the delays of a batch."""
+    return random.random()  # noqa: S311 - spreads retries, guards nothing

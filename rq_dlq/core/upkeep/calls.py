@@ -1,0 +1,69 @@
+"""Maintenance of a queue, and the reports of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rq_dlq import _keys
+from rq_dlq.core.steps.call import Argument, Call, Command, read_hash
+from rq_dlq.values.failure import LAPSE
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+
+
+def sweep(keys: QueueKeys, *, limit: int, seed: float, default_policy: bytes) -> Call[int]:
+    """Bring back the messages of lapsed leases. Reads as how many messages were checked."""
+    args: dict[str, Argument] = {
+        "limit": limit,
+        "seed": seed,
+        "default_policy": default_policy,
+        "lapse_error": LAPSE.cells(),
+    }
+    return Call("sweep", keys, args, (), int)
+
+
+def promote(keys: QueueKeys, *, limit: int) -> Call[int]:
+    """Make due messages ready. Reads as how many."""
+    return Call("promote", keys, {"limit": limit}, (), int)
+
+
+def expire(keys: QueueKeys, *, limit: int) -> Call[int]:
+    """Move messages whose time to live is over. Reads as how many were checked."""
+    return Call("expire", keys, {"limit": limit}, (), int)
+
+
+def retire(keys: QueueKeys, *, limit: int) -> Call[int]:
+    """Drop dead and expired messages whose retention is over. Reads as how many."""
+    return Call("retire", keys, {"limit": limit}, (), int)
+
+
+def regroup(keys: QueueKeys, *, limit: int) -> Call[int]:
+    """Put dead letters that are in no group into theirs. Reads as how many rows were checked."""
+    return Call("regroup", keys, {"limit": limit}, (), int)
+
+
+def strategy(keys: QueueKeys) -> Command[bytes]:
+    """What becomes of dead letters and expired messages, as JSON; empty: the default."""
+    return Command((b"HGET", keys["settings"], b"dead_letter"), lambda reply: reply or b"")
+
+
+def discarded(keys: QueueKeys) -> Command[int]:
+    """How many messages the queue has dropped."""
+    return Command((b"HGET", keys["counters"], b"discarded"), lambda reply: int(reply or 0))
+
+
+def processes(namespace: str) -> Command[dict[bytes, bytes]]:
+    """The last reports of the processes that work on queues or maintain them."""
+    return Command((b"HGETALL", _keys.processes(namespace)), read_hash)
+
+
+def note_process(namespace: str, process: str, report: bytes) -> Command[int]:
+    """Store the report of a process."""
+    return Command((b"HSET", _keys.processes(namespace), process, report), int)
+
+
+def forget_processes(namespace: str, processes: Sequence[bytes | str]) -> Command[int]:
+    """Remove the reports of processes that have ended."""
+    return Command((b"HDEL", _keys.processes(namespace), *processes), int)

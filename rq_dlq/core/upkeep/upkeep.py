@@ -1,0 +1,80 @@
+"""Maintenance of one queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from rq_dlq.core.jobs.jobs import roll_forward
+from rq_dlq.core.redrive import redrives
+from rq_dlq.core.schedules.schedules import fire
+from rq_dlq.core.steps.step import CHANGED, Batch, Steps, seed
+from rq_dlq.core.upkeep import calls
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.call import Call
+
+MaintenanceRole = Literal["redelivery", "expiry", "retention", "commits", "schedules", "redrives"]
+STEP = 50  # messages that the scripts of one round trip move at most: about 1 ms of Redis
+# By role: an index, what is done when its first entry is due, and the setting for how long that is kept.
+INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
+    "redelivery": (("leases", "swept", ""), ("scheduled", "promoted", "")),
+    "expiry": (("expiring", "expired", ""),),
+    "retention": (("dead", "retired", "dead_for"), ("expired", "retired", "expired_for")),
+    "commits": (("committed", "written", ""),),
+    "schedules": (("ticks", "fired", ""),),
+    "redrives": (("redriving", "redriven", ""),),
+}
+# By role: two indexes, and what is done while their sizes differ.
+PAIRS: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
+    "retention": (("dead", "groups", "grouped"),),
+}
+DONE = {
+    role: dict.fromkeys([*(name for _, name, _ in rows), *(name for *_, name in PAIRS.get(role, ()))])
+    for role, rows in INDEXES.items()
+}
+ROLES = tuple(INDEXES)
+SEVERAL = {"written": roll_forward, "fired": fire, "redriven": redrives.go_on}  # steps of more than one call
+CALLS = {
+    "promoted": calls.promote,
+    "expired": calls.expire,
+    "retired": calls.retire,
+    "grouped": calls.regroup,
+}
+
+
+def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Steps[int]:
+    """Run one step of maintenance, such as "swept"; how many messages it concerned."""
+    if name in SEVERAL:
+        return (yield from SEVERAL[name](keys, limit))
+    return (yield script(name, keys, default_policy, limit))  # type: ignore[no-any-return]
+
+
+def script(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Call[int]:
+    """The same as one call, for a step that is one call."""
+    if name in {"swept", "grouped"}:
+        limit = min(limit, CHANGED)  # it writes histories, or reads them
+    if name == "swept":
+        return calls.sweep(keys, limit=limit, seed=seed(), default_policy=default_policy)
+    return CALLS[name](keys, limit=limit)
+
+
+def maintain(queue: QueueState[Any]) -> Steps[dict[str, int]]:
+    """Run the steps of maintenance until none finds anything; how many messages each concerned."""
+    done = {name: 0 for role in ROLES for name in DONE[role]}
+    busy = list(done)
+    while busy:
+        limit = STEP // len(busy)
+        alike = [name for name in busy if name not in SEVERAL]
+        counts = yield Batch([script(name, queue.keys, queue.policy, limit) for name in alike])
+        found = dict(zip(alike, counts, strict=True))
+        for name in [name for name in busy if name in SEVERAL]:
+            found[name] = yield from step(name, queue.keys, queue.policy, limit)
+        for name, count in found.items():
+            done[name] += count
+        more = [name for name in busy if found[name]]
+        if not more and len(busy) < len(done):
+            more = list(done)  # all once more: a swept message may have died, and be retired now
+        busy = more
+    return done
