@@ -19,8 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rq_dlq import Broker
-from rq_dlq.spark import by_row, epoch_key, poison_report, register, split
-from rq_dlq.spark.pipeline import PipelineSettings, run
+from rq_dlq.spark import Archive, by_row, epoch_key, poison_report, register, split
 
 QUEUE = "example-flights"
 SOME, ALL = 10_000, 336_776
@@ -123,8 +122,8 @@ def main(rows: int) -> bool:
         pull(spark, fixed, out)
         print(f"{queue.stats().dead:,} are still dead")
 
-        archived = run(spark, PipelineSettings(queue=QUEUE, out=out / "archive"))
-        print(f"archived: {archived.events:,} events, {archived.letters:,} dead letters")
+        archived = Archive(spark, out / "archive").add(QUEUE)
+        print(f"archived: {archived.events:,} events, {archived.dead_letters:,} dead letters")
 
         clean = flights.where("dep_delay is not null or tailnum is not null").select(
             "carrier",

@@ -13,8 +13,8 @@ from tests.needs import need
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
-SPARK = "09_spark_flights.py"
-"""Runs in the session of Spark's tests: `tests/spark/test_example.py`."""
+SPARK = "_spark_"
+"""Run in the session of Spark's tests: `tests/spark/test_examples.py`."""
 SAYS = {
     "01_send_and_claim.py": ["order 3 delivery 1", "5 acked in one call", "1 scheduled for later"],
     "02_worker.py": [
@@ -49,7 +49,7 @@ SAYS = {
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in EXAMPLES if path.name != SPARK], ids=lambda path: path.name
+    "path", [path for path in EXAMPLES if SPARK not in path.name], ids=lambda path: path.name
 )
 def test_an_example_runs(path: Path, redis_socket: str) -> None:
     if "sentry" in path.name:

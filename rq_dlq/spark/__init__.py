@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 
+from rq_dlq.spark.archive import Archive, Archived
 from rq_dlq.spark.batch import Batch, claim
 from rq_dlq.spark.partitions import cores_of
 from rq_dlq.spark.pull import Pulled, foreach_message
-from rq_dlq.spark.report import poison_report
+from rq_dlq.spark.report import collision_report, poison_report, queue_report
 from rq_dlq.spark.requirements import TABLES, check_python, check_version
 from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY, MESSAGE, METRICS
 from rq_dlq.spark.sinks import check_held, epoch_key
@@ -29,15 +30,19 @@ __all__ = [
     "HISTORY",
     "MESSAGE",
     "METRICS",
+    "Archive",
+    "Archived",
     "Batch",
     "Pulled",
     "Split",
     "by_row",
     "check_held",
     "claim",
+    "collision_report",
     "epoch_key",
     "foreach_message",
     "poison_report",
+    "queue_report",
     "register",
     "split",
 ]

@@ -82,7 +82,8 @@ def chosen(broker: Broker, names: Sequence[str], shards: int) -> list[str]:
     missing: list[str] = []
     for name in names:
         if "*" in name:
-            families = [family for family in known if re.fullmatch(expression(name), family)]
+            pattern = re.escape(name).replace(r"\*", ".*")
+            families = [family for family in known if re.fullmatch(pattern, family)]
         else:
             families = [family for family, _ in shards_of(name, shards) if family in known]
         found += families
@@ -90,11 +91,6 @@ def chosen(broker: Broker, names: Sequence[str], shards: int) -> list[str]:
     if missing:
         raise _missing(missing, known)
     return list(dict.fromkeys(found))
-
-
-def expression(pattern: str) -> str:
-    """A pattern, in which `*` stands for anything, as a regular expression of Python and of Spark."""
-    return re.escape(pattern).replace(r"\*", ".*")
 
 
 def _missing(names: Sequence[str], known: Sequence[str]) -> InvalidInput:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from examples.what_if import what_if
 from rq_dlq import RedeliveryPolicy
 from rq_dlq.spark.report import collision_report, poison_report, queue_report
 from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY, METRICS
-from rq_dlq.spark.what_if import what_if
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -134,18 +134,6 @@ def test_what_another_policy_would_have_made_of_it(spark: SparkSession) -> None:
     assert (three["attempts"], three["attempts_spared"]) == (11, 2)
     assert (three["wait_seconds"], three["policy_wait_seconds"]) == (0.7, 1 + 2 + 4 + 1 + 1)
     assert (none["lost_ids"], none["attempts_spared"], none["undecided"]) == (["early", "late"], 7, 0)
-
-
-def test_what_another_policy_would_have_made_of_dead_letters(spark: SparkSession) -> None:
-    def failure(cause: str, delay_ms: int) -> tuple[Any, ...]:
-        return (1, NOON, "w", cause, "TimeoutError", "", delay_ms)
-
-    before, after = [failure("nacked", 500)], [*[failure("nacked", 100)] * 4, failure("nacked", 0)]
-    story = [*before, failure("redriven", 0), *after]
-    letters = rows(spark, DEAD_LETTER, letter("a", "f1", 0, history=story))
-    (report,) = told(what_if(letters, {"three": KEEN}))
-    assert (report["attempts"], report["attempts_spared"], report["undecided"]) == (5, 1, 0)
-    assert (report["wait_seconds"], report["policy_wait_seconds"]) == (0.4, 7.0)
 
 
 @pytest.mark.parametrize("report", [poison_report, collision_report])

@@ -8,6 +8,7 @@ import time
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -300,6 +301,21 @@ def test_a_pace() -> None:
     assert RateLimit(0, 1_000).chunk == 1_000
     assert RateLimit(2, 1_000).chunk == 1
     assert RateLimit(100_000, 1_000).chunk == 1_000
+
+
+def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, waits = 0.0, list[float]()
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        waits.append(seconds)
+
+    monkeypatch.setattr("rq_dlq.spark.rate_limit.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    pace = RateLimit(2, 250)
+    for _ in range(7):
+        pace.note(pace.chunk)
+    assert waits == [0.5] * 7
 
 
 def test_nulls_have_no_span() -> None:

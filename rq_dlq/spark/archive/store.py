@@ -1,4 +1,4 @@
-"""The archive: append-only tables by queue and day, without duplicates."""
+"""Append-only tables by queue and day, without duplicates."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark p
 from pyspark.sql.types import DateType, StructType
 
 from rq_dlq.errors import ConfigurationError, RqDlqError
-from rq_dlq.spark.pipeline.settings import LOCAL
+from rq_dlq.spark.archive.folder import LOCAL
 from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+FORMATS = ("parquet", "delta")
 PARTITIONS = ["queue", "date"]
 MISSING = (
     "PATH_NOT_FOUND",
@@ -143,7 +144,9 @@ class DeltaStore(Store):
         """Add rows."""
         import deltalake  # noqa: PLC0415
 
-        deltalake.write_deltalake(self._local(table), rows.toArrow(), mode="append", partition_by=PARTITIONS)
+        with _utc(self.spark):
+            new = rows.toArrow()
+        deltalake.write_deltalake(self._local(table), new, mode="append", partition_by=PARTITIONS)
 
     def _local(self, table: Table) -> str:
         return self.path(table).removeprefix(LOCAL)
@@ -218,3 +221,15 @@ def persisted(rows: DataFrame) -> Generator[DataFrame]:
 def _same(table: Table, left: DataFrame, right: DataFrame) -> Column:
     """The condition that two rows are the same; a damaged record may lack a part of its key."""
     return reduce(and_, (left[name].eqNullSafe(right[name]) for name in table.key))
+
+
+@contextmanager
+def _utc(spark: SparkSession) -> Generator[None]:
+    """Set the session's time zone to UTC meanwhile: Arrow's times have it, and Delta takes no other."""
+    name = "spark.sql.session.timeZone"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "UTC")
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before or "UTC")

@@ -1,19 +1,19 @@
-"""The queues of a run, and how Spark reads them."""
+"""The queues of a run: how Spark reads them, and how their archived events are dropped."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rq_dlq.client.broker import Broker
+from rq_dlq.core.looking import calls as looking_calls
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.option_values import queue_names, queue_text
 from rq_dlq.spark.queues import chosen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from rq_dlq.spark.pipeline.settings import PipelineSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,17 @@ class Source:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, spark: SparkSession, settings: PipelineSettings) -> Source:
+    def of(cls, spark: SparkSession, url: str | None, namespace: str, queue: str) -> Source:
         """Find the queues.
 
         Raises:
             InvalidInput: there is no such queue.
             BrokerUnavailable: Redis cannot be reached.
         """
-        url = resolve(settings.url)
-        return cls(spark, url, settings.namespace, names_of(url, settings))
+        address = resolve(url)
+        with Broker(address, namespace=namespace) as broker:  # gives up sooner than those of tasks
+            names = tuple(sorted(chosen(broker, queue_names("queue", queue), 0)))
+        return cls(spark, address, namespace, names)
 
     @property
     def broker(self) -> Broker:
@@ -52,13 +54,10 @@ class Source:
         given = {"url": self.url, "namespace": self.namespace, "queue": queue, "view": view}
         return self.spark.read.format("rq_dlq").options(**given, **options).load()
 
-
-def names_of(url: str, settings: PipelineSettings) -> tuple[str, ...]:
-    """The names of the queues that the settings choose.
-
-    Raises:
-        InvalidInput: there is no such queue.
-        BrokerUnavailable: Redis cannot be reached.
-    """
-    with Broker(url, namespace=settings.namespace) as broker:  # gives up sooner than those of tasks
-        return tuple(sorted(chosen(broker, queue_names("queue", settings.queue), 0)))
+    def trim(self, last_events: Mapping[str, str]) -> int:
+        """Drop the events up to these, by queue, from Redis; returns how many."""
+        trimmed = 0
+        for name, last in last_events.items():
+            keys = self.broker.queue(name)._core.keys
+            trimmed += self.broker._run(self.broker._step(looking_calls.trim(keys, through=last)))
+        return trimmed
