@@ -14,6 +14,7 @@ import msgspec
 from rq_dlq import Broker, Delivery, Poison, RedeliveryPolicy
 
 LATE = 15  # minutes
+LEASE = 3.0  # seconds after which a dead worker is noticed
 
 
 class Flight(msgspec.Struct, frozen=True):
@@ -40,7 +41,7 @@ broker = Broker()
 flights = broker.queue(
     "flights",
     type=Flight,
-    lease="3s",  # a worker that dies is noticed after this
+    lease=LEASE,
     # Impatient, for a demo: the default waits from a second to ten minutes, twelve times.
     redelivery=RedeliveryPolicy(initial_delay="300ms", max_delay="1s", max_redeliveries=3),
 )

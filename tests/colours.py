@@ -47,9 +47,6 @@ class Awaited:
     def __repr__(self) -> str:
         return repr(self.inner)
 
-    def __int__(self) -> int:
-        return int(self.inner)
-
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.inner, name)
         if not callable(value) or name in PLAIN:

@@ -26,7 +26,7 @@ with rq_dlq.Broker(pool=fakeredis.FakeRedis().connection_pool) as broker:
     (delivery,) = queue.claim()
     print(delivery.id == sent, delivery.body, delivery.delivery_count)
     delivery.poison("never")
-    print(len(queue.dlq.browse()), int(queue.dlq.redrive(all=True)), queue.stats().ready)
+    print(len(queue.dlq.browse()), queue.dlq.redrive(all=True).counts.moved, queue.stats().ready)
 """
 
 
@@ -59,7 +59,8 @@ EXPECTED = ["True {'n': 1} 2", "1 1 1"]
 def test_it_carries_the_scripts_the_examples_and_nothing_of_the_tests(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {name for name in names if name.endswith(".lua")} == {f"rq_dlq/{file}" for file in LUA}
-    examples = {f"rq_dlq/examples/{file.name}" for file in (ROOT / "examples").glob("[0-9]*.py")}
+    files = [*(ROOT / "examples").glob("[0-9]*.py"), *(ROOT / "examples" / "demo").glob("*.py")]
+    examples = {f"rq_dlq/{file.relative_to(ROOT)}" for file in files}
     assert examples
     assert examples <= names
     beside = "pyspark_rq_dlq.py"  # where Spark looks for formats
@@ -74,6 +75,16 @@ def test_it_works_installed_elsewhere(wheel: Path, tmp_path: Path) -> None:
     installed = subprocess.run(install, capture_output=True, text=True, check=False)
     assert installed.returncode == 0, installed.stderr
     assert round_trip(target, tmp_path) == EXPECTED
+    assert demo_in(target, tmp_path) == "rq_dlq.examples.flights"
+    assert demo_in(ROOT, tmp_path) == "examples.flights"
+
+
+def demo_in(path: Path, cwd: Path) -> str:
+    """The module that the workers of `rq-dlq demo` import."""
+    told = "from rq_dlq.cli.demo import example_of; print(example_of('demo').workers.APP)"
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, sys.argv[1]); {told}", str(path)]
+    ran = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=True)
+    return ran.stdout.strip()
 
 
 def test_it_works_as_a_zip_on_the_path(wheel: Path, tmp_path: Path) -> None:

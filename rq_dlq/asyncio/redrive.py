@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 class RedriveJob:
     """What `dlq.redrive(…)` returns, and `dlq.jobs()` lists.
 
-    State and counts are as of the last verb; `refresh` reads them anew. `int(job)` is how many messages came
-    back.
+    State and counts are as of the last verb; `refresh` reads them anew.
     """
 
     def __init__(
@@ -45,9 +44,6 @@ class RedriveJob:
     def __repr__(self) -> str:
         moved = f"{self.counts.moved:,} of {self.counts.eligible:,} moved"
         return f"<{type(self).__name__} {self.id} of {self._core.name!r}: {self.state}, {moved}>"
-
-    def __int__(self) -> int:
-        return self.counts.moved
 
     @property
     def id(self) -> str:

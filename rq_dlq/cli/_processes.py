@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rq_dlq.worker.stopping import ending_signals
 from rq_dlq.worker.vitals import Vitals
@@ -38,23 +36,10 @@ def worker_command(app: str, *options: str) -> list[str]:
     return [sys.executable, "-m", "rq_dlq", "worker", app, "--until-eof", *options]
 
 
-def start(
-    command: Sequence[str],
-    *,
-    env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-    output: Any = None,
-) -> subprocess.Popen[bytes]:
+def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a process in its own group, so that Ctrl-C reaches it only once, from us."""
-    return subprocess.Popen(  # noqa: S603 - our own command
-        command,
-        stdin=subprocess.PIPE,  # it is closed when we end, for whatever reason
-        stdout=output,
-        stderr=output,
-        env=os.environ | (env or {}),
-        cwd=cwd,
-        process_group=0,
-    )
+    stdin = subprocess.PIPE  # it is closed when we end, for whatever reason
+    return subprocess.Popen(command, stdin=stdin, process_group=0)  # noqa: S603 - our own command
 
 
 @dataclass

@@ -9,16 +9,16 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from rq_dlq.core.looking.monitor import LONGEST, Monitor
 from rq_dlq.errors import RqDlqError
-from rq_dlq.web.history import History
 
 if TYPE_CHECKING:
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.core.looking.overview import Overview
 
 logger = logging.getLogger("rq_dlq.web")
-LIVE, IDLE = 1.0, 10.0  # seconds from look to look, while a page is open and while none is
-SHARE = 4  # what a look took is this often waited before the next, so that many queues do not wear Redis out
+LIVE, IDLE = 1.0, LONGEST  # seconds from look to look, while a page is open and while none is
+CHARTS = 900.0  # seconds that are in the charts
 FRESH = 2.0  # seconds that a look is good for a page that is opened
 
 
@@ -28,19 +28,14 @@ class Hub:
     It begins with the first page, and ends with `close` or with the event loop.
 
     Attributes:
-        overview: the last look; None: there was none yet.
-        history: the points for the charts.
-        failure: why the last look failed; None: it did not.
+        monitor: the last look, the rates, the points for the charts.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.overview: Overview | None = None
-        self.history = History()
-        self.failure: RqDlqError | None = None
+        self.monitor = Monitor(keep=CHARTS)
         self._began = 0.0
         self._looked = -FRESH  # by the monotonic clock
-        self._took = 0.0
         self._lock = asyncio.Lock()
         self._turn = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -57,11 +52,12 @@ class Hub:
         self._start()
         asked = time.monotonic()
         async with self._lock:
-            if self.failure and self._began >= asked:  # who waited for a look has its failure, too
-                raise self.failure.with_traceback(None)
-            if self.overview is None or self.failure or self._looked < asked - within:
+            seen = self.monitor
+            if seen.failure and self._began >= asked:  # who waited for a look has its failure, too
+                raise seen.failure.with_traceback(None)
+            if seen.overview is None or seen.failure or self._looked < asked - within:
                 return await self._look()
-            return self.overview
+            return seen.overview
 
     @asynccontextmanager
     async def watching(self) -> AsyncGenerator[Callable[[], asyncio.Event]]:
@@ -101,26 +97,24 @@ class Hub:
                     pass  # the pages tell it
                 except Exception:  # else the open pages would stand still
                     logger.exception("the queues could not be looked at")
-            pause = LIVE if self._viewers else IDLE
+            pause = self.monitor.pause(LIVE if self._viewers else IDLE)
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(pause, min(IDLE, SHARE * self._took))):
+                async with asyncio.timeout(pause):
                     await self._wanted.wait()
             self._wanted.clear()
 
     async def _look(self) -> Overview:
         self._began = time.monotonic()
         try:
-            found = await self._broker.overview(self.overview)
-            self.history.add(self.overview, found)
-            self.overview, self.failure = found, None
+            found = await self._broker.overview(self.monitor.overview)
+            self.monitor.add(found, time.monotonic() - self._began)
         except RqDlqError as error:
-            self.failure = error
+            self.monitor.fail(error)
             raise
         else:
             return found
         finally:
             self._looked = time.monotonic()
-            self._took = 0.0 if self.failure else self._looked - self._began
             self._rendered.clear()
             turn, self._turn = self._turn, asyncio.Event()
             turn.set()

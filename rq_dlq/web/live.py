@@ -10,9 +10,9 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
+from rq_dlq.core.looking.monitor import ALL
 from rq_dlq.core.looking.trouble import OLD, Trouble, troubles
 from rq_dlq.errors import RqDlqError
-from rq_dlq.web.history import ALL
 from rq_dlq.web.shown import link
 from rq_dlq.web.site import Site, missing, root_of
 
@@ -34,7 +34,7 @@ def overview(site: Site, seen: Overview, asked: Asked) -> Values:
     found = _troubles(site, seen, seen.queues)
     words = asked.get("q", "").lower()
     chosen = [queue for queue in seen.queues if words in queue.name.lower()]
-    history = site.hub.history
+    rates = site.hub.monitor.rates
     oldest = max((queue.stats.oldest or 0 for queue in seen.queues), default=0)
     wrong = {one.queue: one.level for one in reversed(found)}
     chosen.sort(key=lambda queue: _weight(queue, wrong), reverse=True)
@@ -43,11 +43,12 @@ def overview(site: Site, seen: Overview, asked: Asked) -> Values:
         "at": seen.at,
         "troubles": found[:MOST_TROUBLES],
         "more_troubles": max(0, len(found) - MOST_TROUBLES),
-        "all": history.rates(ALL),
-        "died": history.rates(ALL).died * 60,
+        "all": rates(ALL),
+        "ready": sum(queue.stats.ready for queue in seen.queues),
+        "died": rates(ALL).died * 60,
         "oldest": oldest,
         "old": oldest > OLD,
-        "rows": [(queue, history.rates(queue.name), wrong.get(queue.name, "")) for queue in shown],
+        "rows": [(queue, rates(queue.name), wrong.get(queue.name, "")) for queue in shown],
         "hidden": len(chosen) - len(shown),
         "queues": len(seen.queues),
         "gaps": seen.gaps,
@@ -59,7 +60,7 @@ def overview(site: Site, seen: Overview, asked: Asked) -> Values:
 
 def _troubles(site: Site, seen: Overview, queues: Sequence[QueueOverview]) -> list[Trouble]:
     dead = [queue.name for queue in queues if queue.stats.dead]
-    return troubles(queues, seen.at, {name: site.hub.history.rates(name).died for name in dead})
+    return troubles(queues, seen.at, {name: site.hub.monitor.rates(name).died for name in dead})
 
 
 def _weight(queue: QueueOverview, wrong: Mapping[str, str]) -> tuple[object, ...]:
@@ -90,7 +91,7 @@ def _groups_found(site: Site, seen: Overview, words: str) -> list[Any]:
 def queue(site: Site, seen: Overview, asked: Asked) -> Values:
     """One queue."""
     found = _queue_of(seen, asked.get("name", ""))
-    rates = site.hub.history.rates(found.name)
+    rates = site.hub.monitor.rates(found.name)
     return {
         "at": seen.at,
         "queue": found,
@@ -153,15 +154,15 @@ async def stream(site: Site, request: Request) -> Response:
     root, key = root_of(request), tuple(sorted(asked.items()))
 
     def event() -> str:
-        hub = site.hub
-        if hub.overview is None:
+        seen = site.hub.monitor
+        if seen.overview is None:
             return _event(site.text("live/away.html", root))
         try:
-            values = view(site, hub.overview, asked)
+            values = view(site, seen.overview, asked)
         except HTTPException as gone:
             return _event(site.text("live/gone.html", root, detail=gone.detail))
         html = site.text(f"live/{view.__name__}.html", root, points="[]", **values)
-        point = msgspec.json.encode(hub.history.last(asked.get("name", ALL))).decode()
+        point = msgspec.json.encode(seen.last(asked.get("name", ALL))).decode()
         return f"{_event(html)}event: point\ndata: {point}\n\n"
 
     async def events() -> AsyncGenerator[str]:

@@ -66,7 +66,9 @@ class Site:
     def text(self, template: str, root: str, **values: Any) -> str:
         """A template with its values, as HTML."""
         return str(
-            self._templates.get_template(template).render(root=root, failure=self.hub.failure, **values)
+            self._templates.get_template(template).render(
+                root=root, failure=self.hub.monitor.failure, **values
+            )
         )
 
     def page(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
@@ -133,8 +135,9 @@ def act(handler: Handler) -> Handler:
 
 def missing(seen: Overview, name: str) -> HTTPException:
     """What to raise for a queue that is not among those that were read."""
-    if lost := seen.why_lost(name):
-        return HTTPException(503, lost)
+    for lost in seen.unreachable:
+        if lost.name == name:
+            return HTTPException(503, f"{name} is {lost.why}")
     return HTTPException(404, f"there is no queue {name!r}: it was never used, or it was deleted")
 
 

@@ -57,7 +57,7 @@ async def test_the_count_goes_up_with_every_delivery(broker: Any, clock: Clock) 
             clock.advance("1s")
         elif end == "redrive":
             await delivery.poison()
-            assert int(await queue.dlq.redrive(all=True)) == 1
+            assert (await queue.dlq.redrive(all=True)).counts.moved == 1
         elif end != "last":
             await getattr(delivery, end)()
     assert seen == [(1, False), (2, True), (3, True), (4, True), (5, True)]

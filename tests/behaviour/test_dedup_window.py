@@ -141,7 +141,7 @@ async def test_what_operators_bring_is_not_refused(verb: str, broker: Any) -> No
     await other.send("y", id="a0")
     assert await getattr(other.select(all=True), verb)("a") == 1
     assert (await (await one(queue)).poison("bad")).outcome == "dead"
-    assert int(await queue.dlq.redrive(all=True)) == 1
+    assert (await queue.dlq.redrive(all=True)).counts.moved == 1
     assert await ids(queue) == ["a0"]
 
 

@@ -218,7 +218,7 @@ async def test_a_row_that_was_left_behind_expires_nothing_that_does_not_wait(
 async def test_an_expired_message_can_be_redriven(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     await bring_to("expired", queue, clock)
-    assert int(await queue.expired.redrive(all=True)) == 1
+    assert (await queue.expired.redrive(all=True)).counts.moved == 1
     clock.advance("1h")
     assert await ids(queue) == ["m"]
 

@@ -31,7 +31,7 @@ async def test_dead_lettered_by_hand(broker: Any, clock: Clock) -> None:
     assert (await queue.dlq.groups())[0].count == 3
     assert (await queue.stats()).totals["poison"] == 3
     clock.advance("3h")
-    assert int(await queue.dlq.redrive(all=True)) == 3
+    assert (await queue.dlq.redrive(all=True)).counts.moved == 3
     assert sorted([delivery.body for delivery in await queue.claim(9)]) == ["expired", "ready", "scheduled"]
 
 
@@ -55,7 +55,7 @@ async def test_expired_by_hand(broker: Any) -> None:
     assert await ids(queue) == ["stays"]
     assert {letter.reason for letter in await queue.expired.browse()} == {"expired"}
     assert await ids(queue) == []
-    assert int(await queue.expired.redrive(all=True)) == 3
+    assert (await queue.expired.redrive(all=True)).counts.moved == 3
     assert len(await queue.claim(9)) == 3
 
 
@@ -124,7 +124,7 @@ async def test_dead_letters_by_a_condition(broker: Any) -> None:
     assert await queue.dlq.select("tenant = 'a'").count() == 3
     assert await queue.dlq.select().count_by("tenant") == {"a": 3, "b": 3, None: 1}
     assert [letter.body for letter in await queue.dlq.browse(where="error = 'ValueError'", limit=2)] == [0, 1]
-    assert int(await queue.dlq.redrive(where="tenant = 'a' and body > 0")) == 2
+    assert (await queue.dlq.redrive(where="tenant = 'a' and body > 0")).counts.moved == 2
     assert await queue.dlq.select("tenant = 'b'", limit=1).redrive() == 1
     assert await queue.dlq.select("error = 'KeyError'").purge() == 1
     assert await counts(queue) == {"ready": 3, "dead": 3}

@@ -140,7 +140,7 @@ async def test_a_redrive_is_one_redrive_though_they_died_at_once(
     dead = await bury(queue, range(10))
     lost = await lose_replies(broker, "step_redrive")
     meanwhile(lost, lambda: [delivery.poison("again") for delivery in sync_broker.queue("a").claim(100)])
-    assert int(await queue.dlq.redrive(ids=dead[:3])) == 3
+    assert (await queue.dlq.redrive(ids=dead[:3])).counts.moved == 3
     assert lost.runs == 2
     assert await counts(queue) == {"dead": 10}
     assert sorted(letter.redriven for letter in await queue.dlq.browse()) == [0] * 7 + [1] * 3

@@ -164,7 +164,7 @@ async def test_redriven_and_acked_among_the_dead(broker: Any, clock: Clock) -> N
     queue = await failing(broker)
     await (await one(queue)).poison(FAILED)
     clock.advance("1s")
-    assert int(await queue.dlq.redrive(all=True)) == 1
+    assert (await queue.dlq.redrive(all=True)).counts.moved == 1
     await (await one(queue)).poison(FAILED)
     await (await one(broker.queue("DLQ.a"))).ack()
     me = {"id": "m", "age": 1.0, "consumer": queue._core.consumer.strip('"')}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rq_dlq import BrokerRefused
+from rq_dlq.core.looking.monitor import Monitor
 from rq_dlq.core.queues import counts
 from rq_dlq.core.queues.each import UnreachableQueue
 from tests.behaviour.helpers import bury, one
@@ -60,9 +61,14 @@ async def test_rates_are_of_the_time_between_two_overviews(broker: Any, clock: A
     await broker.queue("new").send(1)
     clock.advance(10)
     second = await broker.overview(first)
-    assert round(second.rates(first)["orders"]["sent"], 1) == 2.0
-    assert second.rates(first)["new"]["sent"] == 0
-    assert second.rates(second)["orders"]["sent"] == 0
+    assert second.grown(first)["orders"]["sent"] == 20
+    assert second.grown(first)["new"]["sent"] == 0
+    assert second.grown(second)["orders"]["sent"] == 0
+    monitor = Monitor()
+    monitor.add(first, 0)
+    monitor.add(second, 0)
+    assert round(monitor.rates("orders").sent, 1) == 2.0
+    assert monitor.rates("new").sent == 0
 
 
 async def test_what_is_overdue_is_told(broker: Any, clock: Any) -> None:

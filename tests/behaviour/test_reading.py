@@ -51,7 +51,7 @@ class Others:
         self.pages += 1
         if self.pages == 1:
             middle = len(self.goes) // 2
-            assert int(await self.queue.dlq.redrive(ids=self.goes[:middle])) == middle
+            assert (await self.queue.dlq.redrive(ids=self.goes[:middle])).counts.moved == middle
             assert await self.queue.dlq.purge(ids=self.goes[middle:]) == len(self.goes) - middle
         self.clock.advance("1ms")
         await bury(self.queue, ["new"], "it goes")
@@ -169,9 +169,9 @@ async def test_the_newest_first(broker: Any, clock: Clock) -> None:
         sent += await bury(queue, [number])
         clock.advance("1s")
     assert [letter.body for letter in await queue.dlq.browse(limit=2, order="newest")] == [4, 3]
-    assert int(await queue.dlq.redrive(limit=2, order="newest")) == 2
+    assert (await queue.dlq.redrive(limit=2, order="newest")).counts.moved == 2
     assert [letter.body for letter in await queue.dlq.browse()] == [0, 1, 2]
-    assert int(await queue.dlq.redrive(limit=1)) == 1
+    assert (await queue.dlq.redrive(limit=1)).counts.moved == 1
     assert await queue.select(order="newest", limit=1, places=["ready"]).purge() == 1
     assert sorted([message.body for message in await queue.peek()]) == [0, 3]
 
@@ -210,7 +210,7 @@ async def test_conditions_are_joined(broker: Any, clock: Clock) -> None:
     assert await queue.dlq.select(reason="poison", group=group.fingerprint).count() == 2
     assert await queue.dlq.select(reason="exhausted", group=group.fingerprint).count() == 0
     assert await queue.dlq.purge(where="body > 0", group=groups["ValueError: new"]) == 2
-    assert int(await queue.dlq.redrive(older_than="1h", where="body = 1")) == 1
+    assert (await queue.dlq.redrive(older_than="1h", where="body = 1")).counts.moved == 1
     assert [letter.id for letter in await queue.dlq.browse()] == old[:1]
 
 

@@ -172,7 +172,7 @@ async def test_it_is_redriven_while_it_rests(by: str, broker: Any) -> None:
     (group,) = await queue.dlq.groups()
     ways: dict[str, dict[str, Any]] = {"all": {"all": True}, "id": {"ids": [sent]}, "group": {"group": group}}
     chosen = ways[by]
-    assert int(await queue.dlq.redrive(**chosen)) == 1
+    assert (await queue.dlq.redrive(**chosen)).counts.moved == 1
     delivery = await one(queue)
     assert (delivery.charged, delivery.reason) == (0, "")
     await delivery.poison()

@@ -126,7 +126,7 @@ async def test_a_message_that_was_moved_before_is_there_once(
         if verb == "move":
             assert await queue.select(places=["dead"], ids=ids).move(other) == len(ids)
         else:
-            assert int(await queue.dlq.redrive(ids=ids, to=other)) == len(ids)
+            assert (await queue.dlq.redrive(ids=ids, to=other)).counts.moved == len(ids)
         assert (await other.stats()).totals["sent"] == audit(raw, "b").total() == len(ids)
         await put_back(queue, rows)
     audit(raw, "a")

@@ -109,7 +109,7 @@ async def test_what_was_redriven_is_alive(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", redelivery=after("0s"), dead_letter={"expiration": "1h"})
     await bury(queue, ["x"])
     clock.advance("59m")
-    assert int(await queue.dlq.redrive(all=True)) == 1
+    assert (await queue.dlq.redrive(all=True)).counts.moved == 1
     clock.advance("30d")
     assert (await queue.maintain())["retired"] == 0
     await (await one(queue)).poison()

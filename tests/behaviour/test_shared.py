@@ -284,7 +284,7 @@ async def test_an_object_that_knew_a_queue_shows_the_letters_that_have_its_name_
     assert [letter.body for letter in await lost.dlq.browse()] == ["letter"]
     with pytest.raises(InvalidInput, match="takes only what failed in its queues"):
         await lost.send("x")
-    assert int(await lost.dlq.redrive(all=True)) == 1
+    assert (await lost.dlq.redrive(all=True)).counts.moved == 1
     assert (await broker.queue("a").stats()).ready == 1
 
 

@@ -166,7 +166,7 @@ async def test_expired_messages(
     if state == "dead":
         (letter,) = await queue.dlq.browse()
         assert (letter.reason, letter.cause.type, letter.original_queue) == ("expired", "Expired", "a")
-        assert int(await queue.dlq.redrive(all=True)) == 1
+        assert (await queue.dlq.redrive(all=True)).counts.moved == 1
         clock.advance("1h")
         assert await ids(queue) == ["late"]
 

@@ -99,7 +99,7 @@ async def test_never_applied_again(broker: Any, clock: Clock) -> None:
     clock.advance("8s")
     await (await one(queue)).nack()
     redriven, _ = await queue.dlq.browse()
-    assert int(await queue.dlq.redrive(ids=[redriven.id])) == 1
+    assert (await queue.dlq.redrive(ids=[redriven.id])).counts.moved == 1
     assert await queue.dlq.select(all=True).move("b") == 1
     clock.advance("2s")
     await queue.maintain()

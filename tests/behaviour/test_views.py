@@ -181,10 +181,10 @@ async def test_dead_letters_of_all(used: bool, lost: Any) -> None:
     assert len(await lost.dlq.browse(group=other.fingerprint)) == 2
     assert len(await lost.dlq.browse(limit=5)) == 5
     assert await lost.expired.browse() == []
-    assert int(await lost.dlq.redrive(group=other.fingerprint)) == 2
-    assert int(await lost.dlq.redrive(ids=[letters[0].id])) == 1
+    assert (await lost.dlq.redrive(group=other.fingerprint)).counts.moved == 2
+    assert (await lost.dlq.redrive(ids=[letters[0].id])).counts.moved == 1
     assert await lost.dlq.purge(ids=[letters[1].id]) == 1
-    assert int(await lost.dlq.redrive(all=True)) == 2
+    assert (await lost.dlq.redrive(all=True)).counts.moved == 2
     assert await counts(lost) == {}
 
 

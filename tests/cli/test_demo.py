@@ -9,8 +9,8 @@ import psutil
 import pytest
 import redis
 
-from rq_dlq.cli.demo import app
-from rq_dlq.cli.demo.play import MOST_DEAD
+from examples.demo.play import MOST_DEAD
+from examples.demo.stage import read_flights
 from tests.cli.conftest import Shell
 from tests.servers import wait_until
 
@@ -39,7 +39,7 @@ def test_the_sums_add_up_and_nothing_is_left(rows: int, shell: Shell, redis_sock
 @pytest.mark.parametrize("rows", range(20, 1960, 97))
 def test_each_scene_has_payments(rows: int) -> None:
     """A third of them, and in the middle one more than have to die."""
-    owed = sum(flight.owed > 0 for flight in app.find().flights(rows))
+    owed = sum(flight.owed > 0 for flight in read_flights(rows))
     assert max(1, min(MOST_DEAD, owed // 8)) < owed // 3
 
 

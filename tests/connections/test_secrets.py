@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
+import subprocess
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +18,7 @@ from click.testing import CliRunner
 
 from rq_dlq._redis import Retries, masked
 from rq_dlq.cli import main
-from rq_dlq.cli._processes import start, worker_command
+from rq_dlq.cli._processes import worker_command
 from rq_dlq.errors import ConfigurationError, RqDlqError
 from tests.connections.conftest import Opening
 from tests.servers import Server, free_port, wait_until
@@ -220,7 +222,7 @@ def workers(directory: Path, *options: str, **env: str) -> Iterator[list[psutil.
     """`rq-dlq worker`, and the processes that it starts."""
     (directory / "app.py").write_text(APP)
     command = worker_command("app:broker", "--processes", "2", *options)
-    with start(command, env=env, cwd=directory) as process:
+    with subprocess.Popen(command, env=os.environ | env, cwd=directory, stdin=subprocess.PIPE) as process:
         parent = psutil.Process(process.pid)
 
         def children() -> list[psutil.Process]:

@@ -247,7 +247,7 @@ async def test_a_crowd_of_them_stops_no_verb(case: str, broker: Any, clock: Cloc
         clock.advance("1h")
         assert (await queue.maintain())["retired"] == 40
     elif verb == "redrive":
-        assert int(await queue.dlq.redrive(all=True)) == 40
+        assert (await queue.dlq.redrive(all=True)).counts.moved == 40
     else:
         assert await (queue.dlq.purge(all=True) if place == "dead" else queue.purge(all=True)) == 40
     assert raw.zrange(f"{HERE}{place}", 0, -1, withscores=True) == before

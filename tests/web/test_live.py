@@ -194,7 +194,7 @@ async def test_an_unexpected_error_does_not_end_it(
         reader._wanted.set()
         await turn().wait()
     await reader.close()
-    assert reader.overview is not None
+    assert reader.monitor.overview is not None
     assert "what nobody thought of" in caplog.text
 
 

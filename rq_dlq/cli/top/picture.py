@@ -13,18 +13,16 @@ from rq_dlq.cli._show import beside, table_of, text_of
 from rq_dlq.cli.top.tables import (
     WIDE,
     Look,
-    Rates,
     Section,
     figure,
     group_table,
     queue_table,
-    rate,
     redrive_table,
     trouble_table,
     worker_table,
 )
+from rq_dlq.core.looking.monitor import Rates
 from rq_dlq.core.looking.trouble import Trouble, troubles
-from rq_dlq.values.counts import DIED, FAILED
 from rq_dlq.values.readable import many
 from rq_dlq.values.visible import visible_line
 
@@ -41,9 +39,9 @@ COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
 
 def picture(reading: Reading, look: Look, width: int, height: int = sys.maxsize) -> Group:
     """All of it, as high as need be, or as there is room."""
-    at, rates = reading.overview.at, reading.overview.rates(reading.before)
+    at, rates = reading.overview.at, reading.rates
     queues = [queue for queue in reading.overview.queues if look.filter in queue.name]
-    wrong = troubles(queues, at, {name: rate(own, *DIED) for name, own in rates.items()})
+    wrong = troubles(queues, at, {name: own.died for name, own in rates.items()})
     sections = [
         trouble_table(wrong, at),
         queue_table(queues, rates, wrong, look.sort),
@@ -52,7 +50,7 @@ def picture(reading: Reading, look: Look, width: int, height: int = sys.maxsize)
         worker_table(reading.workers),
     ]
     sections = [section for section in sections if section.rows]
-    parts: list[RenderableType] = [*_head(reading, look, queues, wrong), *_sums(queues, rates, reading)]
+    parts: list[RenderableType] = [*_head(reading, look, queues, wrong), *_sums(queues, reading)]
     apart = [""] if height >= HIGH else []
     room = height - len(parts) - len([*apart, "title"]) * len(sections)
     for section, lines in zip(sections, _shares([len(one.rows) for one in sections], room), strict=True):
@@ -85,20 +83,17 @@ def _head(
         yield _line(f"no trouble in {of}{noted}", "yellow" if noted else "green")
 
 
-def _sums(queues: Sequence[QueueOverview], rates: Rates, reading: Reading) -> Iterator[Text]:
-    def grown(*counters: str) -> float:
-        return sum(rate(rates[queue.name], *counters) for queue in queues)
-
+def _sums(queues: Sequence[QueueOverview], reading: Reading) -> Iterator[Text]:
     sums = {name: sum(getattr(queue.stats, name) for queue in queues) for name in COUNTS}
     yield _line("  ".join(f"{name} {count:,}" for name, count in sums.items()))
-    seconds = round((reading.overview.at - reading.before.at).total_seconds())
-    if seconds <= 0:
+    if not (seconds := round(reading.seconds)):
         yield _line("rates come with the next reading", "dim")
         return
+    own = [reading.rates[queue.name] for queue in queues]
+    rates = Rates(*(sum(column) for column in zip(Rates(), *own, strict=True)))
     yield _line(
-        f"sent {figure(grown('sent')):,}/s  acked {figure(grown('acked')):,}/s  "
-        f"failed {figure(grown(*FAILED)):,}/s  dead {figure(60 * grown(*DIED)):,}/min"
-        f"  over {text_of('ago', seconds)}"
+        f"sent {figure(rates.sent):,}/s  acked {figure(rates.acked):,}/s  failed {figure(rates.failed):,}/s  "
+        f"dead {figure(60 * rates.died):,}/min  over {text_of('ago', seconds)}"
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rq_dlq.cli._context import sentence
+from rq_dlq.core.looking.monitor import Monitor, Rates
 from rq_dlq.core.steps import driving
 from rq_dlq.core.steps.step import NodeUnavailable
 from rq_dlq.core.upkeep import processes
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from rq_dlq.core.looking.overview import Overview
     from rq_dlq.values.process import ProcessReport
 
-WINDOW = 60.0  # seconds over which rates are taken: those of two seconds jump
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -29,8 +27,9 @@ class Reading:
 
     Attributes:
         where: the server and the namespace.
+        rates: of each queue, by name.
+        seconds: that the rates are of; 0: they come with the next reading.
         workers: the worker processes.
-        before: an earlier overview, from which rates are taken.
         gaps: what could not be read of a cluster, in lines.
         failure: why the last try to read failed; empty: it did not.
         away: seconds since a try succeeded.
@@ -38,7 +37,8 @@ class Reading:
 
     where: str
     overview: Overview
-    before: Overview
+    rates: Mapping[str, Rates]
+    seconds: float
     workers: Sequence[ProcessReport] = ()
     gaps: Sequence[str] = ()
     failure: str = ""
@@ -55,27 +55,29 @@ class Reader:
 
     def __init__(self, broker: Broker, every: float) -> None:
         self._broker, self._every = broker, every
-        first = broker.overview()
-        self._known = deque([first])
-        self._read_at = time.monotonic()
-        where = f"{broker.url}  {broker.settings.namespace}"
-        self.last = Reading(where, first, first, *self._workers(first))
+        self._monitor = Monitor()
+        self._read_at = 0.0
+        self.last = self._read()
         self.broken: BaseException | None = None
 
     def read(self) -> None:
         """Read once more; a failure is part of the reading."""
         try:
-            overview = self._broker.overview(self._known[-1])
-            workers, gaps = self._workers(overview)
+            self.last = self._read()
         except RqDlqError as error:
+            self._monitor.fail(error)
             away = time.monotonic() - self._read_at
             self.last = replace(self.last, failure=sentence(error), away=away)
-            return
+
+    def _read(self) -> Reading:
+        began, seen = time.monotonic(), self._monitor
+        overview = self._broker.overview(seen.overview)
+        workers, gaps = self._workers(overview)
         self._read_at = time.monotonic()
-        while len(self._known) > 1 and (overview.at - self._known[1].at).total_seconds() >= WINDOW:
-            self._known.popleft()
-        self._known.append(overview)
-        self.last = Reading(self.last.where, overview, self._known[0], workers, gaps)
+        seen.add(overview, self._read_at - began)
+        rates = {queue.name: seen.rates(queue.name) for queue in overview.queues}
+        where = f"{self._broker.url}  {self._broker.settings.namespace}"
+        return Reading(where, overview, rates, seen.seconds, workers, gaps)
 
     def _workers(self, overview: Overview) -> tuple[Sequence[ProcessReport], Sequence[str]]:
         """The worker processes, and what could not be read."""
@@ -91,7 +93,7 @@ class Reader:
         def loop() -> None:
             try:
                 while True:
-                    time.sleep(self._every)
+                    time.sleep(self._monitor.pause(self._every))
                     self.read()
                     tell()
             except BaseException as error:  # noqa: BLE001 - the main thread raises it

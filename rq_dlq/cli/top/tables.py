@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from rq_dlq.cli._reports import worker_row
 from rq_dlq.cli._show import Column, Row, attributes, group_row, queue_row
 from rq_dlq.core.queues.who import name_of
-from rq_dlq.values.counts import DIED, FAILED
 
 if TYPE_CHECKING:
+    from rq_dlq.core.looking.monitor import Rates
     from rq_dlq.core.looking.overview import QueueOverview
     from rq_dlq.core.looking.trouble import Trouble
     from rq_dlq.values.process import ProcessReport
@@ -54,7 +54,6 @@ SORTS: Mapping[str, Callable[[Row], Any]] = {
     "ready": lambda row: -row["ready"],
     "name": lambda _: 0,  # as they come
 }
-Rates: TypeAlias = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +78,6 @@ class Section:
     wide: Sequence[Column] = ()
 
 
-def rate(rates: Mapping[str, float], *counters: str) -> float:
-    """How much these counters of a queue grow, a second."""
-    return sum(rates.get(name, 0.0) for name in counters)
-
-
 def figure(value: float) -> float:
     """A rate as it is shown, with as many digits as say something."""
     return float(f"{value:.2g}") if 0 < value < FEW else round(value)
@@ -96,16 +90,15 @@ def trouble_table(wrong: Iterable[Trouble], at: datetime) -> Section:
 
 
 def queue_table(
-    queues: Sequence[QueueOverview], rates: Rates, wrong: Sequence[Trouble], sort: str
+    queues: Sequence[QueueOverview], rates: Mapping[str, Rates], wrong: Sequence[Trouble], sort: str
 ) -> Section:
     """The queues with their counts and rates, in an order of SORTS."""
     places = {trouble.queue: place for place, trouble in reversed([*enumerate(wrong)])}
     rows: list[Row] = []
     for queue in queues:
         own = rates[queue.name]
-        per_second = {"sent/s": ("sent",), "acked/s": ("acked",), "failed/s": FAILED}
-        row = {name: figure(rate(own, *counters)) for name, counters in per_second.items()}
-        row |= {"dead/min": figure(60 * rate(own, *DIED)), "place": places.get(queue.name, len(wrong))}
+        row = {f"{name}/s": figure(getattr(own, name)) for name in ("sent", "acked", "failed")}
+        row |= {"dead/min": figure(60 * own.died), "place": places.get(queue.name, len(wrong))}
         rows.append(queue_row(queue.stats) | row)
     return Section(sorted(rows, key=SORTS[sort]), QUEUES, WIDE_QUEUES)
 

@@ -72,10 +72,6 @@ class Overview:
     unreachable: Sequence[UnreachableQueue] = ()
     unlisted: str = ""
 
-    def why_lost(self, name: str) -> str:
-        """Why a queue could not be read, as a sentence; empty: it was, or nobody knows of it."""
-        return next((f"{name} is {one.why}" for one in self.unreachable if one.name == name), "")
-
     @cached_property
     def gaps(self) -> Sequence[str]:
         """What could not be read, in a line for each reason."""
@@ -95,10 +91,10 @@ class Overview:
         """The queues by their names."""
         return {queue.name: queue for queue in self.queues}
 
-    def rates(self, before: Overview) -> Mapping[str, Mapping[str, float]]:
-        """How many messages a second were sent, acked and so on in each queue since an earlier overview.
+    def grown(self, before: Overview) -> Mapping[str, Mapping[str, int]]:
+        """How many messages were sent, acked and so on in each queue since an earlier overview.
 
-        A counter that was reset in the meantime has the rate 0.
+        A counter that was reset in the meantime has not grown, nor has one of a queue that is new.
 
         Args:
             before: the earlier one, of the same broker.
@@ -106,15 +102,12 @@ class Overview:
         Returns:
             By the queue's name, then by the name of the counter (`QueueStats.totals`).
         """
-        seconds = (self.at - before.at).total_seconds()
-        return {queue.name: _rates(queue, before.by_name.get(queue.name), seconds) for queue in self.queues}
+        return {queue.name: _grown(queue, before.by_name.get(queue.name, queue)) for queue in self.queues}
 
 
-def _rates(queue: QueueOverview, before: QueueOverview | None, seconds: float) -> Mapping[str, float]:
-    if before is None or seconds <= 0:
-        return dict.fromkeys(queue.stats.totals, 0.0)
+def _grown(queue: QueueOverview, before: QueueOverview) -> Mapping[str, int]:
     then = before.stats.totals
-    return {name: max(0, now - then.get(name, 0)) / seconds for name, now in queue.stats.totals.items()}
+    return {name: max(0, now - then.get(name, 0)) for name, now in queue.stats.totals.items()}
 
 
 FRESH, OLD = 5, 60  # seconds: groups that an earlier overview has are not read again, or are in any case

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rq_dlq.core.looking.monitor import ALL
 from rq_dlq.web import live
-from rq_dlq.web.history import ALL
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -19,5 +19,5 @@ if TYPE_CHECKING:
 async def overview(site: Site, request: Request) -> Response:
     """Show all queues, or those that were searched for."""
     values = live.overview(site, await site.hub.now(), request.query_params)
-    points = msgspec.json.encode(site.hub.history.columns(ALL)).decode()
+    points = msgspec.json.encode(site.hub.monitor.columns(ALL)).decode()
     return site.page(request, "overview.html", points=points, **values)

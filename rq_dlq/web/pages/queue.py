@@ -32,7 +32,7 @@ async def queue(site: Site, request: Request) -> Response:
         return go_to(request, "queue", name=meant[0].family)
     found = site.broker.queue(name)
     values = live.queue(site, await site.hub.now(), request.query_params)
-    points = msgspec.json.encode(site.hub.history.columns(found.name)).decode()
+    points = msgspec.json.encode(site.hub.monitor.columns(found.name)).decode()
     settings = await found.settings()
     return site.page(
         request, "queue.html", points=points, peeked=await found.peek(PEEKED), settings=settings,

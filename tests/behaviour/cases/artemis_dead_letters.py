@@ -136,7 +136,7 @@ async def art_b17(broker: Any, clock: Clock) -> None:
     for _ in range(10):
         await queue.poison(await queue.claim(30))
         clock.advance("1s")
-        assert int(await queue.dlq.redrive(all=True)) == 30
+        assert (await queue.dlq.redrive(all=True)).counts.moved == 30
     assert await counts(queue) == {"ready": 30}
 
 
@@ -199,6 +199,6 @@ async def art_b27(broker: Any, clock: Clock) -> None:
     assert (letter.id, letter.body, letter.priority) == (sent, "x", 7)
     assert letter.headers["property"] == "kept"
     await letter.release()
-    assert int(await queue.dlq.redrive(all=True)) == 1
+    assert (await queue.dlq.redrive(all=True)).counts.moved == 1
     again = await one(queue)
     assert (again.id, again.charged, again.expires_at) == (sent, 0, None)

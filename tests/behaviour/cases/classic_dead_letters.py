@@ -34,7 +34,7 @@ async def cls_b28(broker: Any, clock: Clock) -> None:
             await fail(queue, 1, clock)
     for queue in queues:
         assert [letter.id for letter in await queue.dlq.browse(limit=None)] == names
-        assert int(await queue.dlq.redrive(all=True)) == 100
+        assert (await queue.dlq.redrive(all=True)).counts.moved == 100
         await fail(queue, 1, clock)
         assert await counts(queue) == {"dead": 100}
 
@@ -78,7 +78,7 @@ async def cls_b35(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", redelivery=after(0, most=1))
     sent = await queue.send("x")
     await fail(queue, 2, clock)
-    assert int(await queue.dlq.redrive(ids=[sent])) == 1
+    assert (await queue.dlq.redrive(ids=[sent])).counts.moved == 1
     assert (await queue.stats()).dead == 0
     await fail(queue, 2, clock)
     assert [letter.id for letter in await queue.dlq.browse()] == [sent]
@@ -88,7 +88,7 @@ async def cls_b36(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", redelivery=after(0, most=0))
     sent = await queue.send_many(range(20))
     await fail(queue, 1, clock)
-    assert int(await queue.dlq.redrive(all=True)) == 20
+    assert (await queue.dlq.redrive(all=True)).counts.moved == 20
     await fail(queue, 3, clock)
     assert sorted(letter.id for letter in await queue.dlq.browse()) == sorted(sent)
 
@@ -97,7 +97,7 @@ async def cls_b37(broker: Any) -> None:
     queue = broker.queue("a")
     dead = await bury(queue, range(5))
     for number, message_id in enumerate(dead, 1):
-        assert int(await queue.dlq.redrive(ids=[message_id])) == 1
+        assert (await queue.dlq.redrive(ids=[message_id])).counts.moved == 1
         assert (await queue.stats()).dead == 5 - number
     assert sorted(await ids(queue)) == sorted(dead)
 

@@ -138,7 +138,7 @@ def trial(load: Load, pool: ThreadPoolExecutor, seconds: float) -> Figures:
     remaining = [key.decode() for key in load.raw.hkeys(queue._core.keys["messages"])]
     came_of = sums(load.directory / "journals", remaining)
     load.raw.config_set("maxmemory", 0)  # the dead letters alone may fill it, and a redrive takes some more
-    redriven = int(queue.dlq.redrive(all=True))
+    redriven = queue.dlq.redrive(all=True).counts.moved
     while held := queue.claim(1_000):
         queue.ack(held)
     left = audit(load.raw, "q")

@@ -63,7 +63,7 @@ def _as_id(broker: rq_dlq.Broker, text: str) -> None:
     (delivery,) = queue.claim()
     assert delivery.id == text
     delivery.poison("bad")
-    assert int(queue.dlq.redrive(ids=[text]))
+    assert queue.dlq.redrive(ids=[text]).counts.moved
     assert queue.select(ids=[text], places=["ready"]).purge() == 1
 
 

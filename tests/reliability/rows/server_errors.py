@@ -79,7 +79,7 @@ class Bench:
             "claim": lambda: len(self.queue.claim(1)),
             "ack": lambda: bool(acked.ack()),
             "nack": lambda: bool(nacked.nack("boom")),
-            "redrive": lambda: int(self.queue.dlq.redrive(all=True)),
+            "redrive": lambda: self.queue.dlq.redrive(all=True).counts.moved,
             "stats": lambda: self.queue.stats().name,
         }
         return verbs[verb]()

@@ -59,7 +59,7 @@ class Storm:
         self.scripts = scripts_run(self.raw) - before
         self._dismiss()
         self.letters = self.queue.dlq.browse(limit=None)
-        self.redriven = int(self.queue.dlq.redrive(all=True))
+        self.redriven = self.queue.dlq.redrive(all=True).counts.moved
         self.ready = self.queue.stats().ready
         self._hire("succeeding", fails=False)
         self._wait(lambda: self._total("acked") == self.messages)

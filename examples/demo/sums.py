@@ -1,23 +1,21 @@
 """The result, and whether it adds up."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-import msgspec
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rq_dlq.cli import _show
-from rq_dlq.cli.demo.payments import TAKES
-from rq_dlq.values.readable import many
+from rq_dlq import ErrorGroup
 
-if TYPE_CHECKING:
-    from rq_dlq.cli._show import Output
-    from rq_dlq.values.counts import ErrorGroup
+from .payments import TAKES
 
 SLACK = 1.0  # seconds; a dead worker's messages must be redelivered within the lease and this
+
+
+def many(number: int, what: str) -> str:
+    """1 message, 2 messages."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,20 +95,13 @@ def checks(f: Figures) -> list[Check]:
     ]
 
 
-def show(output: Output, figures: Figures, found: list[Check]) -> None:
-    """Write the dead letters, the sums and the times."""
-    if output.format != "table":
-        groups = [_show.group_row(group) for group in figures.groups]
-        facts: dict[str, Any] = msgspec.to_builtins(figures, builtin_types=()) | {"groups": groups}
-        sums = {check.name: check.holds for check in found}
-        output.record(facts | {"lost": figures.lost, "sums": sums})
-        return
-    out = output.stdout
+def show(out: Console, figures: Figures) -> None:
+    """Print the dead letters, the sums and the times."""
     out.print(Text("\nDead letters before the redrive", "bold"))
     out.print(_groups(figures))
     out.print(Text("\nThe sums", "bold"))
     table = Table.grid(padding=(0, 2, 0, 0))
-    for check in found:
+    for check in checks(figures):
         mark = Text("✓", "green") if check.holds else Text("✗", "bold red")
         table.add_row(mark, check.name, Text(check.text))
     for mark, name, text in _times(figures):

@@ -1,7 +1,5 @@
 """A payment service on 127.0.0.1 that can be made to fail, and its book."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

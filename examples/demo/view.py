@@ -1,25 +1,19 @@
 """What the demo shows: a live picture on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from rq_dlq import QueueStats
 
-    from rq_dlq.cli._show import Output
-    from rq_dlq.cli.demo.crew import Member
-    from rq_dlq.cli.demo.play import Scene, View
-    from rq_dlq.cli.demo.stage import Stage
-    from rq_dlq.values.counts import QueueStats
+from .play import Scene, View
+from .stage import Stage
+from .workers import Worker
 
 EVERY = 2.0  # seconds between two plain lines
 FRAME = 0.1  # seconds between two pictures
@@ -33,13 +27,13 @@ STATES = (
 
 
 @contextmanager
-def view_of(output: Output, stage: Stage) -> Generator[View]:
+def view_of(stage: Stage, out: Console, err: Console) -> Generator[View]:
     """The view for this terminal, or for no terminal."""
-    if output.stdout.is_terminal and output.stderr.is_terminal:
-        with Live(console=output.stderr, auto_refresh=False, vertical_overflow="visible") as live:
+    if out.is_terminal and err.is_terminal:
+        with Live(console=err, auto_refresh=False, vertical_overflow="visible") as live:
             yield Picture(live, stage)
     else:
-        yield Lines(output, stage)
+        yield Lines(err, stage)
 
 
 def counts(stats: QueueStats) -> dict[str, int]:
@@ -51,23 +45,26 @@ def counts(stats: QueueStats) -> dict[str, int]:
 class Lines:
     """Prints a line for each event, and from time to time one with the counts."""
 
-    def __init__(self, output: Output, stage: Stage) -> None:
-        self._output = output
+    def __init__(self, console: Console, stage: Stage) -> None:
+        self._console = console
         self._stage = stage
         self._next = 0.0
 
     def told(self, scene: Scene) -> None:
         """Print the newest event."""
         when, what = scene.events[-1]
-        self._output.say(f"{when:5.1f} s  {what}")
+        self._say(f"{when:5.1f} s  {what}")
 
     def show(self, scene: Scene) -> None:
         """Print the counts, if it is time again."""
         if scene.elapsed >= self._next:
             self._next = scene.elapsed + EVERY
             states = ", ".join(f"{count:,} {name}" for name, count in counts(scene.stats).items())
-            sent = f"{len(self._stage.sent):,} sent"
-            self._output.say(f"{scene.elapsed:5.1f} s  {sent}: {states} ({scene.rate:,.0f}/s)")
+            sent = f"{self._stage.sent:,} sent"
+            self._say(f"{scene.elapsed:5.1f} s  {sent}: {states} ({scene.rate:,.0f}/s)")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True)
 
 
 class Picture:
@@ -94,10 +91,8 @@ class Picture:
         now = Text(f"▶ {scene.now}", "bold yellow" if trouble else "bold green")
         sent = Table.grid(padding=(0, 2))
         total = len(self._stage.flights)
-        bar = ProgressBar(total=total, completed=len(self._stage.sent), width=30)
-        sent.add_row(
-            "sent", bar, f"{len(self._stage.sent):,} of {total:,} flights", f"{scene.rate:,.0f} done/s"
-        )
+        bar = ProgressBar(total=total, completed=self._stage.sent, width=30)
+        sent.add_row("sent", bar, f"{self._stage.sent:,} of {total:,} flights", f"{scene.rate:,.0f} done/s")
         sides = Table.grid(padding=(0, 4))
         sides.add_row(self._states(scene), self._workers())
         return Group(title, now, "", sent, "", sides, "", self._events(scene))
@@ -114,11 +109,11 @@ class Picture:
     def _workers(self) -> Table:
         table = Table.grid(padding=(0, 2))
         paid = self._stage.payments.paid_by
-        for member in self._stage.crew.members:
+        for worker in self._stage.workers.all:
             table.add_row(
-                f"worker {member.number}",
-                _state_of(member),
-                Text(f"{paid[member.process.pid]:,} paid", "dim"),
+                f"worker {worker.number}",
+                _state_of(worker),
+                Text(f"{paid[worker.process.pid]:,} paid", "dim"),
             )
         down = self._stage.payments.down
         table.add_row("payments", Text("● down", "bold red") if down else Text("● up", "green"))
@@ -131,7 +126,7 @@ class Picture:
         return table
 
 
-def _state_of(member: Member) -> Text:
-    if member.killed:
+def _state_of(worker: Worker) -> Text:
+    if worker.killed:
         return Text("✗ killed", "bold red")
-    return Text("● runs", "green") if member.started else Text("○ starts", "dim")
+    return Text("● runs", "green") if worker.started else Text("○ starts", "dim")

@@ -1,20 +1,17 @@
 """The sequence of events. Everything shown is measured at that moment; no result is known in advance."""
 
-from __future__ import annotations
-
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from rq_dlq.cli._context import Failure
-from rq_dlq.cli.demo.sums import Figures
-from rq_dlq.values.readable import many
+from rq_dlq import ErrorGroup, QueueStats
 
-if TYPE_CHECKING:
-    from rq_dlq.cli.demo.stage import Stage
-    from rq_dlq.values.counts import ErrorGroup, QueueStats
+from ..flights import LEASE
+from .stage import Stage
+from .sums import Figures, many
 
 TICK = 0.02  # seconds
 PATIENCE = 120.0  # seconds without any change after which something is wrong
@@ -98,32 +95,27 @@ class Play:
         self._view.told(self.scene)
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until the condition holds.
-
-        Raises:
-            Failure: nothing changes any more, however slow the machine is.
-        """
+        """Wait until the condition holds; leave the program if nothing changes any more."""
         self._changed_at = time.monotonic()
         while True:
             self._tick()
             if condition():
                 return
             if time.monotonic() - self._changed_at > PATIENCE:
-                raise Failure(f"nothing has changed for {PATIENCE:.0f} s: {self.scene.now}")
+                sys.exit(f"nothing has changed for {PATIENCE:.0f} s: {self.scene.now}")
             time.sleep(TICK)
 
     def _tick(self) -> None:
         stage, now = self.stage, time.monotonic()
         self._send()
-        stage.crew.check()
+        stage.workers.check()
         self.scene.stats = stage.queue.stats()
         self.scene.elapsed = now - self._began
-        started = sum(member.started for member in stage.crew.members)
+        started = sum(worker.started for worker in stage.workers.all)
         changed = (started, replace(self.scene.stats, oldest=None, next_due=None))
         if changed != self._changed:
             self._changed, self._changed_at = changed, now
-        if self.scene.stats.totals.get("lapsed"):
-            stage.watch_rescue()
+        stage.watch_rescue()
         acked = self.scene.stats.totals.get("acked", 0)
         self._acked.append((now, acked))
         while self._acked[0][0] < now - 1:
@@ -133,25 +125,25 @@ class Play:
 
     def _send(self) -> None:
         """Send the flights that are due."""
-        flights, sent = self.stage.flights, self.stage.sent
-        if self._sending_since is None or len(sent) == len(flights):
+        stage, rows = self.stage, len(self.stage.flights)
+        if self._sending_since is None or stage.sent == rows:
             return
-        due = round(min(1.0, self.sent_for / self._sending) * len(flights))
-        if min(due, self._most) > len(sent):
-            self.stage.send_until(min(due, self._most))
-        if len(sent) == len(flights):
+        due = min(self._most, round(min(1.0, self.sent_for / self._sending) * rows))
+        if due > stage.sent:
+            stage.send_until(due)
+        if stage.sent == rows:
             self.tell("all flights are sent", self.scene.now)
 
 
 def perform(stage: Stage, view: View, sending: float) -> Figures:
     """Run the demo, from the first flight to the last sum."""
     play = Play(stage, view, sending)
-    play.until(lambda: all(member.started for member in stage.crew.members))
-    play.tell(f"{len(stage.crew.members)} workers run; {len(stage.flights):,} flights are being sent")
+    play.until(lambda: all(worker.started for worker in stage.workers.all))
+    play.tell(f"{len(stage.workers.all)} workers run; {len(stage.flights):,} flights are being sent")
     play.begin()
     _outage(play, OUTAGE * sending)
     _murder(play)
-    play.until(lambda: len(stage.sent) == len(stage.flights))
+    play.until(lambda: stage.sent == len(stage.flights))
     play.until(lambda: _is_empty(play))
     groups = stage.queue.dlq.groups()
     redriven, took = _redrive(play, groups)
@@ -182,15 +174,14 @@ def _murder(play: Play) -> None:
     play.until(lambda: not play.scene.stats.scheduled)
     stage.kill_next_payer()
     play.allow(len(stage.flights))
-    play.until(lambda: bool(stage.rescued))
-    victim = next(member.number for member in stage.crew.members if member.killed)
+    play.until(lambda: bool(stage.held))
+    victim = next(worker.number for worker in stage.workers.all if worker.killed)
     play.tell(
         f"worker {victim} is killed (SIGKILL): it has just paid, and can no longer ack",
         f"worker {victim} is dead: its messages come back when their leases are over",
     )
-    play.until(lambda: None not in stage.rescued.values())
-    held = many(len(stage.rescued), "message")
-    slowest = max(seconds for seconds in stage.rescued.values() if seconds is not None)
+    play.until(lambda: not stage.held)
+    held, slowest = many(len(stage.rescued), "message"), max(stage.rescued)
     play.tell(
         f"the leases of worker {victim} ended: {held} redelivered, {slowest:.1f} s after the kill",
         "the rest is paid",
@@ -247,8 +238,8 @@ def _figures(play: Play, groups: list[ErrorGroup], redriven: int, took: float) -
         dollars=book.dollars,
         twice=book.twice,
         asked_again=book.asked_again,
-        lease=stage.lease,
-        rescued=tuple(seconds for seconds in stage.rescued.values() if seconds is not None),
+        lease=LEASE,
+        rescued=tuple(stage.rescued),
         p50=_quantile(stage.waits, 0.5),
         p99=_quantile(stage.waits, 0.99),
         seconds=play.scene.elapsed,
