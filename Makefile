@@ -3,15 +3,14 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help check lint types test slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix python-matrix bench live-brokers triage-demo wheel format constraints clean tools
+.PHONY: help .venv check lint types test slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix python-matrix bench live-brokers triage-demo wheel format constraints clean tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-.venv: pyproject.toml constraints.txt ## a virtual environment with all tools
-	python3 -m venv .venv
-	PIP_CONSTRAINT=constraints.txt .venv/bin/pip install -q -e '.[all]'
-	@touch .venv
+.venv: .venv/.installed ## a virtual environment with all tools
+.venv/.installed: pyproject.toml constraints.txt
+	@.ci/run environment
 
 slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix python-matrix bench live-brokers triage-demo: tools
 tools: # where there are none, as in a clean clone, .venv is made

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import collisions, depth, groups, idle, scale, shared, web
+from tests.benchmarks import collisions, depth, groups, idle, scale, shared, start, web
 from tests.needs import need
 
 TINY = "--rounds 1 --messages 8 --rows 2 --think 0.005 --first-wait 0.01 --longest-wait 0.04 --threads 4"
@@ -45,6 +45,15 @@ def test_shared(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert f"$ python -m tests.benchmarks.shared --queues 7 --seconds 0.1 --beside {shared.HERE}" in said
     assert "letters before older ones  │ 0.00" in said
+
+
+@pytest.mark.redis
+def test_start(capsys: pytest.CaptureFixture[str]) -> None:
+    need("hatchling", extra="dev")
+    start.main(["--rounds", "1", "--beside", str(start.HERE)])
+    said = capsys.readouterr().out
+    assert f"$ python -m tests.benchmarks.start --rounds 1 --beside {start.HERE}" in said
+    assert all(f"│ {step} " in said for step in start.STEPS)
 
 
 @pytest.mark.redis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -10,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.assembled_lua import assembled
+
 ROOT = Path(__file__).resolve().parent.parent
+CARRIED = "rq_dlq/_scripts/assembled/"
 LUA = {str(file.relative_to(ROOT)) for file in (ROOT / "lua").rglob("*.lua")}
 ROUND_TRIP = """\
 import sys
@@ -27,6 +31,18 @@ with rq_dlq.Broker(pool=fakeredis.FakeRedis().connection_pool) as broker:
     print(delivery.id == sent, delivery.body, delivery.delivery_count)
     delivery.poison("never")
     print(len(queue.dlq.browse()), queue.dlq.redrive(all=True).counts.moved, queue.stats().ready)
+"""
+MOVED = """\
+import sys
+sys.path.insert(0, sys.argv[1])
+from rq_dlq.testing.clock import CLOCK, MOVED_CLOCK
+print(all(CLOCK in MOVED_CLOCK[name].source for name in ("send", "claim", "nack")))
+"""
+ALONE = """\
+import sys
+sys.path.insert(0, sys.argv[1])
+from rq_dlq._scripts import SCRIPTS
+print(*(SCRIPTS[name].sha for name in SCRIPTS.names()), sep="\\n")
 """
 
 
@@ -45,20 +61,29 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def round_trip(path: Path, cwd: Path) -> list[str]:
+def told(program: str, path: Path, cwd: Path, *options: str) -> list[str]:
     """What a program says that finds rq_dlq at this place, and no checkout."""
-    command = [sys.executable, "-c", ROUND_TRIP, str(path)]
+    command = [sys.executable, *options, "-c", program, str(path)]
     ran = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.splitlines()
+
+
+def round_trip(path: Path, cwd: Path) -> list[str]:
+    """What a program says that sends, claims and redrives."""
+    return told(ROUND_TRIP, path, cwd)
 
 
 EXPECTED = ["True {'n': 1} 2", "1 1 1"]
 
 
 def test_it_carries_the_scripts_the_examples_and_nothing_of_the_tests(wheel: Path) -> None:
-    names = set(zipfile.ZipFile(wheel).namelist())
-    assert {name for name in names if name.endswith(".lua")} == {f"rq_dlq/{file}" for file in LUA}
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        carried = {file: archive.read(file).decode() for file in names if file.startswith(CARRIED)}
+    assert carried == {f"{CARRIED}{name}.lua": text for name, text in assembled().items()}
+    lua = {name for name in names if name.endswith(".lua")}
+    assert lua == {f"rq_dlq/{file}" for file in LUA} | carried.keys()
     files = [*(ROOT / "examples").glob("[0-9]*.py"), *(ROOT / "examples" / "demo").glob("*.py")]
     examples = {f"rq_dlq/{file.relative_to(ROOT)}" for file in files}
     assert examples
@@ -77,14 +102,21 @@ def test_it_works_installed_elsewhere(wheel: Path, tmp_path: Path) -> None:
     assert round_trip(target, tmp_path) == EXPECTED
     assert demo_in(target, tmp_path) == "rq_dlq.examples.flights"
     assert demo_in(ROOT, tmp_path) == "examples.flights"
+    assert told(MOVED, target, tmp_path) == ["True"]
+    shutil.rmtree(target / "rq_dlq" / "lua")
+    assert round_trip(target, tmp_path) == EXPECTED, "it assembles what it carries"
 
 
 def demo_in(path: Path, cwd: Path) -> str:
     """The module that the workers of `rq-dlq demo` import."""
-    told = "from rq_dlq.cli.demo import example_of; print(example_of('demo').workers.APP)"
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, sys.argv[1]); {told}", str(path)]
-    ran = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=True)
-    return ran.stdout.strip()
+    code = "from rq_dlq.cli.demo import example_of; print(example_of('demo').workers.APP)"
+    (module,) = told(f"import sys; sys.path.insert(0, sys.argv[1]); {code}", path, cwd)
+    return module
+
+
+def test_scripts_are_assembled_where_nothing_is_installed(tmp_path: Path) -> None:
+    """As it is where a wheel is built, but for hatchling."""
+    assert len(told(ALONE, ROOT, tmp_path, "-I", "-S")) == len(assembled())
 
 
 def test_it_works_as_a_zip_on_the_path(wheel: Path, tmp_path: Path) -> None:

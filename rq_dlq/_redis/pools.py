@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import encodings.idna  # noqa: F401 - Python encodes the name of a host
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -23,13 +24,17 @@ from redis import exceptions
 from redis.asyncio.sentinel import MasterNotFoundError as AsyncMasterNotFoundError
 from redis.backoff import NoBackoff
 from redis.sentinel import MasterNotFoundError
-from redis.utils import get_lib_version
 
 from rq_dlq._redis.urls import check_host, check_marks, check_options, check_path, readable
 from rq_dlq.core.steps.step import MAX_BLOCK
 
-# What these import on their first call is imported now: in a child that is forked meanwhile it stays locked.
-get_lib_version()  # type: ignore[no-untyped-call]  # by each connection
+_DRIVER: dict[str, Any] = {}
+with suppress(ImportError):  # redis-py from 7.2 on would read its own version from disk for each connection
+    from redis.driver_info import DriverInfo
+
+    _DRIVER["driver_info"] = DriverInfo()
+
+# What it imports on its first call is imported now: in a child that is forked meanwhile it stays locked.
 resources.files("rq_dlq")  # for the Lua files
 
 SOCKET_TIMEOUT = 5.0  # seconds
@@ -163,6 +168,7 @@ def _settings(url: str, colour: Colour) -> dict[str, Any]:
         "protocol": 2,
         "health_check_interval": 0,
         "max_connections": 1 << 20,  # a worker has one for each thread; redis-py 8 would stop at 100
+        **_DRIVER,
         **given,
         "socket_timeout": max(given.get("socket_timeout", SOCKET_TIMEOUT), SHORTEST_TIMEOUT),
         "decode_responses": False,

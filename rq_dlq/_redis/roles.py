@@ -14,7 +14,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.exchange import perform
 from rq_dlq._redis.proof import refused, trials
 from rq_dlq._redis.rights import keys_of, pattern_of, right_of
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import SCRIPTS, Scripts
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.looking import calls as looking_calls
@@ -81,7 +81,7 @@ def acl_line(role: Role, user: str, namespace: str, queue: str = "*", durability
     for word in (user, queue):
         if not word or not word.isprintable() or " " in word:
             raise InvalidInput(f"{shown(word)}: the ACLs of Redis take a single word here, without spaces")
-    commands = role.needs(QueueKeys(namespace, queue), Scripts())
+    commands = role.needs(QueueKeys(namespace, queue), SCRIPTS)
     patterns = {pattern_of(key) for command in commands for key in keys_of(command)}
     if queue == "*":
         patterns = {f"{namespace}:*"}

@@ -2,13 +2,14 @@
 
 `lua/README.md` says how a file is written. A script names the fragments and the keys that it uses, a
 fragment what it needs itself (`fragments`). Both become one text (`assembly`), which is the contract with
-Python (`script`): keys and arguments are passed by name, so no number stands in two places.
+Python (`script`): keys and arguments are passed by name, so no number stands in two places. A wheel carries
+the assembled texts (`hatch_build`), a checkout assembles them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -20,10 +21,13 @@ from rq_dlq._scripts.script import Script, parse
 from rq_dlq.values.cached import cached_property
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     from rq_dlq._scripts.fragments import Fragment
 
-__all__ = ["Script", "Scripts", "parse"]
+__all__ = ["SCRIPTS", "Script", "Scripts", "parse"]
 
+CARRIED = "assembled"  # the folder with the texts that a wheel carries, beside this file
 _ALLOW_OOM = "#!lua flags=allow-oom\n"
 
 
@@ -35,6 +39,13 @@ def _files(directory: str = "") -> dict[str, str]:
     files = (root / directory).iterdir()
     texts = {file.name: file.read_text(encoding="utf-8") for file in files if file.name.endswith(".lua")}
     return {directory + name.removesuffix(".lua"): texts[name] for name in sorted(texts)}
+
+
+@cache
+def _carried() -> Traversable | None:
+    """The folder with the assembled texts; None: this is a checkout."""
+    folder = resources.files("rq_dlq") / "_scripts" / CARRIED
+    return folder if folder.is_dir() else None
 
 
 @dataclass(frozen=True)
@@ -53,12 +64,17 @@ class Scripts:
 
     def __getitem__(self, name: str) -> Script:
         if name not in self._assembled:
-            text = {**_files(), **self.fragments}[name]
-            script = parse(name, assemble(name, text, self._library))
+            script = parse(name, self._text(name))
             if self.allow_oom and script.drains:
-                script = parse(name, _ALLOW_OOM + script.source)
+                script = replace(script, source=_ALLOW_OOM + script.source)
             self._assembled[name] = script
         return self._assembled[name]
+
+    def _text(self, name: str) -> str:
+        carried = _carried()
+        if carried is None or self.fragments:
+            return assemble(name, {**_files(), **self.fragments}[name], self._library)
+        return (carried / f"{name}.lua").read_text(encoding="utf-8")
 
     def for_server(self, version: tuple[int, ...]) -> Scripts:
         """The same scripts, as this version of Redis can run them best."""
@@ -76,3 +92,7 @@ class Scripts:
     def _library(self) -> dict[str, Fragment]:
         replaced = {name: text for name, text in self.fragments.items() if name.startswith("lib/")}
         return library({**_files("lib/"), **replaced})
+
+
+SCRIPTS = Scripts()
+"""The scripts of all brokers, so that each is assembled and hashed once a process."""

@@ -8,7 +8,7 @@ order of `_keys.py`; those of another queue, in the block that works on it.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from math import inf
@@ -40,38 +40,37 @@ def assemble(name: str, text: str, library: Mapping[str, Fragment]) -> str:
     elsewhere = [one for line in needs if line.family for one in reversed(line.among(library))]
     shared = [one for other in elsewhere for one in (*other.before, other) if not one.has_keys]
     keys, args = defaultdict[str, set[str]](set), set[str]()  # what is met; keys by their family
+    lines = list[str]()
 
-    def block(lines: deque[str | Needs], depth: float, there: set[Fragment], family: str) -> Iterator[str]:
-        """The lines that stand so deep or deeper, with what they need."""
-        while lines and (here := _depth(lines[0])) >= depth:
-            if here > depth:
-                yield from block(lines, here, {*there}, family)
-            elif isinstance(line := lines.popleft(), str):
-                yield line
-            else:
-                wanted = line.among(library)
-                if line.family or line is needs[0]:
-                    yield f"{line.indent}{_KEYS_OF}{line.family}"
-                    family, there = line.family, {one for one in there if not one.has_keys}
-                    wanted += [] if family else shared  # here, so that the clock is read once
-                keys[family].update(line.keys)
-                args.update(line.args)
-                for one in wanted:
-                    if one not in there:
-                        there.add(one)
-                        inner = block(deque(one.lines), 0, there, family)
-                        yield from (line.indent + each if each else "" for each in inner)
+    def add(part: Iterable[str | Needs], there: set[Fragment], family: str, indent: str = "") -> None:
+        """Add lines with what they need."""
+        blocks = [(0.0, there, family)]  # around the line: how deep they stand, what is there, whose keys
+        for line in part:
+            while blocks[-1][0] and _depth(line) < blocks[-1][0]:
+                blocks.pop()
+            if isinstance(line, str):
+                lines.append(indent + line if line else "")
+                continue
+            wanted, inner, (outer, there, family) = line.among(library), indent + line.indent, blocks[-1]
+            there = {*there} if _depth(line) > outer else there
+            if line.family or line is needs[0]:
+                lines.append(f"{inner}{_KEYS_OF}{line.family}")
+                family, there = line.family, {one for one in there if not one.has_keys}
+                wanted += [] if family else shared  # here, so that the clock is read once
+            blocks.append((_depth(line), there, family))
+            keys[family].update(line.keys)
+            args.update(line.args)
+            for one in wanted:
+                if one not in there:
+                    there.add(one)
+                    add(one.lines, there, family, inner)
 
-    lines = list(block(deque(script), 0, set(), ""))
+    add(script, set(), "")
     keys[""].update(_TO + key for key in keys[_TO])
     _check(f"{name}.lua needs keys that do not exist", set(chain(*keys.values())), _ORDER)
     _check(f"{name}.lua needs arguments that it does not bind", args, bound(name, text)["ARGV"])
     ordered = {family: sorted(found, key=_ORDER.index) for family, found in keys.items()}
-    whole = list[str]()
-    for line in lines:
-        indent, here, family = line.partition(_KEYS_OF)
-        whole += [indent + binding for binding in _bindings(family, ordered)] if here else [line]
-    return "\n".join(whole) + "\n"
+    return "\n".join(_with_bindings(lines, ordered)) + "\n"
 
 
 def _depth(line: str | Needs) -> float:
@@ -84,6 +83,13 @@ def _depth(line: str | Needs) -> float:
 def _check(wrong: str, needed: set[str], there: Iterable[str]) -> None:
     if missing := needed.difference(there):
         raise ValueError(f"{wrong}: {', '.join(sorted(missing))}")
+
+
+def _with_bindings(lines: Iterable[str], keys: Mapping[str, list[str]]) -> Iterator[str]:
+    """The lines, and those that bind keys where these are to be bound."""
+    for line in lines:
+        indent, here, family = line.partition(_KEYS_OF)
+        yield from (indent + binding for binding in _bindings(family, keys)) if here else (line,)
 
 
 def _bindings(family: str, keys: Mapping[str, list[str]]) -> list[str]:

@@ -22,7 +22,7 @@ T = TypeVar("T")
 ALL = "all"  # stands for every key of the queue
 _NEEDS = re.compile(r"( *)-- needs: (.+)")
 _PART = re.compile(r"(?:(keys|args|locals|family): )?(\w+(?:, \w+)*)")
-_GIVES = re.compile(r"^-- gives: (.+)\n", re.MULTILINE)
+_GIVES = "-- gives: "
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Needs:
 
 def needs(file: str, line: str) -> Needs | None:
     """What a line of a file says that is needed, if anything; a ValueError where it is malformed."""
-    found = _NEEDS.fullmatch(line)
+    found = _NEEDS.fullmatch(line) if "-- needs: " in line else None
     if not found:
         return None
     lists: dict[str, tuple[str, ...]] = {}
@@ -69,8 +69,9 @@ def needs(file: str, line: str) -> Needs | None:
 
 def read(file: str, text: str) -> tuple[list[str], list[str | Needs]]:
     """The names that a file gives, and its other lines."""
-    gives = [name for names in _GIVES.findall(text) for name in names.split(", ")]
-    return gives, [needs(file, line) or line for line in _GIVES.sub("", text).splitlines()]
+    lines = text.splitlines()
+    gives = [name for line in lines if line.startswith(_GIVES) for name in line[len(_GIVES) :].split(", ")]
+    return gives, [needs(file, line) or line for line in lines if not line.startswith(_GIVES)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,4 +124,5 @@ def _fragment(lines: list[str | Needs], others: Mapping[str, Fragment]) -> Fragm
     above = [one for line in first for one in reversed(line.among(others))]
     before = dict.fromkeys(each for one in above for each in (*one.before, one))
     has_keys = any(line.keys or any(one.has_keys for one in line.among(others)) for line in needs)
-    return Fragment([*first, *(line for line in lines if line not in first)], list(before), has_keys)
+    rest = [line for line in lines if isinstance(line, str) or line.indent]
+    return Fragment([*first, *rest], list(before), has_keys)

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from rq_dlq.values.cached import cached_property
 
-_BINDING = re.compile(r"^local ([\w, ]+) = (.*(?:KEYS|ARGV)\[\d+\].*)$", re.MULTILINE)
+# Patterns that begin with letters, not with `^` or `\b`, are found several times as fast.
+_BINDING = re.compile(r"\nlocal ([\w, ]+) = (.*(?:KEYS|ARGV)\[\d+\].*)")
 _SLOT = re.compile(r"(KEYS|ARGV)\[(\d+)\]")
-_REST = re.compile(r"^-- (items|families) from (KEYS|ARGV)\[(\d+)\]: (.+)$", re.MULTILINE)
-_CALLED = re.compile(r"\bredis\.p?call\(\s*'(\w+)'")
+_REST = re.compile(r"\n-- (items|families) from (KEYS|ARGV)\[(\d+)\]: (.+)")
+_CALLED = re.compile(r"redis\.p?call\(\s*'(\w+)'")
 _ASIDE = re.compile(r" ?\([^)]*\)|;.*$")
 
 
@@ -71,7 +72,7 @@ def bound(name: str, source: str) -> dict[str, list[str]]:
         ValueError: the slots are not 1, 2, 3, … in the order of the names.
     """
     found: dict[str, list[str]] = {"KEYS": [], "ARGV": []}
-    for names, values in _BINDING.findall(source):
+    for names, values in _BINDING.findall("\n" + source):
         for variable, (table, number) in zip(names.split(", "), _SLOT.findall(values), strict=True):
             found[table].append(variable)
             _check(name, variable, table, number, len(found[table]))
@@ -86,10 +87,10 @@ def parse(name: str, source: str) -> Script:
     """
     slots = bound(name, source)
     rest: dict[str, tuple[str, ...]] = {"items": (), "families": ()}
-    for what, table, number, names in _REST.findall(source):
+    for what, table, number, names in _REST.findall("\n" + source):
         _check(name, what, table, number, len(slots[table]) + 1)
         rest[what] = tuple(_ASIDE.sub("", names).split(", "))
-    keys, args, drains = tuple(slots["KEYS"]), tuple(slots["ARGV"]), "-- drains" in source.splitlines()
+    keys, args, drains = tuple(slots["KEYS"]), tuple(slots["ARGV"]), "\n-- drains\n" in source
     return Script(name, source, keys, args, rest["items"], rest["families"], drains)
 
 

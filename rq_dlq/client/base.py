@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._redis import FAIL_FAST, Retries, masked
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import SCRIPTS, Scripts
 from rq_dlq.client.handlers import Handler, Lifespan, check_lifespan
 from rq_dlq.client.settings import BrokerSettings
 from rq_dlq.core.queues.observers import Observers
@@ -42,13 +42,13 @@ class BrokerBase(Answering):
         *,
         settings: BrokerSettings | None = None,
         pool: Any = None,
-        scripts: Scripts | None = None,
+        scripts: Scripts = SCRIPTS,
         retries: Retries = FAIL_FAST,
         **options: Any,
     ) -> None:
         self.settings = settings or _settings(url, options)
         self._pool = pool
-        self._scripts = scripts or Scripts()
+        self._scripts = scripts
         self._retries = retries
         self._ids = Ids()
         self._senders = Senders()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -53,6 +54,14 @@ _SAID = {
 )  # fmt: skip
 def test_what_a_url_says(url: str, said: dict[str, Any], colour: Colour) -> None:
     assert settings(url, colour) == said
+
+
+@COLOURS
+def test_a_connection_does_not_look_up_the_version_of_redis_py(
+    monkeypatch: pytest.MonkeyPatch, colour: Colour
+) -> None:
+    monkeypatch.setattr(metadata, "version", None)
+    pool_of("redis://one", colour).make_connection()
 
 
 @COLOURS

@@ -9,7 +9,7 @@ from typing import Any
 
 import rq_dlq
 from rq_dlq import ExpiryPolicy, RedeliveryPolicy, SharedDeadLetterStrategy, _keys
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import SCRIPTS, Scripts
 from rq_dlq.core.batches import batches
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.jobs import jobs
@@ -66,7 +66,7 @@ class World:
         self._saved = {key: (self.raw.dump(key), max(0, self.raw.pttl(key))) for key in self.raw.scan_iter()}
         self.restore()
 
-    def broker(self, user: str, scripts: Scripts | None = None) -> rq_dlq.Broker:
+    def broker(self, user: str, scripts: Scripts = SCRIPTS) -> rq_dlq.Broker:
         """A new one, as in a process that has just begun."""
         return rq_dlq.Broker(f"unix://{user}:secret@{self.server.socket}?db=1", scripts=scripts)
 
