@@ -16,7 +16,8 @@ import pytest
 import time_machine
 
 from rq_dlq import Broker, BrokerRefused, BrokerSettings, BrokerUnavailable
-from rq_dlq._redis.roles import ROLES, acl_line
+from rq_dlq._redis.acl import acl_line
+from rq_dlq._redis.roles import ROLES
 from rq_dlq.core.steps.step import Batch
 from rq_dlq.doctor import Watch
 from rq_dlq.doctor.versions import NEVER, Flaw

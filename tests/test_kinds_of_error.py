@@ -54,7 +54,7 @@ def own_words(draw: Random) -> str:
 
 
 FILLED: dict[str, Callable[[Random], object]] = {
-    "message_id": lambda _: Ids().draw(),
+    "message_id": lambda _: next(Ids().drawn()),
     "object_id": lambda draw: hexes(draw, 24),
     "uuid": lambda draw: uuid.UUID(int=draw.getrandbits(128)),
     "uuid_upper": lambda draw: str(uuid.UUID(int=draw.getrandbits(128))).upper(),

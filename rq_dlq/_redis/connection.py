@@ -12,6 +12,8 @@ from rq_dlq._redis.errors import code_of, named, refusal
 
 LATE: Final = object()
 """In place of a reply that did not come in time."""
+ERROR_REPLIES: Final = (exceptions.ResponseError, exceptions.BusyLoadingError)
+"""What a connection raises for a reply that is an error."""
 
 
 def as_reply(error: Exception) -> Exception:

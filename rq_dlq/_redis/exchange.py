@@ -94,18 +94,14 @@ def conversation(steps: Steps[Any], scripts: Scripts) -> Exchange:
 _pack: Callable[[tuple[Any, ...]], bytes] = hiredis.pack_command  # pyright: ignore[reportUnknownVariableType]
 
 
-def packed(commands: Commands) -> bytes:
-    """Commands as bytes for the wire."""
-    return _packed(commands[0]) if len(commands) == 1 else b"".join(map(_packed, commands))
-
-
-def _packed(command: tuple[Any, ...]) -> bytes:
-    """One command as bytes for the wire. The names of a script and its keys are packed once."""
+def packed(command: tuple[Any, ...]) -> bytes:
+    """A command as bytes for the wire. The names of a script and its keys are packed once."""
     run = command[0]
     if type(run) is Run:
         if not run.packed:
             run.packed = _words(command[: run.words])
-        return b"*%d\r\n%b%b" % (len(command), run.packed, _words(command[run.words :]))
+        _, _, rest = _pack(command[run.words :]).partition(b"\n")  # as `_words`, without its call
+        return b"*%d\r\n%b%b" % (len(command), run.packed, rest)
     return _packed_ids(command) if run == b"HMGET" else _pack(command)
 
 

@@ -1,20 +1,17 @@
 """The roles of Redis users: producer, consumer, maintenance and read-only.
 
 A role is defined by what its programs send to Redis: scripts, whose commands are read from their text, and
-plain commands. The role's ACL line follows from that, and so do the rights that a user lacks.
+plain commands. The role's ACL line follows from that (`acl`), and so do the rights that a user lacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.exchange import perform
 from rq_dlq._redis.proof import refused, trials
-from rq_dlq._redis.rights import keys_of, pattern_of, right_of
-from rq_dlq._scripts import SCRIPTS, Scripts
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.looking import calls as looking_calls
@@ -26,11 +23,11 @@ from rq_dlq.core.schedules import calls as schedule_calls
 from rq_dlq.core.steps.call import Command
 from rq_dlq.core.steps.step import Wait
 from rq_dlq.core.upkeep import calls as upkeep_calls
-from rq_dlq.errors import InvalidInput
-from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
     from rq_dlq._redis.exchange import Commands, Exchange
+    from rq_dlq._scripts import Scripts
     from rq_dlq.core.steps.step import Step
 
     Steps = Iterator[Step]
@@ -65,33 +62,6 @@ class Role:
         return [*found.values(), *plain]
 
 
-def acl_line(role: Role, user: str, namespace: str, queue: str = "*", durability: str = "memory") -> str:
-    """A line of an ACL file; without its first word, the arguments of ACL SETUSER. It sets no password.
-
-    Args:
-        role: whose rights the line grants.
-        user: the name of the Redis user.
-        namespace: of the broker.
-        queue: the name of a queue, or a pattern, as Redis matches keys; "*": all queues.
-        durability: of the broker.
-
-    Raises:
-        InvalidInput: the user or the queue is not a single word.
-    """
-    for word in (user, queue):
-        if not word or not word.isprintable() or " " in word:
-            raise InvalidInput(f"{shown(word)}: the ACLs of Redis take a single word here, without spaces")
-    commands = role.needs(QueueKeys(namespace, queue), SCRIPTS)
-    patterns = {pattern_of(key) for command in commands for key in keys_of(command)}
-    if queue == "*":
-        patterns = {f"{namespace}:*"}
-    more = *QUESTION, *USEFUL, *BY_DURABILITY.get(durability, ())
-    rights = {right_of(command) for command in (*commands, *more)}
-    keys = [f"~{pattern}" for pattern in sorted(patterns)]
-    return " ".join(["user", user, "on", "resetkeys", *keys, "resetchannels", "-@all",
-                     *(f"+{right}" for right in sorted(rights))])  # fmt: skip
-
-
 def missing_rights(roles: Sequence[Role], keys: QueueKeys, scripts: Scripts) -> Exchange:
     """Ask, on one connection, which rights a user lacks for all these roles on a queue; returns them.
 
@@ -114,24 +84,6 @@ def _key(keys: QueueKeys, name: str) -> str:
         "policies": policy_calls.policies(keys.namespace).parts[1],
     }
     return str(others.get(name) or keys[name])
-
-
-# Every role may send these: the question about rights, which is not asked about itself.
-QUESTION: Commands = [(b"MULTI",), (b"DISCARD",)]
-# Every role may send these too, though not every server needs them: to look at the server, to end a wait in
-# time, to select a database other than 0, to find the nodes of a cluster, to note who redrove.
-USEFUL: Commands = [
-    (b"INFO",),
-    (b"PING",),
-    (b"TIME",),
-    (b"SELECT",),
-    (b"CLUSTER", b"SLOTS"),
-    (b"CLUSTER", b"INFO"),
-    (b"ASKING",),
-    (b"ACL", b"WHOAMI"),
-]
-# What a durability needs. CONFIG GET shows passwords, too, so only users who need it get it.
-BY_DURABILITY: Mapping[str, Commands] = {"fsync": [(b"CONFIG", b"GET")], "replicated": [(b"WAIT",)]}
 
 
 def _running(keys: QueueKeys) -> Steps:

@@ -58,8 +58,6 @@ class Script:
         Raises:
             TypeError: the names are not exactly those that the script binds.
         """
-        if tuple(given) == self.args:
-            return list(given.values())
         if set(given) != set(self.args):
             raise TypeError(f"{self.name}.lua takes {', '.join(self.args)}; given: {', '.join(given)}")
         return [given[name] for name in self.args]

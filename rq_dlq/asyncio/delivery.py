@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq.core.settling import settle
 from rq_dlq.errors import LeaseLost, Poison, Redeliver
-from rq_dlq.errors.guesses import answering
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.forks import this_process
 from rq_dlq.values.leased import Lease, Leased
@@ -69,12 +68,12 @@ class Delivery(Leased[T]):
         Raises:
             LeaseLost: the token is stale; nothing was changed.
         """
-        self._refuse_if_deferred()
-        if self._consuming is not None and self._consuming.defer(self):
-            return Settlement(self.id, "deferred")
+        if self._consuming is not None:
+            self._refuse_if_deferred()
+            if self._consuming.defer(self):
+                return Settlement(self.id, "deferred")
         return await self._settle(settle.ack(self._queue._core, [self._held]))
 
-    @answering
     async def nack(
         self, error: BaseException | str | None = None, *, delay: Duration | None = None, charge: bool = True
     ) -> Settlement:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from rq_dlq._redis.roles import ROLES, acl_line
+from rq_dlq._redis.acl import acl_line
+from rq_dlq._redis.roles import ROLES
 from rq_dlq.cli._context import Command, Context, pass_context
 from rq_dlq.client.durability import DURABILITIES
 from rq_dlq.client.settings import BrokerSettings

@@ -28,12 +28,10 @@ if TYPE_CHECKING:
 
     from rq_dlq.client.broker import Broker
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Lease
     from rq_dlq.values.message import Message, Row
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Queue(Batches[T], Managed[T], Scheduled[T]):
@@ -43,6 +41,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
     def __init__(self, broker: Broker, core: QueueState[T]) -> None:
         self._broker = broker
         self._core = core
+        self._run = broker._run  # not a method that each verb passes through
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r} at {self._broker.url}>"
@@ -70,7 +69,6 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         """Register the queue's name and write its declared settings, as the first send would."""
         self._run(opening.open_queue(self._core))
 
-    @answering
     def send(
         self,
         body: T,
@@ -112,7 +110,6 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         options = send.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
         return self._run(send.send_one(self._core, body, id, options))
 
-    @answering
     def send_many(
         self,
         bodies: Iterable[T | Message[T]],
@@ -147,7 +144,6 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         options = send.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
         return self._send_all(bodies, options)
 
-    @answering
     def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
     ) -> list[Delivery[T]]:
@@ -184,7 +180,6 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 self._broker._leave(self._core, cut_off.give_back(self._core), error)
             raise
 
-    @answering
     def consume(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
     ) -> Generator[Delivery[T]]:
@@ -238,9 +233,6 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         self, rows: Sequence[Row], lease: Lease[T], consuming: Consuming[Delivery[T]] | None = None
     ) -> list[Delivery[T]]:
         return [Delivery(row, lease, self, consuming) for row in rows]
-
-    def _run(self, steps: Steps[R]) -> R:
-        return self._broker._run(steps)
 
 
 def _again(broker: Broker, name: str, kind: Any, lease: int, given: Any) -> Queue[Any]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rq_dlq.core.batches.batches import token_of
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.later import upgrade
+
+if TYPE_CHECKING:
+    from rq_dlq.core.batches import calls as batch_calls
 
 _OF_A_QUERY = re.compile(r"([^.@]+)\.[0-9]+\.[0-9]+@")  # see `Offset.name` and `token_of`
 
@@ -110,3 +113,14 @@ class Offset:
 
     def _tokens(self, family: str, batch: int, count: int) -> list[str]:
         return [token_of(self.name(batch), family, number) for number in range(count)]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A batch that is noted as done, and has to be acked; `known`: the progress of the query before."""
+
+    query: str
+    family: str
+    batch: int
+    tokens: list[str]
+    known: batch_calls.Progress

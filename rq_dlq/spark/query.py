@@ -20,7 +20,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.batches import calls as batch_calls
@@ -29,7 +28,7 @@ from rq_dlq.core.batches.renewal import Renewal
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.spark.backlog import Backlog
 from rq_dlq.spark.halving import IN_A_ROW, halve, halves, take_half
-from rq_dlq.spark.offsets import Position
+from rq_dlq.spark.offsets import Done, Position
 from rq_dlq.spark.partitions import Slice, dealt
 
 if TYPE_CHECKING:
@@ -43,17 +42,6 @@ ANEW = (
     "a new checkpoint and a new prefix for what the sink writes, since epochs begin again at 0 (epoch_key() "
     "makes names that do not)"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A batch that is noted as done, and has to be acked; `known`: the progress of the query before."""
-
-    query: str
-    family: str
-    batch: int
-    tokens: list[str]
-    known: batch_calls.Progress
 
 
 class Query:

@@ -42,10 +42,6 @@ class Ids:
         self._process = 0
         self._drawn: Iterator[str] = iter(())
 
-    def draw(self) -> str:
-        """The next id."""
-        return next(self.drawn())
-
     def drawn(self) -> Iterator[str]:
         """Draws one id after the other, without a look at the process: for one call."""
         if self._process != this_process():  # after a fork the child must not repeat its parent
@@ -95,7 +91,8 @@ class Codec(Generic[T]):
             MessageTooLarge: the headers are too long. The function raises it too, if a message is longer than
                 `max_bytes`.
         """
-        check_priority(priority)
+        if priority is not DEFAULT_PRIORITY:
+            check_priority(priority)
         if headers:
             return self._packer(priority, _pack_headers(headers), persistent)
         pack = self._plain.get((priority, persistent))

@@ -13,8 +13,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.asyncio.own import to_its_end
-from rq_dlq.core.steps import riding
-from rq_dlq.values import deques
+from rq_dlq.core.steps.riding import riding
+from rq_dlq.values.deques import take_all
 from rq_dlq.values.forks import this_process
 from rq_dlq.worker.async_acks import AsyncAcks
 from rq_dlq.worker.async_calls import AsyncCalls
@@ -119,7 +119,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
                 continue
             claim = self.claim(min(wanted, self._pace.most), waits=not ahead)
             self._goes_on = ahead
-            deliveries = await self._broker._run(riding.riding(self._acks.steps(), claim))
+            deliveries = await self._broker._run(riding(self._acks.steps(), claim))
             self._goes_on = False
             if self.pause:
                 self._acks.later()
@@ -257,7 +257,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             self._tasks.begin()
 
     async def _release_unstarted(self) -> None:
-        taken = deques.take_all(self._unstarted)
+        taken = take_all(self._unstarted)
         if await self._broker._run(self.release(taken)):
             self.permit.end_of(taken)
         else:
@@ -269,7 +269,6 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._unstarted.extendleft(reversed(deliveries))
 
     # From the worker's thread
-
     @property
     def running(self) -> list[Delivery[Any]]:
         """The deliveries whose calls run, or are being settled."""

@@ -484,11 +484,6 @@ def test_closing_an_awaiting_broker_ends_its_loops(server: str, sync_broker: rq_
     assert (stats.ready, stats.leased) == (2, 0)
 
 
-def test_unknown_arguments_are_answered(broker: Any) -> None:
-    with pytest.raises(TypeError, match=r"claim\(count=…\) is how many messages"):
-        broker.queue("orders").consume(prefetch=3)
-
-
 @pytest.mark.parametrize("wrong", [{"count": 0}, {"count": 1_001}, {"wait": "soon"}, {"lease": 0}])
 async def test_wrong_arguments_are_refused_at_once(broker: Any, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):

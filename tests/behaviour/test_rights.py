@@ -14,9 +14,10 @@ import pytest_asyncio
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import BrokerRefused, MissingRights
+from rq_dlq._redis.acl import acl_line
 from rq_dlq._redis.proof import FORMS, WRITES, trials
 from rq_dlq._redis.rights import right_of
-from rq_dlq._redis.roles import ROLES, acl_line, missing_rights
+from rq_dlq._redis.roles import ROLES, missing_rights
 from rq_dlq._scripts import Scripts
 from rq_dlq.core.jobs.stage import Stage
 from tests import servers

@@ -10,7 +10,8 @@ import redis
 from click.testing import CliRunner
 
 from rq_dlq import Broker
-from rq_dlq._redis.roles import ROLES, acl_line
+from rq_dlq._redis.acl import acl_line
+from rq_dlq._redis.roles import ROLES
 from rq_dlq.cli import main
 from tests.cli.conftest import Shell
 from tests.servers import Server, free_port, online, replica_of, wait_until

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq._redis.roles import ROLES, acl_line
+from rq_dlq._redis.acl import acl_line
+from rq_dlq._redis.roles import ROLES
 from tests.cli.conftest import Shell
 from tests.needs import need
 from tests.servers import Server

@@ -20,7 +20,7 @@ SAME, MIXED = [b"%020d" % n for n in range(300)], [b"1", b"22", b""]
 )
 def test_ids_of_one_length_are_packed_as_others_are(fields: list[Any]) -> None:
     command: Any = (b"HMGET", "rq:{a}:messages", *fields)
-    assert packed([command, command]) == 2 * hiredis.pack_command(command)
+    assert packed(command) == packed(command) == hiredis.pack_command(command)
 
 
 @pytest.mark.parametrize("items", [(), ("id", b"token"), (1, 0.5, b"\r\n" * 9)])
@@ -28,4 +28,4 @@ def test_the_keys_of_a_script_are_packed_once_as_they_are_each_time(items: tuple
     keys, others, scripts = QueueKeys("rq", "a"), QueueKeys("rq", "b"), Scripts()
     for of in (keys, others, keys):
         command = Call("ack", of, {}, items, list).command(scripts)
-        assert packed([command, command]) == 2 * packed([command]) == 2 * hiredis.pack_command(command)
+        assert packed(command) == packed(command) == hiredis.pack_command(command)

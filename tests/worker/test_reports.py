@@ -16,7 +16,8 @@ import redis
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import ConsumerReport
-from rq_dlq._redis.roles import ROLES, acl_line
+from rq_dlq._redis.acl import acl_line
+from rq_dlq._redis.roles import ROLES
 from rq_dlq.worker import reporting
 from tests.servers import wait_until
 from tests.worker.conftest import Working

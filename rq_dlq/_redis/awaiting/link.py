@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from redis import exceptions
 
 from rq_dlq._redis.awaiting.own import Idle, connected, disconnect, reply_within, uninterrupted, write
-from rq_dlq._redis.connection import LATE, arguments, as_reply, bounded, set_timeout
+from rq_dlq._redis.connection import ERROR_REPLIES, LATE, arguments, as_reply, bounded, set_timeout
 from rq_dlq._redis.errors import TRANSIENT, Passing, Unheard
 from rq_dlq._redis.exchange import packed
 from rq_dlq._redis.pools import AWAITING, pool_at, pools_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rq_dlq._scripts import Scripts
     from rq_dlq.core.steps.step import Step
 
-PING = packed([(b"PING",)])
+PING = packed((b"PING",))
 NUDGES = (0.001, 0.003, 0.009, 0.027, 0.081)
 """Seconds that a wait may be late, and then each PING in turn."""
 
@@ -82,7 +82,10 @@ class AsyncLink:
         except BaseException as error:
             await uninterrupted(self._drop(connection, error))
             raise
-        await self._keep(connection)
+        if self.ours:
+            self._idle.add(connection)
+        else:
+            await uninterrupted(self._return(connection))
         return replies
 
     async def alone(self, talk: Exchange) -> Any:
@@ -93,7 +96,10 @@ class AsyncLink:
         except BaseException as error:
             await uninterrupted(self._drop(connection, error))
             raise
-        await self._keep(connection)
+        if self.ours:
+            self._idle.add(connection)
+        else:
+            await uninterrupted(self._return(connection))
         return result
 
     async def prove(self, step: Step, scripts: Scripts) -> None:
@@ -112,12 +118,6 @@ class AsyncLink:
             raise Unheard(str(error)) from error
         self._endless = bounded(connection) or self._endless
         return connection
-
-    async def _keep(self, connection: Any) -> None:
-        if self.ours:
-            self._idle.add(connection)
-        else:
-            await uninterrupted(self._return(connection))
 
     async def _return(self, connection: Any) -> None:
         if self._endless:
@@ -170,16 +170,18 @@ async def replies_to(connection: Any, commands: Commands) -> list[Any]:
             timeout says less: what is in a buffer may still be sent.
     """
     try:
-        await write(connection, packed(commands))
+        await write(connection, b"".join(map(packed, commands)))
     except exceptions.ConnectionError as error:
         raise Unheard(str(error)) from error
-    match commands:
-        case [(b"BLPOP", _, seconds)]:
-            return [await _nudged(connection, seconds)]
-        case [_]:
-            return [await _reply(connection)]
-        case _:
-            return [await _reply(connection) for _ in commands]
+    if commands and commands[0][0] == b"BLPOP":  # a wait is alone
+        return [await _nudged(connection, commands[0][2])]
+    replies: list[Any] = []
+    for _ in commands:
+        try:
+            replies.append(await connection.read_response(disable_decoding=True))
+        except ERROR_REPLIES as error:
+            replies.append(as_reply(error))
+    return replies
 
 
 async def _nudged(connection: Any, seconds: float) -> Any:
@@ -203,10 +205,10 @@ async def _nudged(connection: Any, seconds: float) -> Any:
 
 
 async def _reply(connection: Any, within: float | None = None) -> Any:
-    """Read a reply; it may be an error of the server, or LATE."""
+    """Read the reply to a wait; it may be an error of the server, or LATE."""
     try:
         if within is not None:
             return await reply_within(connection, within)
         return await connection.read_response(disable_decoding=True)
-    except (exceptions.ResponseError, exceptions.BusyLoadingError) as error:
+    except ERROR_REPLIES as error:
         return as_reply(error)

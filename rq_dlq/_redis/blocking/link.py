@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from redis import exceptions
 
 from rq_dlq._redis.blocking.own import Idle, connected, disconnect, reply_within, write
-from rq_dlq._redis.connection import LATE, arguments, as_reply, bounded, set_timeout
+from rq_dlq._redis.connection import ERROR_REPLIES, LATE, arguments, as_reply, bounded, set_timeout
 from rq_dlq._redis.errors import TRANSIENT, Passing, Unheard
 from rq_dlq._redis.exchange import packed
 from rq_dlq._redis.pools import BLOCKING, pool_at, pools_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rq_dlq._scripts import Scripts
     from rq_dlq.core.steps.step import Step
 
-PING = packed([(b"PING",)])
+PING = packed((b"PING",))
 NUDGES = (0.001, 0.003, 0.009, 0.027, 0.081)
 """Seconds that a wait may be late, and then each PING in turn."""
 
@@ -83,7 +83,10 @@ class Link:
         except BaseException as error:
             self._drop(connection, error)
             raise
-        self._keep(connection)
+        if self.ours:
+            self._idle.add(connection)
+        else:
+            self._return(connection)
         return replies
 
     def alone(self, talk: Exchange) -> Any:
@@ -94,7 +97,10 @@ class Link:
         except BaseException as error:
             self._drop(connection, error)
             raise
-        self._keep(connection)
+        if self.ours:
+            self._idle.add(connection)
+        else:
+            self._return(connection)
         return result
 
     def prove(self, step: Step, scripts: Scripts) -> None:
@@ -113,12 +119,6 @@ class Link:
             raise Unheard(str(error)) from error
         self._endless = bounded(connection) or self._endless
         return connection
-
-    def _keep(self, connection: Any) -> None:
-        if self.ours:
-            self._idle.add(connection)
-        else:
-            self._return(connection)
 
     def _return(self, connection: Any) -> None:
         if self._endless:
@@ -171,16 +171,18 @@ def replies_to(connection: Any, commands: Commands) -> list[Any]:
             timeout says less: what is in a buffer may still be sent.
     """
     try:
-        write(connection, packed(commands))
+        write(connection, b"".join(map(packed, commands)))
     except exceptions.ConnectionError as error:
         raise Unheard(str(error)) from error
-    match commands:
-        case [(b"BLPOP", _, seconds)]:
-            return [_nudged(connection, seconds)]
-        case [_]:
-            return [_reply(connection)]
-        case _:
-            return [_reply(connection) for _ in commands]
+    if commands and commands[0][0] == b"BLPOP":  # a wait is alone
+        return [_nudged(connection, commands[0][2])]
+    replies: list[Any] = []
+    for _ in commands:
+        try:
+            replies.append(connection.read_response(disable_decoding=True))
+        except ERROR_REPLIES as error:
+            replies.append(as_reply(error))
+    return replies
 
 
 def _nudged(connection: Any, seconds: float) -> Any:
@@ -204,10 +206,10 @@ def _nudged(connection: Any, seconds: float) -> Any:
 
 
 def _reply(connection: Any, within: float | None = None) -> Any:
-    """Read a reply; it may be an error of the server, or LATE."""
+    """Read the reply to a wait; it may be an error of the server, or LATE."""
     try:
         if within is not None:
             return reply_within(connection, within)
         return connection.read_response(disable_decoding=True)
-    except (exceptions.ResponseError, exceptions.BusyLoadingError) as error:
+    except ERROR_REPLIES as error:
         return as_reply(error)

@@ -39,8 +39,12 @@ def restore(sender: Sender, *, items: Sequence[Argument], opening: str) -> Call[
     return Call("restore", sender.keys, args, items, _read_known)
 
 
+def _place_of(number: Any) -> int:
+    return int(number) - 1
+
+
 def _read_known(reply: Any) -> list[int] | None:
-    return None if reply == _NOT_OPEN else [int(number) - 1 for number in reply]
+    return None if reply == _NOT_OPEN else [*map(_place_of, reply)]
 
 
 _NOT_OPEN = -1  # lua/send.lua

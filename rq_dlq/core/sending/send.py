@@ -92,7 +92,7 @@ def send_one(queue: QueueState[T], body: T, message_id: str | None, options: Sen
     """
     if not queue.observers:
         return _send_one(queue, body, message_id, options)
-    known_id = queue.ids.draw() if message_id is None else message_id
+    known_id = next(queue.ids.drawn()) if message_id is None else message_id
     sending = Sending(queue.name, known_id, options.headers)
     return observed(queue, sending, options, partial(_send_one, queue, body, known_id))
 
@@ -175,7 +175,7 @@ def _put(
 def packed(queue: QueueState[T], body: T, message_id: str | None, options: SendOptions) -> tuple[str, bytes]:
     """The id of a message, drawn if None is given, and its payload."""
     if message_id is None:
-        message_id = queue.ids.draw()
+        message_id = next(queue.ids.drawn())
     else:
         check_id(message_id)
     pack = queue.codec.packer(options.priority, options.headers, persistent=options.persistent)

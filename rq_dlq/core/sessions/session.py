@@ -96,7 +96,7 @@ def send(
     """
     if not queue.observers:
         return _stage(session, queue, body, message_id, options)
-    known_id = queue.ids.draw() if message_id is None else message_id
+    known_id = next(queue.ids.drawn()) if message_id is None else message_id
     sending = Sending(queue.name, known_id, options.headers, staged=True)
     return observed(queue, sending, options, partial(_stage, session, queue, body, known_id))
 

@@ -37,6 +37,11 @@ class Script(Protocol):
         ...
 
     @property
+    def args(self) -> tuple[str, ...]:
+        """Names of its arguments, in order."""
+        ...
+
+    @property
     def families(self) -> Sequence[str]:
         """Names of the keys that are passed for each of several queues."""
         ...
@@ -114,7 +119,9 @@ class Call(NamedTuple, Generic[R]):  # a tuple is made faster than a frozen data
             head = (Run(3 + len(names)), script.sha, len(names), *names)
             if not self.families:
                 self.keys.heads[script.sha] = head
-        return (*head, *script.arguments(self.args), *self.items)
+        in_order = tuple(self.args) == script.args  # nearly always
+        args = self.args.values() if in_order else script.arguments(self.args)
+        return (*head, *args, *self.items)
 
 
 @dataclass(slots=True)

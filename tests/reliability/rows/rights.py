@@ -11,8 +11,9 @@ from typing import Any
 import rq_dlq
 from rq_dlq import _keys
 from rq_dlq._keys import QueueKeys
+from rq_dlq._redis.acl import USEFUL, acl_line
 from rq_dlq._redis.rights import right_of
-from rq_dlq._redis.roles import ROLES, USEFUL, acl_line
+from rq_dlq._redis.roles import ROLES
 from rq_dlq.errors import BrokerRefused, MissingRights
 from tests.reliability.findings import first
 from tests.reliability.rights import NAMESPACE, ORDERS, World

@@ -27,7 +27,7 @@ FLUSH_EVERY = 0.1  # seconds
 FOREIGN = 600  # scripts of others after each flush; they come by EVAL, ours by SCRIPT LOAD
 KEPT = 500  # of them, by every server; from Redis 7.4 on no more, which is only about what came by EVAL
 RARELY = 1_000  # calls: a flush that comes only once in so many is none to speak of
-OTHERS = packed([(b"EVAL", f"return {n}", 0) for n in range(FOREIGN)])
+OTHERS = b"".join(packed((b"EVAL", f"return {n}", 0)) for n in range(FOREIGN))
 SIDE_BY_SIDE = 3  # brokers
 AS_WORKERS = Retries(attempts=None, seconds=20)
 """A worker waits for the server for ever; a producer would be told after a second."""
