@@ -6,13 +6,12 @@ local number, place, by, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if done then
   return done
 end
--- needs: note_done, each_chosen, remember_expiry, remember, bury; keys: ready, scheduled, expired, expiring
+-- needs: note_done, each_chosen, remember_expiry, remember, bury, leave; keys: ready, scheduled, expired
 local index = ({ ready = ready, scheduled = scheduled, expired = expired })[place]
 local buried = each_chosen(index, 5, function(id, state, head, member)
   remember_expiry(id, state)
   remember(id, 'dead_lettered', state.deliveries, 0, by, reason)
   bury(id, state, head, 'dead', 'poison', { cause = 'dead_lettered', consumer = by, error = reason })
-  redis.call('ZREM', index, member)
-  redis.call('ZREM', expiring, id)
+  leave(id, index, member)
 end)
 return note_done(buried)

@@ -6,11 +6,10 @@ local number = ARGV[1]
 if done then
   return done
 end
--- needs: note_done, each_chosen, now, put, wake_one; keys: scheduled
+-- needs: note_done, each_chosen, now, put, leave, wake_one; keys: scheduled
 local delivered = each_chosen(scheduled, 2, function(id, state, head, member)
   state.due = math.min(now, math.floor(head.birth / 4096))
-  put(id, state, head)
-  redis.call('ZREM', scheduled, member)
+  leave(id, scheduled, member, put(id, state, head))
 end)
 if delivered > 0 then
   wake_one()

@@ -6,7 +6,7 @@ local number, place, priority = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- place: re
 if done then
   return done
 end
--- needs: note_done, each_chosen, put, EXPIRES, with_head, member_of; keys: messages, ready, scheduled
+-- needs: note_done, each_chosen, put, leave, EXPIRES, with_head; keys: messages, ready, scheduled
 local index = place == 'ready' and ready or scheduled
 local changed = each_chosen(index, 4, function(id, state, head, member)
   local record = redis.call('HGET', messages, id)
@@ -16,10 +16,8 @@ local changed = each_chosen(index, 4, function(id, state, head, member)
   end
   record = record:sub(1, 7) .. string.char(flags - flags % EXPIRES + priority) .. record:sub(9)
   head.priority, state.more = priority, with_head(state.more, record)
-  put(id, state, head, place == 'scheduled')
-  redis.call('HSET', messages, id, record)
-  if member_of(id, head, state.due) ~= member then
-    redis.call('ZREM', index, member)
-  end
+  leave(id, index, member, put(id, state, head, place == 'scheduled', nil, function()
+    redis.call('HSET', messages, id, record)
+  end))
 end)
 return note_done(changed)

@@ -10,14 +10,15 @@ if done then
   -- needs: range_done
   return range_done()
 end
--- needs: note_done, each_chosen, ungroup, remove, outcome; keys: ready, scheduled, dead, expired, counters
+-- needs: note_done, each_chosen, ungroup, drop, leave, outcome; keys: ready, scheduled, dead, expired, counters
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 local range = { limit = limit, score = score, member = member, last_score = last_score, last_member = last_member }
 local purged, next_score, next_member = each_chosen(index, 8, function(id, state, head, row)
   if place == 'dead' then
     ungroup(state, row)
   end
-  remove(id, index, row)
+  drop({ id })
+  leave(id, index, row)
   outcome('purged', id, head, state, 0)
 end, range)
 if purged == 0 then

@@ -3,7 +3,7 @@
 -- drains
 local limit = tonumber(ARGV[1])
 local MOST = 1000 -- rows that one call looks at (I9): those of a later form stay where they are, maybe in front
--- needs: each_chosen, now, ungroup, discard, outcome, read_strategy; keys: dead, expired
+-- needs: each_chosen, now, ungroup, drop, leave, outcome, read_strategy; keys: dead, expired, counters
 local retired = 0
 local function retire(index, kept_for)
   local sound = type(kept_for) == 'number' and kept_for >= 0 -- else it is damaged
@@ -16,8 +16,8 @@ local function retire(index, kept_for)
       if index == dead then
         ungroup(state, row)
       end
-      discard(id)
-      redis.call('ZREM', index, row)
+      redis.call('HINCRBY', counters, 'discarded', drop({ id }))
+      leave(id, index, row)
       outcome('discarded', id, head, state, 0, { cause = 'retired' })
       retired = retired + 1
     end, range)

@@ -15,7 +15,7 @@ local ids = redis.call('LRANGE', redrive, r.position, r.position + limit - 1)
 if #ids == 0 then
   return { 0, 0 }
 end
--- needs: each_chosen, remember, with_expiry_word, put, outcome; keys: ready, expiring
+-- needs: each_chosen, remember, with_expiry_word, put, leave, outcome; keys: ready
 local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
   local was = state.more:match(' redrive=' .. job .. '/(%S*)') or ''
   local reason, due, charged, delay, deliveries, expires = was:match('^(%a*)/(%d+)/(%d+)/(%d+)/(%d+)/?(%d*)$')
@@ -26,9 +26,7 @@ local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
   state.charged, state.delay = tonumber(charged), tonumber(delay)
   state.more = with_expiry_word(state.more:gsub(' redrive=%S*', ''), tonumber(expires))
   remember(id, 'undone', state.deliveries, 0, by, cause)
-  put(id, state, head)
-  redis.call('ZREM', ready, row)
-  redis.call('ZREM', expiring, id)
+  leave(id, ready, row, put(id, state, head))
   outcome('undone', id, head, state, 0, { consumer = by })
 end, { ids = ids })
 r.position, r.undone = r.position + #ids, r.undone + undone

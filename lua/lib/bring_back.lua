@@ -4,7 +4,7 @@
 --   what an undo needs:
 --     redrive=job/reason/death/charged/delay/deliveries[/expiry]
 --   expires: when it expires; nil: never. record: the one that takes the place of its own; nil: it is as it was
--- needs: remember_expiry, now, remember, ungroup, with_expiry_word, put, outcome; keys: messages, counters
+-- needs: remember_expiry, now, remember, ungroup, with_expiry_word, put, leave, outcome; keys: messages, counters
 -- gives: bring_back
 local function bring_back(id, state, head, source, row, by, cause, job, expires, record)
   remember_expiry(id, state)
@@ -26,8 +26,7 @@ local function bring_back(id, state, head, source, row, by, cause, job, expires,
   end
   state.part, state.reason, state.due = 'live', '', now
   state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
-  put(id, state, head)
-  redis.call('ZREM', source, row)
+  leave(id, source, row, put(id, state, head))
   redis.call('HINCRBY', counters, 'redriven', 1)
   outcome('redriven', id, head, state, 0, { consumer = by })
 end

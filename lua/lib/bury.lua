@@ -1,6 +1,6 @@
 -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
 -- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
--- needs: read_strategy, discard, now, put, outcome; keys: counters
+-- needs: read_strategy, now, put, outcome; keys: counters
 -- gives: bury
 local strategy, group
 
@@ -17,7 +17,8 @@ local function bury(id, state, head, part, reason, detail)
   redis.call('HINCRBY', counters, reason, 1)
   state.reason = reason
   if fate == 'discard' then
-    discard(id)
+    -- needs: drop
+    redis.call('HINCRBY', counters, 'discarded', drop({ id }))
     local job = state.more:match(' redrive=([^/]+)/') -- else lib/put counts it
     if job then
       -- needs: count_redriven

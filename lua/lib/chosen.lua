@@ -39,8 +39,8 @@ for place = 1, #ids do
       mortal[#mortal + 1] = id
     end
     if not records[place] then -- left behind by a send or a purge that was cut off
-      redis.call('HDEL', states, id)
-      redis.call('HDEL', history, id)
+      -- needs: drop
+      drop({ id })
     elseif line then
       size = size + 1
       chosen[size], seen[id], leased[2 * size - 1], leased[2 * size] = id, true, id, line

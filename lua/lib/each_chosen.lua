@@ -2,7 +2,7 @@
 -- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
--- needs: id_of, head_of, parse_state, member_of, left_over; keys: states, history
+-- needs: id_of, head_of, parse_state, member_of, left_over; keys: states
 -- gives: each_chosen
 local function each_chosen(index, first, visit, range)
   local ids, rows, seen, count = {}, {}, {}, 0
@@ -34,8 +34,8 @@ local function each_chosen(index, first, visit, range)
         end
       elseif rows[n] then -- left behind by a script that was cut off
         if not head then
-          redis.call('HDEL', states, id)
-          redis.call('HDEL', history, id)
+          -- needs: drop
+          drop({ id })
         end
         redis.call('ZREM', index, member)
       end

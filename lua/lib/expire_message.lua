@@ -1,10 +1,9 @@
 -- Expires one waiting message (I7).
--- needs: member_of, bury; keys: ready, scheduled, expiring
+-- needs: member_of, bury, leave; keys: ready, scheduled
 -- gives: expire_message
 local function expire_message(id, state, head)
   local member = member_of(id, head, state.due)
   bury(id, state, head, 'expired', 'expired')
-  redis.call('ZREM', ready, member)
-  redis.call('ZREM', scheduled, member)
-  redis.call('ZREM', expiring, id)
+  redis.call('ZREM', ready, member) -- it stood here or there
+  leave(id, scheduled, member)
 end

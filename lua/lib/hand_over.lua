@@ -3,7 +3,7 @@
 -- the same again completes it.
 --   index: where it waits, and `member` its row there; by: who asked for it; cause: cells of a cause
 --   how.copies: copy it; how.expires: when it expires if it was dead; nil: never; how.record: as in lib/bring_back
--- needs: now, expiry_of, with_expiry, with_expiry_word, with_head, new_state, ungroup, remove, outcome
+-- needs: now, expiry_of, with_expiry, with_expiry_word, with_head, new_state, ungroup, drop, leave, outcome
 -- needs: keys: messages, history, scheduled, dead, expired, counters, to_messages, to_history, to_counters
 -- gives: hand_over, wake_there, is_there
 local function there()
@@ -50,8 +50,8 @@ local function hand_over(id, state, head, index, member, by, cause, how)
     redis.call('HSET', to_messages, id, record) -- from here on it is there
   end
   if not how.copies then
-    remove(id, index, member)
-    redis.call('HINCRBY', counters, 'moved', 1)
+    redis.call('HINCRBY', counters, 'moved', drop({ id }))
+    leave(id, index, member)
     outcome('moved', id, head, was, 0, { consumer = by })
   end
 end

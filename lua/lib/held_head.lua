@@ -1,12 +1,12 @@
 -- The head of a held message, and whether it is of a later form, as lib/head_of. Where an ack or a discard was cut off,
 -- nil, and its remains are removed.
--- needs: head_of; keys: states, history
+-- needs: head_of
 -- gives: held_head
 local function held_head(id, text)
   local head, later = head_of(id, text)
   if not head and not later then
-    redis.call('HDEL', history, id)
-    redis.call('HDEL', states, id)
+    -- needs: drop
+    drop({ id })
   end
   return head, later
 end

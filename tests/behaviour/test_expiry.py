@@ -53,6 +53,18 @@ async def test_the_scheduled_expire_too(broker: Any, clock: Clock) -> None:
     assert await counts(queue) == {"expired": 1}
 
 
+@pytest.mark.parametrize("verb", ["deliver_now", "prioritize"])
+async def test_it_expires_where_it_was_put_by_hand(verb: str, broker: Any, clock: Clock) -> None:
+    """I7."""
+    queue = broker.queue("a")
+    await queue.send("x", delay="1h", ttl="1m")
+    chosen = queue.select(all=True)
+    assert await (chosen.deliver_now() if verb == "deliver_now" else chosen.prioritize(7)) == 1
+    clock.advance("1m")
+    await queue.maintain()
+    assert await counts(queue) == {"expired": 1}
+
+
 async def test_due_and_over_at_once_is_over(broker: Any, clock: Clock) -> None:
     """I7."""
     queue = broker.queue("a")

@@ -24,11 +24,12 @@ CORE = (
     "lib/chosen",
     "lib/let_go",
     "lib/acked",
+    "lib/gone",
     "lib/judge",
     "lib/put",
     "lib/sweep",
 )
-WRITES = tuple(f"redis.call('{command}'" for command in ("HSET", "ZADD", "ZREM", "HINCRBY"))
+WRITES = tuple(f"redis.call('{command}'" for command in ("HSET", "HDEL", "ZADD", "ZREM", "HINCRBY"))
 Said = Callable[[str, int, int], None]
 """What is done, how far, of how many."""
 

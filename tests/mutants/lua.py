@@ -137,6 +137,9 @@ class _Reader:
             self.up_to(it, "do", keep=True)
             self.inner(it)
             self.take(it)
+        elif kind == "do":
+            self.inner(it)
+            self.take(it)
         elif kind == "function":
             self.function(it)
         else:

@@ -60,6 +60,7 @@ def changes(text: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]
             ("deleted", ""), ("arithmetic", "x[#x - 1] = -y"), ("constant", "x[#x + 2] = -y"),
             ("arithmetic", "x[#x + 1] = y"),
         ]),
+        ("do\n  a()\nend\n", [("deleted", ""), ("deleted", "")]),
         ("a() -- one\nb({\n  c,\n})\n", [("deleted", ""), ("deleted", ""), ("order", "b({ c, }) a()")]),
         ("local rows = call('Z', k, '-inf', now, 'LIMIT', 0, most)\n", [
             ("constant", "local rows = call('Z', k, '-inf', now, 'LIMIT', 1, most)"),

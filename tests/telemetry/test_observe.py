@@ -17,9 +17,11 @@ from prometheus_client import CollectorRegistry
 
 import rq_dlq
 from rq_dlq.cli import main
+from rq_dlq.core.looking import trouble
+from rq_dlq.core.redrive import record as redrive
 from rq_dlq.telemetry import _queues
 from rq_dlq.telemetry.metrics import QueueCollector, WorkerMetrics
-from rq_dlq.values import counts, redrive, trouble
+from rq_dlq.values import counts
 from tests.needs import lack
 from tests.telemetry.test_queue_metrics import bury, report
 

@@ -38,7 +38,12 @@ FAULTS = {
         "I1: a message is nowhere", 4, "deliveries", "lib/promote", "redis.call('ZADD', ready, unpack(moved))"
     ),
     "the dead are dropped": Fault(
-        "I1: m0 was leased -", 2, "deliveries", "lib/bury", "put(id, state, head)", "discard(id)"
+        "I1: m0 was leased -",
+        2,
+        "deliveries",
+        "lib/bury",
+        "put(id, state, head)",
+        "-- needs: drop\n    drop({ id })",
     ),
     "a lease stays without its claim": Fault(
         "I1: t0 has a lease, and no claim", 3, "deliveries", "lib/sweep", "redis.call('ZREM', leases, token)"
@@ -50,7 +55,12 @@ FAULTS = {
         "I1: the totals", 2, "commits", "commit", "held and not seen[id] then", "held then"
     ),
     "what is dropped is not counted": Fault(
-        "I1: the totals", 2, "discarding", "lib/discard", "redis.call('HINCRBY', counters, 'discarded', 1)"
+        "I1: the totals",
+        2,
+        "discarding",
+        "lib/bury",
+        "redis.call('HINCRBY', counters, 'discarded', drop({ id }))",
+        "drop({ id })",
     ),
     "anyone settles what is held": Fault(
         "I1: t0 holds", 2, "deliveries", "lib/holds", "find(needle, 1, true)", "find(' +', 1, true)"
@@ -172,7 +182,7 @@ FAULTS = {
         "I13: something is left of",
         4,
         "deliveries",
-        "lib/acked",
+        "lib/gone",
         "redis.call('HDEL', history, unpack(ids))",
     ),
     "what is kept is dropped early": Fault(

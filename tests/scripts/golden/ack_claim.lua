@@ -30,18 +30,42 @@ local function holds(token, text)
 end
 -- Removes messages that were acked, from their ids and the states that they had (lib/acked).
 local function remove_acked(ids, texts)
-  -- Removes messages that were acked, and everything that was kept about them (I13). Statements, as in lib/chosen.
+  -- Removes messages that were acked, and accounts for them. Statements, as in lib/chosen.
   --   ids, texts: of the messages, and the states that they had
   local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
-  local acked = #ids
   local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
-  local noted, window, heads = values[1], values[2], {}
-  local note, at
-  if noted or window then
+  local noted, dedup_window = values[1], values[2]
+  local acked, note, heads, once_gone
+  if noted or dedup_window then
     -- The server's clock in whole milliseconds, read once a script (I11).
     local clock = redis.call('TIME')
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-    at = now
+    if dedup_window then
+      -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+      local function span(text)
+        local value = tonumber(text and text:match('^%d+$') or nil)
+        return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+      end
+      -- Remembers ids that are acked now for as long as the queue's dedup_window says: a send under one of them is
+      -- known (lib/recall_acked). Of those whose time is over, at most twice as many go as come (I9), and the key itself goes
+      -- when nothing was acked for as long (I13).
+      local function remember_acked(ids)
+        local window, rows, score = span(dedup_window), {}, string.format('%.0f', now)
+        if not window then
+          return
+        end
+        for _, id in ipairs(ids) do
+          rows[#rows + 1], rows[#rows + 2] = score, id
+        end
+        redis.call('ZADD', acked_ids, unpack(rows))
+        redis.call('PEXPIRE', acked_ids, window)
+        local over = redis.call('ZRANGEBYSCORE', acked_ids, '-inf', now - window, 'LIMIT', 0, 2 * #ids)
+        if #over > 0 then
+          redis.call('ZREM', acked_ids, unpack(over))
+        end
+      end
+      once_gone = remember_acked
+    end
     if noted then
       -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
       -- that does not say them.
@@ -215,41 +239,26 @@ local function remove_acked(ids, texts)
           end
         end
       end
-      note = note_acked
+      note, heads = note_acked, {}
       for n, id in ipairs(ids) do
         heads[n] = head_of(id, texts[n])
       end
     end
   end
-  redis.call('HDEL', messages, unpack(ids)) -- from here on they are acked
-  if window then
-    -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
-    local function span(text)
-      local value = tonumber(text and text:match('^%d+$') or nil)
-      return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+  do
+    -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+    -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+    --   ids: of the messages; also of those of which a script that was cut off left something behind
+    --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+    local gone = #ids
+    redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+    if once_gone then
+      once_gone(ids)
     end
-    -- Remembers ids that are acked at this time for as long as the queue's dedup_window says: a send under one of them is
-    -- known (lib/recall_acked). Of those whose time is over, at most twice as many go as come (I9), and the key itself goes
-    -- when nothing was acked for as long (I13).
-    local function remember_acked(ids, dedup_window, at)
-      local window, rows, score = span(dedup_window), {}, string.format('%.0f', at)
-      if not window then
-        return
-      end
-      for _, id in ipairs(ids) do
-        rows[#rows + 1], rows[#rows + 2] = score, id
-      end
-      redis.call('ZADD', acked_ids, unpack(rows))
-      redis.call('PEXPIRE', acked_ids, window)
-      local over = redis.call('ZRANGEBYSCORE', acked_ids, '-inf', at - window, 'LIMIT', 0, 2 * #ids)
-      if #over > 0 then
-        redis.call('ZREM', acked_ids, unpack(over))
-      end
-    end
-    remember_acked(ids, window, at)
+    redis.call('HDEL', history, unpack(ids))
+    redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+    acked = gone
   end
-  redis.call('HDEL', history, unpack(ids))
-  redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that an ack was cut off
   redis.call('HINCRBY', counters, 'acked', acked)
   if noted then
     note(ids, heads, texts)

@@ -212,26 +212,26 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return tonumber(state.more:match(' expires=(%d+)') or nil)
   end
-  -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
-  -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,
-  -- and whoever meets that row removes it (I9).
+  -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
+  -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
+  -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
+  -- row: its index and its member.
   --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
   --   be due in the future.
   --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
-  --   arrive: writes the history and the record of a dead letter that the queue does not have yet; nil: it has it
+  --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
   local in_group
 
   local function put(id, state, head, waits, rest, arrive)
-    local member = member_of(id, head, state.due)
+    local member, index, score = member_of(id, head, state.due), scheduled, state.due
     if state.part == 'dead' then
-      redis.call('ZADD', dead, state.due, member)
+      index = dead
     elseif state.part == 'expired' then
-      redis.call('ZADD', expired, state.due, member)
-    elseif waits then
-      redis.call('ZADD', scheduled, state.due, member)
-    else
-      redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+      index = expired
+    elseif not waits then
+      index, score = ready, score_of(head.priority, state.due)
     end
+    redis.call('ZADD', index, score, member)
     local expires = state.part == 'live' and expiry_of(head, state)
     if expires then
       redis.call('ZADD', expiring, expires, id)
@@ -304,6 +304,7 @@ if lapsed + fallen_due + outlived > 0 then
       end
       count_redriven(died_again, 'died')
     end
+    return index, member
   end
   -- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both do
   -- the same operations on doubles in the same order. Change both or neither.
@@ -397,13 +398,6 @@ if lapsed + fallen_due + outlived > 0 then
   local function read_strategy()
     return read_json(setting('dead_letter'))
   end
-  -- Discards a message, as the queue's settings say; it is counted (I14).
-  local function discard(id)
-    redis.call('HDEL', messages, id) -- from here on it is discarded
-    redis.call('HDEL', history, id)
-    redis.call('HDEL', states, id) -- the last: it tells a sweep that a discard was cut off
-    redis.call('HINCRBY', counters, 'discarded', 1)
-  end
   -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
   -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
   -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
@@ -444,7 +438,23 @@ if lapsed + fallen_due + outlived > 0 then
     redis.call('HINCRBY', counters, reason, 1)
     state.reason = reason
     if fate == 'discard' then
-      discard(id)
+      -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+      local function drop(ids)
+        local once_gone = nil
+        -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+        -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+        --   ids: of the messages; also of those of which a script that was cut off left something behind
+        --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+        local gone = #ids
+        redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+        if once_gone then
+          once_gone(ids)
+        end
+        redis.call('HDEL', history, unpack(ids))
+        redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+        return gone
+      end
+      redis.call('HINCRBY', counters, 'discarded', drop({ id }))
       local job = state.more:match(' redrive=([^/]+)/') -- else lib/put counts it
       if job then
         -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
@@ -656,8 +666,23 @@ if lapsed + fallen_due + outlived > 0 then
   local function held_head(id, text)
     local head, later = head_of(id, text)
     if not head and not later then
-      redis.call('HDEL', history, id)
-      redis.call('HDEL', states, id)
+      -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+      local function drop(ids)
+        local once_gone = nil
+        -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+        -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+        --   ids: of the messages; also of those of which a script that was cut off left something behind
+        --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+        local gone = #ids
+        redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+        if once_gone then
+          once_gone(ids)
+        end
+        redis.call('HDEL', history, unpack(ids))
+        redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+        return gone
+      end
+      drop({ id })
     end
     return head, later
   end
@@ -789,13 +814,23 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return #members
   end
+  -- Takes a waiting message off the row where it stood. The last that a move or a removal does: by that row a claim finds what
+  -- was cut off.
+  --   new_index, new_row: of the row that it has now, which stays, as lib/put returns it; nil: it has none, or is buried
+  local function leave(id, index, row, new_index, new_row)
+    if new_index ~= ready and new_index ~= scheduled then -- its time to live has ended
+      redis.call('ZREM', expiring, id)
+    end
+    if new_index ~= index or new_row ~= row then
+      redis.call('ZREM', index, row)
+    end
+  end
   -- Expires one waiting message (I7).
   local function expire_message(id, state, head)
     local member = member_of(id, head, state.due)
     bury(id, state, head, 'expired', 'expired')
-    redis.call('ZREM', ready, member)
-    redis.call('ZREM', scheduled, member)
-    redis.call('ZREM', expiring, id)
+    redis.call('ZREM', ready, member) -- it stood here or there
+    leave(id, scheduled, member)
   end
   -- Expires messages whose time to live is over. An index holds those that have one and wait (I7). Returns how many
   -- rows it looked at.
@@ -1239,33 +1274,26 @@ for place = 1, #ids do
       local function read_strategy()
         return read_json(setting('dead_letter'))
       end
-      -- Discards a message, as the queue's settings say; it is counted (I14).
-      local function discard(id)
-        redis.call('HDEL', messages, id) -- from here on it is discarded
-        redis.call('HDEL', history, id)
-        redis.call('HDEL', states, id) -- the last: it tells a sweep that a discard was cut off
-        redis.call('HINCRBY', counters, 'discarded', 1)
-      end
-      -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
-      -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,
-      -- and whoever meets that row removes it (I9).
+      -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
+      -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
+      -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
+      -- row: its index and its member.
       --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
       --   be due in the future.
       --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
-      --   arrive: writes the history and the record of a dead letter that the queue does not have yet; nil: it has it
+      --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
       local in_group
 
       local function put(id, state, head, waits, rest, arrive)
-        local member = member_of(id, head, state.due)
+        local member, index, score = member_of(id, head, state.due), scheduled, state.due
         if state.part == 'dead' then
-          redis.call('ZADD', dead, state.due, member)
+          index = dead
         elseif state.part == 'expired' then
-          redis.call('ZADD', expired, state.due, member)
-        elseif waits then
-          redis.call('ZADD', scheduled, state.due, member)
-        else
-          redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+          index = expired
+        elseif not waits then
+          index, score = ready, score_of(head.priority, state.due)
         end
+        redis.call('ZADD', index, score, member)
         local expires = state.part == 'live' and expiry_of(head, state)
         if expires then
           redis.call('ZADD', expiring, expires, id)
@@ -1338,6 +1366,7 @@ for place = 1, #ids do
           end
           count_redriven(died_again, 'died')
         end
+        return index, member
       end
       -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
       -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
@@ -1379,7 +1408,23 @@ for place = 1, #ids do
         redis.call('HINCRBY', counters, reason, 1)
         state.reason = reason
         if fate == 'discard' then
-          discard(id)
+          -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+          local function drop(ids)
+            local once_gone = nil
+            -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+            -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+            --   ids: of the messages; also of those of which a script that was cut off left something behind
+            --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+            local gone = #ids
+            redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+            if once_gone then
+              once_gone(ids)
+            end
+            redis.call('HDEL', history, unpack(ids))
+            redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+            return gone
+          end
+          redis.call('HINCRBY', counters, 'discarded', drop({ id }))
           local job = state.more:match(' redrive=([^/]+)/') -- else lib/put counts it
           if job then
             -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
@@ -1534,8 +1579,23 @@ for place = 1, #ids do
       mortal[#mortal + 1] = id
     end
     if not records[place] then -- left behind by a send or a purge that was cut off
-      redis.call('HDEL', states, id)
-      redis.call('HDEL', history, id)
+      -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+      local function drop(ids)
+        local once_gone = nil
+        -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+        -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+        --   ids: of the messages; also of those of which a script that was cut off left something behind
+        --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+        local gone = #ids
+        redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+        if once_gone then
+          once_gone(ids)
+        end
+        redis.call('HDEL', history, unpack(ids))
+        redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+        return gone
+      end
+      drop({ id })
     elseif line then
       size = size + 1
       chosen[size], seen[id], leased[2 * size - 1], leased[2 * size] = id, true, id, line

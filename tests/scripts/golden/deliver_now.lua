@@ -291,8 +291,23 @@ local function each_chosen(index, first, visit, range)
         end
       elseif rows[n] then -- left behind by a script that was cut off
         if not head then
-          redis.call('HDEL', states, id)
-          redis.call('HDEL', history, id)
+          -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+          local function drop(ids)
+            local once_gone = nil
+            -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+            -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+            --   ids: of the messages; also of those of which a script that was cut off left something behind
+            --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+            local gone = #ids
+            redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+            if once_gone then
+              once_gone(ids)
+            end
+            redis.call('HDEL', history, unpack(ids))
+            redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+            return gone
+          end
+          drop({ id })
         end
         redis.call('ZREM', index, member)
       end
@@ -303,26 +318,26 @@ end
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
--- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,
--- and whoever meets that row removes it (I9).
+-- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
+-- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
+-- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
+-- row: its index and its member.
 --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
---   arrive: writes the history and the record of a dead letter that the queue does not have yet; nil: it has it
+--   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
 local in_group
 
 local function put(id, state, head, waits, rest, arrive)
-  local member = member_of(id, head, state.due)
+  local member, index, score = member_of(id, head, state.due), scheduled, state.due
   if state.part == 'dead' then
-    redis.call('ZADD', dead, state.due, member)
+    index = dead
   elseif state.part == 'expired' then
-    redis.call('ZADD', expired, state.due, member)
-  elseif waits then
-    redis.call('ZADD', scheduled, state.due, member)
-  else
-    redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+    index = expired
+  elseif not waits then
+    index, score = ready, score_of(head.priority, state.due)
   end
+  redis.call('ZADD', index, score, member)
   local expires = state.part == 'live' and expiry_of(head, state)
   if expires then
     redis.call('ZADD', expiring, expires, id)
@@ -395,6 +410,18 @@ local function put(id, state, head, waits, rest, arrive)
     end
     count_redriven(died_again, 'died')
   end
+  return index, member
+end
+-- Takes a waiting message off the row where it stood. The last that a move or a removal does: by that row a claim finds what
+-- was cut off.
+--   new_index, new_row: of the row that it has now, which stays, as lib/put returns it; nil: it has none, or is buried
+local function leave(id, index, row, new_index, new_row)
+  if new_index ~= ready and new_index ~= scheduled then -- its time to live has ended
+    redis.call('ZREM', expiring, id)
+  end
+  if new_index ~= index or new_row ~= row then
+    redis.call('ZREM', index, row)
+  end
 end
 -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
 -- So no client polls, and a message wakes one of a thousand.
@@ -406,8 +433,7 @@ local function wake_one()
 end
 local delivered = each_chosen(scheduled, 2, function(id, state, head, member)
   state.due = math.min(now, math.floor(head.birth / 4096))
-  put(id, state, head)
-  redis.call('ZREM', scheduled, member)
+  leave(id, scheduled, member, put(id, state, head))
 end)
 if delivered > 0 then
   wake_one()

@@ -291,8 +291,23 @@ local function each_chosen(index, first, visit, range)
         end
       elseif rows[n] then -- left behind by a script that was cut off
         if not head then
-          redis.call('HDEL', states, id)
-          redis.call('HDEL', history, id)
+          -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+          local function drop(ids)
+            local once_gone = nil
+            -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+            -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+            --   ids: of the messages; also of those of which a script that was cut off left something behind
+            --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+            local gone = #ids
+            redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+            if once_gone then
+              once_gone(ids)
+            end
+            redis.call('HDEL', history, unpack(ids))
+            redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+            return gone
+          end
+          drop({ id })
         end
         redis.call('ZREM', index, member)
       end
@@ -300,26 +315,26 @@ local function each_chosen(index, first, visit, range)
   end
   return count, next_score, next_member
 end
--- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
--- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,
--- and whoever meets that row removes it (I9).
+-- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
+-- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
+-- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
+-- row: its index and its member.
 --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
---   arrive: writes the history and the record of a dead letter that the queue does not have yet; nil: it has it
+--   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
 local in_group
 
 local function put(id, state, head, waits, rest, arrive)
-  local member = member_of(id, head, state.due)
+  local member, index, score = member_of(id, head, state.due), scheduled, state.due
   if state.part == 'dead' then
-    redis.call('ZADD', dead, state.due, member)
+    index = dead
   elseif state.part == 'expired' then
-    redis.call('ZADD', expired, state.due, member)
-  elseif waits then
-    redis.call('ZADD', scheduled, state.due, member)
-  else
-    redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+    index = expired
+  elseif not waits then
+    index, score = ready, score_of(head.priority, state.due)
   end
+  redis.call('ZADD', index, score, member)
   local expires = state.part == 'live' and expiry_of(head, state)
   if expires then
     redis.call('ZADD', expiring, expires, id)
@@ -392,6 +407,18 @@ local function put(id, state, head, waits, rest, arrive)
     end
     count_redriven(died_again, 'died')
   end
+  return index, member
+end
+-- Takes a waiting message off the row where it stood. The last that a move or a removal does: by that row a claim finds what
+-- was cut off.
+--   new_index, new_row: of the row that it has now, which stays, as lib/put returns it; nil: it has none, or is buried
+local function leave(id, index, row, new_index, new_row)
+  if new_index ~= ready and new_index ~= scheduled then -- its time to live has ended
+    redis.call('ZREM', expiring, id)
+  end
+  if new_index ~= index or new_row ~= row then
+    redis.call('ZREM', index, row)
+  end
 end
 -- Bytes. The state of a message whose record is longer has its head (lib/head_word).
 local LONG = 2048
@@ -418,10 +445,8 @@ local changed = each_chosen(index, 4, function(id, state, head, member)
   end
   record = record:sub(1, 7) .. string.char(flags - flags % EXPIRES + priority) .. record:sub(9)
   head.priority, state.more = priority, with_head(state.more, record)
-  put(id, state, head, place == 'scheduled')
-  redis.call('HSET', messages, id, record)
-  if member_of(id, head, state.due) ~= member then
-    redis.call('ZREM', index, member)
-  end
+  leave(id, index, member, put(id, state, head, place == 'scheduled', nil, function()
+    redis.call('HSET', messages, id, record)
+  end))
 end)
 return note_done(changed)

@@ -300,8 +300,23 @@ local function each_chosen(index, first, visit, range)
         end
       elseif rows[n] then -- left behind by a script that was cut off
         if not head then
-          redis.call('HDEL', states, id)
-          redis.call('HDEL', history, id)
+          -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+          local function drop(ids)
+            local once_gone = nil
+            -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+            -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+            --   ids: of the messages; also of those of which a script that was cut off left something behind
+            --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+            local gone = #ids
+            redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+            if once_gone then
+              once_gone(ids)
+            end
+            redis.call('HDEL', history, unpack(ids))
+            redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+            return gone
+          end
+          drop({ id })
         end
         redis.call('ZREM', index, member)
       end
@@ -342,13 +357,32 @@ local function ungroup(state, member)
     redis.call('PEXPIRE', cleared, FOR)
   end
 end
--- Removes a waiting message and everything that was kept about it (I13).
-local function remove(id, index, member)
-  redis.call('HDEL', messages, id) -- from here on it is gone
-  redis.call('HDEL', states, id)
-  redis.call('HDEL', history, id)
-  redis.call('ZREM', expiring, id)
-  redis.call('ZREM', index, member) -- the last: by it a claim finds what was left behind
+-- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+local function drop(ids)
+  local once_gone = nil
+  -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+  -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+  --   ids: of the messages; also of those of which a script that was cut off left something behind
+  --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+  local gone = #ids
+  redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+  if once_gone then
+    once_gone(ids)
+  end
+  redis.call('HDEL', history, unpack(ids))
+  redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+  return gone
+end
+-- Takes a waiting message off the row where it stood. The last that a move or a removal does: by that row a claim finds what
+-- was cut off.
+--   new_index, new_row: of the row that it has now, which stays, as lib/put returns it; nil: it has none, or is buried
+local function leave(id, index, row, new_index, new_row)
+  if new_index ~= ready and new_index ~= scheduled then -- its time to live has ended
+    redis.call('ZREM', expiring, id)
+  end
+  if new_index ~= index or new_row ~= row then
+    redis.call('ZREM', index, row)
+  end
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
 local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
@@ -390,7 +424,8 @@ local purged, next_score, next_member = each_chosen(index, 8, function(id, state
   if place == 'dead' then
     ungroup(state, row)
   end
-  remove(id, index, row)
+  drop({ id })
+  leave(id, index, row)
   outcome('purged', id, head, state, 0)
 end, range)
 if purged == 0 then

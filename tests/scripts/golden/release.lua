@@ -151,8 +151,23 @@ end
 local function held_head(id, text)
   local head, later = head_of(id, text)
   if not head and not later then
-    redis.call('HDEL', history, id)
-    redis.call('HDEL', states, id)
+    -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+    local function drop(ids)
+      local once_gone = nil
+      -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+      -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+      --   ids: of the messages; also of those of which a script that was cut off left something behind
+      --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+      local gone = #ids
+      redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+      if once_gone then
+        once_gone(ids)
+      end
+      redis.call('HDEL', history, unpack(ids))
+      redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+      return gone
+    end
+    drop({ id })
   end
   return head, later
 end
@@ -278,26 +293,26 @@ end
 local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
--- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
--- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,
--- and whoever meets that row removes it (I9).
+-- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
+-- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
+-- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
+-- row: its index and its member.
 --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
---   arrive: writes the history and the record of a dead letter that the queue does not have yet; nil: it has it
+--   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
 local in_group
 
 local function put(id, state, head, waits, rest, arrive)
-  local member = member_of(id, head, state.due)
+  local member, index, score = member_of(id, head, state.due), scheduled, state.due
   if state.part == 'dead' then
-    redis.call('ZADD', dead, state.due, member)
+    index = dead
   elseif state.part == 'expired' then
-    redis.call('ZADD', expired, state.due, member)
-  elseif waits then
-    redis.call('ZADD', scheduled, state.due, member)
-  else
-    redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+    index = expired
+  elseif not waits then
+    index, score = ready, score_of(head.priority, state.due)
   end
+  redis.call('ZADD', index, score, member)
   local expires = state.part == 'live' and expiry_of(head, state)
   if expires then
     redis.call('ZADD', expiring, expires, id)
@@ -370,6 +385,7 @@ local function put(id, state, head, waits, rest, arrive)
     end
     count_redriven(died_again, 'died')
   end
+  return index, member
 end
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')

@@ -182,26 +182,26 @@ end
 local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
--- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
--- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,
--- and whoever meets that row removes it (I9).
+-- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
+-- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
+-- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
+-- row: its index and its member.
 --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
---   arrive: writes the history and the record of a dead letter that the queue does not have yet; nil: it has it
+--   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
 local in_group
 
 local function put(id, state, head, waits, rest, arrive)
-  local member = member_of(id, head, state.due)
+  local member, index, score = member_of(id, head, state.due), scheduled, state.due
   if state.part == 'dead' then
-    redis.call('ZADD', dead, state.due, member)
+    index = dead
   elseif state.part == 'expired' then
-    redis.call('ZADD', expired, state.due, member)
-  elseif waits then
-    redis.call('ZADD', scheduled, state.due, member)
-  else
-    redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+    index = expired
+  elseif not waits then
+    index, score = ready, score_of(head.priority, state.due)
   end
+  redis.call('ZADD', index, score, member)
   local expires = state.part == 'live' and expiry_of(head, state)
   if expires then
     redis.call('ZADD', expiring, expires, id)
@@ -274,6 +274,7 @@ local function put(id, state, head, waits, rest, arrive)
     end
     count_redriven(died_again, 'died')
   end
+  return index, member
 end
 if not is_open then
   return -1

@@ -4,8 +4,8 @@
 local limit = tonumber(ARGV[1])
 local MOST = 1000 -- rows that one call looks at (I9): those of a later form stay where they are, maybe in front
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local dead, expired, leases, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13]
+local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local settings, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 -- The id in a member of an index (lib/order says what precedes it).
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
@@ -272,8 +272,23 @@ local function each_chosen(index, first, visit, range)
         end
       elseif rows[n] then -- left behind by a script that was cut off
         if not head then
-          redis.call('HDEL', states, id)
-          redis.call('HDEL', history, id)
+          -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+          local function drop(ids)
+            local once_gone = nil
+            -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+            -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+            --   ids: of the messages; also of those of which a script that was cut off left something behind
+            --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+            local gone = #ids
+            redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+            if once_gone then
+              once_gone(ids)
+            end
+            redis.call('HDEL', history, unpack(ids))
+            redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+            return gone
+          end
+          drop({ id })
         end
         redis.call('ZREM', index, member)
       end
@@ -314,12 +329,32 @@ local function ungroup(state, member)
     redis.call('PEXPIRE', cleared, FOR)
   end
 end
--- Discards a message, as the queue's settings say; it is counted (I14).
-local function discard(id)
-  redis.call('HDEL', messages, id) -- from here on it is discarded
-  redis.call('HDEL', history, id)
-  redis.call('HDEL', states, id) -- the last: it tells a sweep that a discard was cut off
-  redis.call('HINCRBY', counters, 'discarded', 1)
+-- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+local function drop(ids)
+  local once_gone = nil
+  -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+  -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+  --   ids: of the messages; also of those of which a script that was cut off left something behind
+  --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+  local gone = #ids
+  redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+  if once_gone then
+    once_gone(ids)
+  end
+  redis.call('HDEL', history, unpack(ids))
+  redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+  return gone
+end
+-- Takes a waiting message off the row where it stood. The last that a move or a removal does: by that row a claim finds what
+-- was cut off.
+--   new_index, new_row: of the row that it has now, which stays, as lib/put returns it; nil: it has none, or is buried
+local function leave(id, index, row, new_index, new_row)
+  if new_index ~= ready and new_index ~= scheduled then -- its time to live has ended
+    redis.call('ZREM', expiring, id)
+  end
+  if new_index ~= index or new_row ~= row then
+    redis.call('ZREM', index, row)
+  end
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
 local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
@@ -372,8 +407,8 @@ local function retire(index, kept_for)
       if index == dead then
         ungroup(state, row)
       end
-      discard(id)
-      redis.call('ZREM', index, row)
+      redis.call('HINCRBY', counters, 'discarded', drop({ id }))
+      leave(id, index, row)
       outcome('discarded', id, head, state, 0, { cause = 'retired' })
       retired = retired + 1
     end, range)
