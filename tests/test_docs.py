@@ -12,7 +12,12 @@ from tests.behaviour.cases import NOT_RUN
 from tests.cases import FOLDER, load
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "lua" / "README.md"]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "lua" / "README.md",
+]
 CASE = re.compile(r"\b(?:ART-B|CLS-B|CLS-X|STN-B|STT-|JSB-)\d+\b")
 LOCAL = re.compile(r"`((?:tests|examples|docs|lua|rq_dlq)/[\w./-]*\w)(?:::(\w+))?`")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)\)")

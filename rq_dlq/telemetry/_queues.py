@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from rq_dlq.core.redrive.record import NUMBERS
 from rq_dlq.values.counts import DIED
 
 if TYPE_CHECKING:
@@ -157,8 +156,8 @@ def _redrives(overview: Overview) -> Iterator[Metric]:
         for state, count in Counter(job.state for job in queue.redrives).items():
             jobs.add_metric((queue.name, state), count)
         active = [job.counts for job in queue.redrives if job.state in {"running", "paused"}]
-        for number in NUMBERS if active else ():
-            progress.add_metric((queue.name, number), sum(getattr(counts, number) for counts in active))
+        for number, count in asdict(sum(active[1:], active[0])).items() if active else ():
+            progress.add_metric((queue.name, number), count)
     yield jobs
     yield progress
 

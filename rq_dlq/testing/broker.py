@@ -16,8 +16,6 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.client.broker import Broker
 from rq_dlq.core.choosing.choice import reason_of
 from rq_dlq.core.queues import calls as queue_calls
-from rq_dlq.core.redrive import redrives
-from rq_dlq.core.schedules import schedules
 from rq_dlq.core.steps.step import MOST
 from rq_dlq.core.upkeep import upkeep
 from rq_dlq.errors import ConfigurationError
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
 
 OUTSIDE = ContextVar("rq_dlq_outside_of_handlers", default=False)
 """Set where `inline` is entered, and so in all tasks from there; the threads of handlers do not have it."""
+DOES = {"ticks": "fired", "redriving": "redriven"}  # by index: the step of maintenance that time makes due
 SHOWN = 10  # dead letters, where an assertion fails
 
 
@@ -88,9 +87,7 @@ class TestBroker(Broker):
                 break
             head, index, keys = min(due, key=itemgetter(0))
             self._clock.set(max(self._clock.now, int(head)))
-            if index == "ticks":
-                self._run(schedules.fire(keys, MOST))
-            elif not self._run(redrives.go_on(keys, MOST)):
+            if not self._run(upkeep.step(DOES[index], keys, b"", MOST)) and index == "redriving":
                 redriven.remove(keys)
         self._clock.set(end)
 
