@@ -118,7 +118,7 @@ def redrive(broker: Broker, rules: dict[str, dict[str, Any]], queues: Sequence[s
             print(f"{title}: {back:,} of {queue} would come back, {stay:,} did so {most} times and stay dead")
             asked.append((dlq, terms))
     if apply:
-        print(f"redriven: {sum(int(dlq.redrive(**terms).wait()) for dlq, terms in asked):,}")
+        print(f"redriven: {sum(dlq.redrive(**terms).wait().counts.moved for dlq, terms in asked):,}")
     elif asked:
         print("nothing was redriven: add --apply to do it")
 

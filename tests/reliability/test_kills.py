@@ -24,7 +24,7 @@ COUNT = "redis.call('HINCRBY', counters, 'acked', acked)"
     [
         ("holds", "text:find(needle, 1, true) ~= nil", "true", "late acks accepted"),
         ("refusal", REFUSAL, f"{REFUSAL} do return SETTLED end", "settled twice"),
-        ("acked", FORGET, f"{FORGET} {ANOTHER}", "lost"),
+        ("gone", FORGET, f"{FORGET} {ANOTHER}", "lost"),
         ("acked", COUNT, "", "acked that they do not explain"),
     ],
     ids=["no fence", "every ack is accepted", "an ack drops one more", "acks are not counted"],
