@@ -15,7 +15,6 @@ from .workers import Workers
 
 WORKERS = 4
 FILE = Path(app.__file__).with_name("flights.csv")
-LIVE = ("ready", "scheduled", "leased")
 
 
 def read_flights(rows: int | None) -> list[app.Flight]:
@@ -76,7 +75,8 @@ class Stage:
         Other workers held some at that time. They have settled theirs before a lease can end.
         """
         if held := self.held:
-            counts = {m.id: m.delivery_count for m in self.queue.select(ids=[*held], places=LIVE).browse()}
+            live = self.queue.select(ids=[*held], places=["ready", "scheduled", "leased"]).browse()
+            counts = {message.id: message.delivery_count for message in live}
             since = time.monotonic() - self._killed_at
             self.held = {one: count for one, count in held.items() if counts.get(one) == count}
             if self.queue.stats().totals.get("lapsed", 0) > self._lapsed:

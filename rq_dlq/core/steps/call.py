@@ -8,6 +8,7 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar, cast
 
+from rq_dlq.values.cached import cached_property
 from rq_dlq.values.message import Row
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ UNLIKE = (TypeError, AttributeError, LookupError, ValueError)
 class Script(Protocol):
     """What a command has to know of an assembled script; `_scripts` has them."""
 
-    @property
+    @cached_property
     def sha(self) -> str:
         """The name under which Redis knows it."""
         ...
