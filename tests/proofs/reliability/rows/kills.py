@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from tests.crowd import Crowd
@@ -15,30 +12,6 @@ from tests.proofs.reliability.journal import sums
 from tests.proofs.reliability.row import Figures, Row, Run
 from tests.proofs.reliability.trial import Plan, Trial, heard, is_real
 from tests.servers import Server
-
-
-def try_out(
-    plan: Plan,
-    directory: Path,
-    seed: int,
-    show: Callable[[float, float, str], None],
-    fragments: Mapping[str, str] | None = None,
-) -> Figures:
-    """Make a trial on a server of its own, and judge it.
-
-    Args:
-        fragments: Lua in place of the engine's own.
-    """
-    with Server(directory / "redis") as server, Crowd() as crowd:
-        place = Place(server.url, directory / "journals", plan.lease, fragments=fragments or {})
-        raw = server.client()
-        trial = Trial(plan, place, raw, random.Random(seed), crowd)
-        began = time.monotonic()
-        trial.run(show)
-        took = time.monotonic() - began
-        for name in list(crowd.processes):
-            crowd.kill(name)
-        return judge(plan, place, raw, trial, took)
 
 
 def judge(plan: Plan, place: Place, raw: Any, trial: Trial, took: float) -> Figures:
@@ -90,7 +63,16 @@ def run(run: Run) -> Figures:
         whole=Plan(1_000_000, kills=1_000, zombies=50, senders_killed=100),
         soak=Plan(3_000_000, kills=3_000, zombies=150, senders_killed=300),
     )
-    return try_out(plan, run.directory, run.seed, run.done)
+    with Server(run.directory / "redis") as server, Crowd() as crowd:
+        place = Place(server.url, run.directory / "journals", plan.lease)
+        raw = server.client()
+        trial = Trial(plan, place, raw, run.random, crowd)
+        began = time.monotonic()
+        trial.run(run.done)
+        took = time.monotonic() - began
+        for name in list(crowd.processes):
+            crowd.kill(name)
+        return judge(plan, place, raw, trial, took)
 
 
 ROWS = (
