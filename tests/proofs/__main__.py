@@ -38,8 +38,8 @@ def main(arguments: Sequence[str]) -> int:
         case ["all"]:
             return run_all()
         case [name, *words] if name in PROOFS:
-            result = run(PROOFS[name], words)
-            say(f"{name}: {result}")
+            if (result := run(PROOFS[name], words)) != SHOWN:
+                say(f"{name}: {result}")
             return int(result != SHOWN)
         case _:
             sys.stderr.write(f"{__doc__}\nThere are {', '.join(PROOFS)}.\n")

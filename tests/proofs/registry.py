@@ -89,7 +89,7 @@ PROOFS = {
         ),
         Proof(
             name="triage",
-            takes="a minute",
+            takes="two minutes",
             needs="chromium",
             shows="the way from an outage to its redriven letters, on the command line and in a browser",
             missing=without("chromium"),

@@ -10,6 +10,7 @@ comes twice; the exit status is 1 where that is broken, or where a trial did not
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 import traceback
@@ -117,6 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the random moments")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="no scenario begins later")
     given = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that drivers and servers are ended, too
     if strange := [name for name in given.scenarios if name not in SCENARIOS]:
         parser.error(f"no such scenario: {', '.join(strange)}. There are {', '.join(SCENARIOS)}")
     console, began = Console(width=None if sys.stdout.isatty() else WIDTH), time.monotonic()

@@ -12,6 +12,7 @@ The whole way is walked against a Redis of its own, on the command line (`comman
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -60,6 +61,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the worker and the server are ended, too
     try:
         sys.exit(main())
     except pytest.skip.Exception as lacking:
