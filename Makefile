@@ -3,7 +3,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv check lint types test slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix python-matrix bench live-brokers triage-demo wheel format constraints clean tools
+.PHONY: help .venv check lint types test slow proofs reliability sabotage mutants live-brokers spark-chaos triage-demo soak spark-matrix redis-matrix python-matrix bench wheel format constraints clean tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -12,7 +12,7 @@ help: ## what there is
 .venv/.installed: pyproject.toml constraints.txt
 	@.ci/run environment
 
-slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix python-matrix bench live-brokers triage-demo: tools
+slow proofs reliability sabotage mutants live-brokers spark-chaos triage-demo soak spark-matrix redis-matrix python-matrix bench: tools
 tools: # where there are none, as in a clean clone, .venv is made
 	@python3 -c 'import psutil, pytest, redis' 2>/dev/null || $(MAKE) .venv
 
@@ -32,36 +32,38 @@ slow: ## what `pytest` leaves out: the long tests, and fakeredis in the other co
 	pytest -m fourth_way -n auto
 	pytest -m slow --timeout 0
 
-reliability: ## what is promised under faults, shown: a table; at most 30 minutes
-	python3 -m tests.reliability
+proofs: ## the proofs, one after the other; what each takes and shows: docs/proofs.md
+	python3 -m tests.proofs all
 
-mutants: ## does the suite see faults in the Lua? each mutant is one; goes on where it was broken off; an hour
-	python3 -m tests.mutants
+reliability: ## what is promised under faults, shown: a table
+	python3 -m tests.proofs reliability
 
-sabotage: ## does each row of `make reliability` see the bugs that it claims to exclude? each is planted; half an hour
-	python3 -m tests.sabotage
+sabotage: ## does each row of `make reliability` find the bugs that it is for?
+	python3 -m tests.proofs sabotage
 
-soak: ## all of it, and for hours what gains by it
-	python3 -m tests.reliability --scale soak
+mutants: ## do the tests see faults in the Lua?
+	python3 -m tests.proofs mutants
 
-spark-chaos: ## kills drivers, executors, writers and Redis under Spark; at most 15 minutes
-	python3 -m tests.spark.chaos
+live-brokers: ## ActiveMQ Classic and JetStream beside us: the same scenarios, a table
+	python3 -m tests.proofs live_brokers
+
+spark-chaos: ## kills drivers, executors, writers and Redis under Spark
+	python3 -m tests.proofs spark_chaos
+
+triage-demo: ## from an outage to its redriven letters, on the command line and in a browser
+	python3 -m tests.proofs triage
+
+soak: ## `make reliability` for hours
+	python3 -m tests.proofs reliability --scale soak
 
 spark-matrix: ## the tests of Spark on the oldest and the newest versions that are promised
 	python3 -m tests.spark.matrix
 
 redis-matrix: ## the tests of connections on the oldest and the newest versions of redis-py that are promised
-	python3 -m tests.reliability.versions
+	python3 -m tests.connections.versions
 
 python-matrix: ## the tests on each version of Python that is promised, where it is installed; ten minutes each
 	python3 -m tests.pythons
-
-live-brokers: ## ActiveMQ Classic and JetStream beside us: the same scenarios, a table; about ten minutes
-	python3 -m tests.live_brokers
-
-triage-demo: ## an outage fills a dead-letter queue: to its redriven letters, on the command line and in a browser
-	python3 -m tests.triage
-	python3 -m tests.triage --browser
 
 bench: ## the benchmarks
 	python3 -m tests.benchmarks

@@ -55,6 +55,8 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     try:
         if process and session.config.args == session.config.getini("testpaths"):
             files = [path.relative_to(ROOT) for path in sorted((ROOT / "tests").rglob("test_*.py"))]
+            left_out = {Path(folder) for folder in session.config.getini("norecursedirs")}
+            files = [path for path in files if left_out.isdisjoint(path.parents)]
             shares.import_own(files, int(process[2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
         return (yield)
     finally:

@@ -17,7 +17,6 @@ CONNECT = f"{SPARK}test_connect.py"
 """Starts a process with a session of its own."""
 FIRST = (
     SPARK,
-    "tests/reliability/test_rows.py",
     "tests/model/test_stops.py",
     "tests/cli/",
     "tests/worker/",

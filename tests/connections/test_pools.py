@@ -23,10 +23,10 @@ from rq_dlq._redis.connection import arguments
 from rq_dlq.core.settling import settle
 from tests.colours import Awaited
 from tests.connections.conftest import Opening
-from tests.reliability.life import Life
-from tests.reliability.proxy import Commands, Fault, Proxy
-from tests.reliability.ways import Colour, Direct, ways
+from tests.connections.ways import Colour, Direct, ways
 from tests.servers import Server, free_port, wait_until
+from tests.servers.proxy import Commands, Fault, Proxy
+from tests.verbs.life import Life
 
 ONCE = Retries(attempts=1)
 MORE_THAN_A_SOCKET_HOLDS = 1_000_000  # bytes

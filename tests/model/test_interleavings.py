@@ -26,7 +26,7 @@ pytestmark = pytest.mark.parametrize("backend", ["real"], indirect=True)
 
 @pytest.mark.parametrize("scope", SCOPES, ids=BY_NAME)
 def test_no_order_breaks_a_rule(raw: Any, scope: Scope) -> None:
-    """With one message; with more: `python -m tests.reliability T1`."""
+    """With one message; with more: `python -m tests.proofs.reliability T1`."""
     search = Search(raw, replace(scope, messages=1))
     search.run()
     assert search.transitions > 100

@@ -37,5 +37,5 @@ def test_a_claim_adds_up_again_after_a_stop(raw: Any, name: str) -> None:
 @REAL
 @pytest.mark.parametrize("name", ["send", "claim", "nack, told", "sweep"])
 def test_an_error_of_redis_leaves_the_same(raw: Any, name: str) -> None:
-    """Every step: `python -m tests.reliability T4`."""
+    """Every step: `python -m tests.proofs.reliability T4`."""
     assert stops.redis_leaves_the_same(raw, name) > 5

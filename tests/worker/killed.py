@@ -13,7 +13,7 @@ import redis
 
 import rq_dlq
 from rq_dlq import RedeliveryPolicy
-from tests.reliability.crowd import Crowd
+from tests.crowd import Crowd
 from tests.servers import wait_until
 
 CHARGED = "charged"  # a list of the innocent that were charged, as they were when their handler ran

@@ -1,4 +1,4 @@
-"""Claims: faults of the Lua that no other test failed on (tests/mutants)."""
+"""Claims: faults of the Lua that no other test failed on (tests/proofs/mutants)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts that were cut off: faults of the Lua that no other test failed on (tests/mutants)."""
+"""Scripts that were cut off: faults of the Lua that no other test failed on (tests/proofs/mutants)."""
 
 from __future__ import annotations
 

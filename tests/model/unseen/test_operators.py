@@ -1,4 +1,4 @@
-"""Operators and settings: faults of the Lua that no other test failed on (tests/mutants)."""
+"""Operators and settings: faults of the Lua that no other test failed on (tests/proofs/mutants)."""
 
 from __future__ import annotations
 

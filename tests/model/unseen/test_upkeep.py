@@ -1,4 +1,4 @@
-"""Redelivery and maintenance: faults of the Lua that no other test failed on (tests/mutants)."""
+"""Redelivery and maintenance: faults of the Lua that no other test failed on (tests/proofs/mutants)."""
 
 from __future__ import annotations
 

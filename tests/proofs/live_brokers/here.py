@@ -1,0 +1,178 @@
+"""The driver of rq_dlq: a session for each consumer.
+
+$ python -m tests.proofs.live_brokers.here unix:///path/redis.sock
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import rq_dlq
+from rq_dlq.client.delivery import Delivery
+from rq_dlq.client.queue import Queue
+from rq_dlq.client.session import Session
+from tests.proofs.live_brokers.serve import serve
+
+Seen = dict[str, Any]
+
+
+@dataclass
+class Client:
+    """A consumer: what it holds by body, what its listener heard."""
+
+    queue: Queue[str]
+    session: Session[str]
+    held: dict[str, Delivery[str]] = field(default_factory=dict)
+    heard: list[Seen] = field(default_factory=list)
+    closed: threading.Event = field(default_factory=threading.Event)
+
+
+class Here:
+    """The verbs, with the words of JMS and those of JetStream."""
+
+    def __init__(self, url: str) -> None:
+        self._broker = rq_dlq.Broker(url)
+        self._clients: dict[str, Client] = {}
+
+    def open(self, *, consumer: str, queue: str, window: str | None = None, **given: Any) -> None:
+        """Declare what the consumer's policy says, and a `dedup_window`; else the imported entries hold."""
+        remembers: dict[str, Any] = {"dedup_window": window} if window else {}
+        made = self._broker.queue(queue, **declared(**given), **remembers)
+        self._clients[consumer] = Client(made, made.session())
+
+    def send(self, *, queue: str, body: str, consumer: str = "", **options: Any) -> str:
+        """Send, by the consumer's session if one is named; spans are milliseconds."""
+        spans = {name: options.pop(name) / 1000 for name in ("delay", "ttl") if name in options}
+        target = self._broker.queue(queue)
+        if consumer:
+            return self._clients[consumer].session.send(target, body, **spans, **options)
+        return target.send(body, **spans, **options)
+
+    def again(self, *, queue: str, body: str, id: str) -> None:
+        """Send it a second time."""
+        self._broker.queue(queue).send(body, id=id)
+
+    def receive(self, *, consumer: str, wait: int) -> Seen | None:
+        """Claim one message."""
+        client = self._clients[consumer]
+        for delivery in client.session.claim(1, wait=wait / 1000):
+            client.held[delivery.body] = delivery
+            return seen(delivery)
+        return None
+
+    def listen(self, *, consumer: str) -> None:
+        """Handle messages in a thread; every call fails."""
+        threading.Thread(target=fail_all, args=(self._clients[consumer],), daemon=True).start()
+
+    def heard(self, *, consumer: str) -> list[Seen]:
+        """What was handled."""
+        return self._clients[consumer].heard
+
+    def commit(self, *, consumer: str) -> None:
+        """JMS."""
+        self._clients[consumer].session.commit()
+
+    def rollback(self, *, consumer: str) -> None:
+        """JMS."""
+        self._clients[consumer].session.rollback()
+
+    def recover(self, *, consumer: str) -> None:
+        """JMS."""
+        self._clients[consumer].session.recover()
+
+    def close(self, *, consumer: str) -> None:
+        """JMS."""
+        self._clients[consumer].closed.set()
+        self._clients[consumer].session.close()
+
+    def ack(self, *, consumer: str, body: str) -> None:
+        """JetStream."""
+        self._clients[consumer].held[body].ack()
+
+    def nak(self, *, consumer: str, body: str, delay: float | None = None) -> None:
+        """JetStream."""
+        self._clients[consumer].held[body].nack(delay=delay)
+
+    def term(self, *, consumer: str, body: str) -> None:
+        """JetStream."""
+        self._clients[consumer].held[body].poison("it makes no sense")
+
+    def progress(self, *, consumer: str, body: str) -> None:
+        """JetStream."""
+        self._clients[consumer].held[body].extend()
+
+    def find(self, *, body: str) -> list[dict[str, Any]]:
+        """Where the messages are."""
+        return [letter for name in self._broker.queues() for letter in self._in_queue(name, body)]
+
+    def _in_queue(self, name: str, body: str) -> list[dict[str, Any]]:
+        queue = self._broker.queue(name)
+        settings = queue.settings()
+        found = [(name, message) for message in queue.select(limit=None).browse()]
+        found += [(settings.dead_name or "", letter) for letter in queue.dlq.browse(limit=None)]
+        found += [(settings.expired_name or "", letter) for letter in queue.expired.browse(limit=None)]
+        return [
+            {
+                "queue": where,
+                "body": message.body,
+                "id": message.id,
+                "origin": message.queue,
+                "cause": str(message.cause.message) if isinstance(message, rq_dlq.DeadLetter) else "",
+                "priority": message.priority,
+                "headers": dict(message.headers),
+            }
+            for where, message in found
+            if message.body.startswith(body)
+        ]
+
+    def retry(self, *, queue: str, dead: str) -> None:
+        """Redrive all; the dead-letter queue is a part of its queue."""
+        del dead
+        self._broker.queue(queue).dlq.redrive(all=True)
+
+
+def declared(
+    policy: Mapping[str, Any] | None = None,
+    jetstream: Mapping[str, Any] | None = None,
+    lease: float = 30.0,
+    **_: Any,
+) -> dict[str, Any]:
+    """The arguments of a queue for Classic's redeliveryPolicy, or for JetStream's consumer."""
+    if policy is not None:
+        return {"redelivery": rq_dlq.RedeliveryPolicy.activemq(**policy), "lease": lease}
+    if jetstream is None:
+        return {"lease": lease}
+    settings = dict(jetstream)
+    limit = {"max_in_flight": settings.pop("max_ack_pending")} if "max_ack_pending" in settings else {}
+    redelivery = rq_dlq.RedeliveryPolicy.jetstream(**settings)
+    return {"redelivery": redelivery, "lease": settings.get("ack_wait", lease), **limit}
+
+
+def seen(delivery: Delivery[str]) -> Seen:
+    """A delivery as a line says it."""
+    at = time.monotonic_ns() // 1_000_000
+    return {"at": at, "count": delivery.delivery_count, "body": delivery.body, "id": delivery.id}
+
+
+def fail_all(client: Client) -> None:
+    """Be a handler that always fails, until the consumer is closed."""
+    while not client.closed.is_set():
+        for delivery in client.queue.claim(wait=0.2):
+            client.heard.append(seen(delivery))
+            message = "negative total"
+            with suppress(ValueError), delivery:
+                raise ValueError(message)
+
+
+if __name__ == "__main__":
+    logging.getLogger("rq_dlq").addHandler(logging.NullHandler())  # it warns of what scenarios do on purpose
+    logging.getLogger("rq_dlq").propagate = False
+    asyncio.run(serve(Here(sys.argv[1])))

@@ -1,0 +1,169 @@
+"""T21: workers that are told to stop, once, twice, or from inside a handler."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import product
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from random import Random
+from typing import Any, Literal, get_args
+
+import rq_dlq
+from tests.crowd import Crowd
+from tests.proofs.reliability.findings import audited, wrong
+from tests.proofs.reliability.journal import lines, noted, repeated
+from tests.proofs.reliability.row import Figures, Row, Run
+from tests.proofs.reliability.stopped import INTERRUPTS, queue_of, work
+from tests.servers import Server, wait_until
+
+Way = Literal["SIGTERM", "SIGTERM twice", "SIGINT in a handler"]
+COLOURS = ("def", "async def")
+MESSAGES = 40  # at the beginning of each round
+LONGEST = 0.05  # seconds of a call
+SOON = 20.0  # seconds in which a worker has to end; it gives up a call after 5, and a busy machine adds some
+STARTING = 30.0  # seconds in which it has to begin
+
+
+@dataclass
+class Seen:
+    """What the rounds came to.
+
+    Attributes:
+        unfinished: calls that a first signal cut short.
+        cut_short: calls that a second one did.
+        held: messages that a worker held when it had ended.
+        odd: workers that did not end, or with an exit code that was not to come.
+        slowest: seconds from the last signal to the end.
+    """
+
+    unfinished: int = 0
+    cut_short: int = 0
+    held: int = 0
+    odd: int = 0
+    slowest: float = 0.0
+
+
+class Rounds:
+    """Workers one after the other, each told to stop while it works."""
+
+    def __init__(self, url: str, journals: Path, random: Random, crowd: Crowd) -> None:
+        self.journals, self.random, self.crowd, self._url = journals, random, crowd, url
+        self.queue = queue_of(rq_dlq.Broker(url))
+        self.seen = Seen()
+
+    def run(self, rounds: int, show: Callable[[float, float, str], None]) -> None:
+        """So many rounds, of each way and colour by turns; then what is left is worked off."""
+        ways = list(product(get_args(Way), COLOURS))
+        for number in range(rounds):
+            show(number, rounds, "")
+            self._round(f"worker.{number}", *ways[number % len(ways)])
+            if self.seen.held:  # a fault, and what follows would wait for the end of its lease
+                return
+        with self._worker("last", "def"):
+            wait_until(lambda: not self._left(), STARTING)
+            self._stop("last")
+
+    def _round(self, name: str, way: Way, colour: str) -> None:
+        self.queue.send_many(self.random.uniform(0, LONGEST) for _ in range(MESSAGES - self._left()))
+        some = self._acked() + self.random.randrange(MESSAGES // 2)
+        with self._worker(name, colour) as worker:
+            wait_until(lambda: self._acked() > some, STARTING)
+            if way == "SIGINT in a handler":
+                self.queue.send(INTERRUPTS, priority=9)
+            else:
+                self._stop(name)
+            if way == "SIGTERM twice":
+                time.sleep(self.random.uniform(0, LONGEST / 3))
+                self._stop(name)
+            began = time.monotonic()
+            worker.join(SOON)
+            self.seen.slowest = max(self.seen.slowest, time.monotonic() - began)
+            # The second one may come when the worker has ended, and its process nearly so.
+            orderly = {0, -signal.SIGTERM} if way == "SIGTERM twice" else {0}
+            self.seen.odd += worker.exitcode not in orderly
+        self._look(name, way)
+
+    def _look(self, name: str, way: Way) -> None:
+        """What a worker left, right after its end."""
+        self.seen.held += self.queue.stats().leased
+        said = Counter(event for event, _ in lines(self.journals / f"{name}.journal"))
+        if way == "SIGTERM twice":
+            self.seen.cut_short += said["got"] - said["ack"]
+        else:
+            self.seen.unfinished += said["got"] - said["ack"]
+
+    def _left(self) -> int:
+        stats = self.queue.stats()
+        return stats.waiting + stats.leased
+
+    def _acked(self) -> int:
+        return self.queue.stats().totals.get("acked", 0)
+
+    def _stop(self, name: str) -> None:
+        with suppress(ProcessLookupError):  # it was faster
+            self.crowd.signal(name, signal.SIGTERM)
+
+    @contextmanager
+    def _worker(self, name: str, colour: str) -> Iterator[BaseProcess]:
+        self.crowd.start(name, work, self._url, self.journals, name, colour)
+        try:
+            yield self.crowd.processes[name]
+        finally:
+            self.crowd.kill(name)
+
+
+def judge(rounds: Rounds, number: int, raw: Any) -> Figures:
+    """Compare what the calls noted with what the queue counted."""
+    seen, stats = rounds.seen, rounds.queue.stats()
+    sent, acked = stats.totals["sent"], stats.totals["acked"]
+    done, again = repeated(noted(rounds.journals, "ack"))
+    lost = sent - acked - stats.waiting - stats.leased
+    found = wrong(
+        {
+            "messages lost": lost,
+            "that no call finished": sent - len(done),
+            "left": stats.waiting + stats.leased,
+            "held by workers that had ended": seen.held,
+            "lapsed": stats.totals.get("lapsed", 0),
+            "calls that a first signal cut short": seen.unfinished,
+            "workers that did not end in order": seen.odd,
+        }
+    ) + audited(raw, rounds.queue.name)
+    told = [
+        f"{seen.cut_short:,} calls cut short by a second signal, and given back",
+        f"{stats.totals.get('released', 0):,} messages released",
+        f"at most {seen.slowest:.2f} s from the last signal to the end",
+    ]
+    return Figures(
+        trials=number,
+        acknowledged=sent,
+        lost=lost,
+        duplicated=again.total(),
+        met=not found,
+        note="; ".join(found + told),
+    )
+
+
+def run(run: Run) -> Figures:
+    """By turns: SIGTERM, SIGTERM twice, SIGINT; sync, async."""
+    rounds = run.pick(short=6, whole=200)
+    with Server(run.directory / "redis") as server, Crowd() as crowd:
+        trial = Rounds(server.url, run.directory / "journals", run.random, crowd)
+        trial.run(rounds, run.done)
+        return judge(trial, rounds, server.client())
+
+
+ROWS = (
+    Row(
+        "T21",
+        "SIGTERM, a second SIGTERM, SIGINT in a handler, while sync and async workers work",
+        "what runs is finished, or given back at once: 0 lost, 0 held after the end, 0 lapses",
+        run,
+    ),
+)

@@ -1,0 +1,144 @@
+"""Kill what can be killed under Spark, and count.
+
+    python -m tests.proofs.spark_chaos                      all scenarios, at most 15 minutes
+    python -m tests.proofs.spark_chaos driver-points lapse  some of them
+
+Each has a Redis and drivers of its own. Wherever the page on Spark promises it, nothing is lost and nothing
+comes twice; the exit status is 1 where that is broken, or where a trial did not come about.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tests.proofs.spark_chaos import driver_kills, executors, queries, restarts, write_kills
+from tests.proofs.spark_chaos.count import NOTHING, Tally
+from tests.proofs.spark_chaos.world import BrokenError, world
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.proofs.spark_chaos.scenario import Scenario
+
+SCENARIOS = {
+    each.name: each
+    for family in (driver_kills, write_kills, queries, executors, restarts)
+    for each in family.SCENARIOS
+}
+MINUTES = 15.0
+WIDTH = 120  # columns, where it is no terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a scenario ended.
+
+    Attributes:
+        trouble: what went wrong beside the counts; empty: nothing.
+    """
+
+    scenario: Scenario
+    trials: int
+    tally: Tally
+    seconds: float
+    trouble: str = ""
+
+    @property
+    def kept(self) -> bool:
+        """Whether the promise was."""
+        return not (self.tally.lost or self.tally.duplicated or self.trouble)
+
+    @property
+    def line(self) -> str:
+        """It in a sentence."""
+        tally = self.tally
+        return (
+            f"{'kept  ' if self.kept else 'BROKEN'} {self.scenario.name}: {self.trials} trials, "
+            f"{tally.sent:,} sent, {tally.lost} lost, {tally.duplicated} duplicated, {self.seconds:.0f} s"
+        )
+
+
+def tried(scenario: Scenario, seed: int, progress: Progress) -> Result:
+    """Make its trials, telling each as it ends."""
+    task = progress.add_task(f"{scenario.name}: {scenario.what}", total=None)
+    began = time.monotonic()
+
+    def told(sentence: str) -> None:
+        progress.console.print(
+            f"       {scenario.name} {time.monotonic() - began:4.0f} s  {sentence}", style="dim"
+        )
+
+    trouble, made = "", None
+    try:
+        with world(told, seed, *scenario.redis) as made:
+            scenario.run(made)
+    except BrokenError as error:
+        trouble = str(error)
+    except Exception:  # noqa: BLE001 - the others are still to come
+        trouble = traceback.format_exc()
+    finally:
+        progress.remove_task(task)
+    seconds = time.monotonic() - began
+    if made is None:
+        return Result(scenario, 0, NOTHING, seconds, trouble)
+    return Result(scenario, made.trials, made.tally, seconds, trouble)
+
+
+def show(results: Sequence[Result], console: Console) -> None:
+    """The table at the end."""
+    table = Table(title="Chaos under Spark")
+    for name in ("scenario", "trials", "sent", "lost", "duplicated", "seconds"):
+        table.add_column(name, justify="left" if name == "scenario" else "right", no_wrap=True)
+    table.add_column("promised: 0 lost, 0 duplicated;")
+    for each in results:
+        tally = each.tally
+        counts = [f"{n:,}" for n in (each.trials, tally.sent, tally.lost, tally.duplicated)]
+        style = "" if each.kept else "bold red"
+        promised = ", ".join(filter(None, (each.scenario.what, each.scenario.promise)))
+        table.add_row(each.scenario.name, *counts, f"{each.seconds:.0f}", promised, style=style)
+    console.print(table)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run scenarios; 0 where all promises were kept."""
+    parser = argparse.ArgumentParser(
+        "python -m tests.proofs.spark_chaos", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
+    parser.add_argument("--seed", type=int, default=0, help="of the random moments")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="no scenario begins later")
+    given = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that drivers and servers are ended, too
+    if strange := [name for name in given.scenarios if name not in SCENARIOS]:
+        parser.error(f"no such scenario: {', '.join(strange)}. There are {', '.join(SCENARIOS)}")
+    console, began = Console(width=None if sys.stdout.isatty() else WIDTH), time.monotonic()
+    results: list[Result] = []
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        for name in given.scenarios or SCENARIOS:
+            scenario = SCENARIOS[name]
+            if time.monotonic() - began > given.minutes * 60:
+                result = Result(scenario, 0, NOTHING, 0, "not begun: the time was over")
+            else:
+                result = tried(scenario, given.seed, progress)
+            results.append(result)
+            console.print(result.line, style="" if result.kept else "bold red")
+            if result.trouble:
+                console.print(result.trouble, style="red", markup=False, highlight=False)
+    show(results, console)
+    console.print(f"{(time.monotonic() - began) / 60:.1f} minutes, seed {given.seed}")
+    return 0 if all(each.kept for each in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

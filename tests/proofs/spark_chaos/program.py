@@ -1,0 +1,163 @@
+"""The driver that is killed: a Spark program in a process group of its own, told what to do in JSON.
+
+python -m tests.proofs.spark_chaos.program '{"job": "stream", …}'
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from rq_dlq.spark import check_held, epoch_key
+from rq_dlq.spark.brokers import broker_at
+from tests.proofs.spark_chaos.failpoints import FORMAT, Source, passing
+from tests.proofs.spark_chaos.handlers import HANDLERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+ROWS = "id string, body binary"
+
+
+def say(text: str) -> None:
+    """Tell it to who started this."""
+    print(text, flush=True)  # noqa: T201 - that is how
+
+
+def session(master: str, conf: dict[str, str]) -> SparkSession:
+    """A small Spark that starts quickly."""
+    builder = SparkSession.builder.master(master).appName("chaos")
+    usual = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    executors = {
+        f"spark.executorEnv.{name}": value
+        for name, value in os.environ.items()
+        if name.startswith("CHAOS_") or name == "PYTHONPATH"
+    }
+    for name, value in (usual | executors | conf).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.dataSource.register(Source)
+    return spark
+
+
+def query(
+    spark: SparkSession, queue: str, place: str, handler: str, options: dict[str, str], *, checks: bool
+) -> StreamingQuery:
+    """Start a stream of a queue into a sink that is idempotent by batch; checks: what it holds, before."""
+    sink = Path(place) / "sink"
+
+    def write(frame: DataFrame, epoch: int) -> None:
+        passing("sinking")
+        if checks:
+            frame = frame.select("id", "batch", "body").persist()
+            frame.count()
+            passing("worked")
+            check_held(frame, url=options["url"])
+        rows = frame.select("id", "body")
+        rows = rows.mapInArrow(HANDLERS[handler], ROWS) if handler else rows
+        rows.write.mode("overwrite").parquet(str(sink / f"epoch={epoch_key(frame, epoch)}"))
+        passing("sunk")  # the batch is not in the commit log
+
+    frame = spark.readStream.format(FORMAT).option("queue", queue).options(**options).load()
+    writer = frame.writeStream.foreachBatch(write).option(
+        "checkpointLocation", str(Path(place) / "checkpoint")
+    )
+    return writer.start()
+
+
+def stream(
+    spark: SparkSession,
+    *,
+    url: str,
+    queue: str,
+    places: list[str],
+    handler: str = "",
+    failures: int = 0,
+    checks: bool = False,
+    options: dict[str, str],
+) -> None:
+    """Process a queue until nothing is left in it, by one query for each place; again after a failure."""
+    broker = broker_at(url)
+    options = {"url": url, "maxWait": "200ms", "numPartitions": "2", **options}
+
+    def start(place: str) -> StreamingQuery:
+        return query(spark, queue, place, handler, options, checks=checks)
+
+    queries = {place: start(place) for place in places}
+    say("started")
+    failed = 0
+    while True:
+        stats = broker.queue(queue).stats()
+        if stats.waiting + stats.leased == 0:
+            break
+        time.sleep(0.1)
+        for place, running in queries.items():
+            if running.isActive:
+                continue
+            failed += 1
+            say(f"failed {failed}: {_reason(running)}")
+            if failed > failures:
+                sys.exit(f"a query failed {failed} times")
+            queries[place] = start(place)
+    for running in queries.values():
+        running.stop()
+
+
+def _reason(ended: StreamingQuery) -> str:
+    try:
+        ended.awaitTermination(1)
+    except StreamingQueryException as error:
+        return str(error)
+    return "it ended"
+
+
+def write(spark: SparkSession, *, url: str, writes: list[dict[str, Any]]) -> None:
+    """Write numbers to queues, each under the id of a job."""
+    for each in writes:
+        first, count = each["first"], each["count"]
+        rows = spark.range(first, first + count, 1, 4).selectExpr("cast(id as string) as body")
+        writer = rows.write.format(FORMAT).options(url=url, queue=each["queue"], jobId=each["job"])
+        say(f"writing {each['job']}")
+        writer.mode("append").save()
+        say(f"written {each['job']}")
+
+
+def stream_write(spark: SparkSession, *, url: str, queue: str, source: str, place: str) -> None:
+    """Write files to a queue, each as a batch of its own, until all are."""
+    frame = spark.readStream.schema("body string").option("maxFilesPerTrigger", 1).parquet(source)
+    writer = frame.writeStream.format(FORMAT).options(url=url, queue=queue, checkpointLocation=place)
+    running = writer.trigger(availableNow=True).start()
+    say("started")
+    running.awaitTermination()
+
+
+JOBS: dict[str, Callable[..., None]] = {each.__name__: each for each in (stream, write, stream_write)}
+
+
+def main() -> None:
+    """Do what the argument says."""
+    told = json.loads(sys.argv[1])
+    spark = session(told.pop("master"), told.pop("conf"))
+    JOBS[told.pop("job")](spark, **told)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""The walk on the command line.
+
+A canary fails and stops its redrive; the process of the next redrive is killed half-way, and
+`rq-dlq maintain` goes on with it.
+"""
+
+from __future__ import annotations
+
+import json
+
+from tests.proofs.triage.outage import APP, Outage, expect
+from tests.proofs.triage.walk import Walk, WentWrongError
+from tests.servers import wait_until
+
+
+def walked(walk: Walk, outage: Outage) -> None:
+    """The whole way.
+
+    Raises:
+        WentWrongError: it led elsewhere.
+    """
+    with walk.step("an outage: the dead letters grow"):
+        ids = outage.happen(walk)
+        walk("queue", "ls")
+    with walk.step("which of them are of one kind?"):
+        group = _find(walk, outage)
+    with walk.step("what is it?"):
+        walk("dlq", "show", "orders", group)
+    with walk.step("what would come back?"):
+        walk("dlq", "redrive", "orders", "--group", group, "--dry-run")
+    with walk.beside("worker", APP):
+        with walk.step("too early: the canary fails, and the redrive stops by itself"):
+            _canary_fails(walk, outage, group)
+        with walk.step("the service is mended: redrive, until this process is killed half-way"):
+            outage.mend()
+            job = _redrive_half(walk, outage, group)
+        with walk.step("maintenance goes on with it, ten seconds after its last step"):
+            _go_on(walk, outage, job)
+    with walk.step("the sums"):
+        walk("dlq", "groups", "orders")
+        outage.check_sums(ids)
+        outage.check_redrive(job, outage.letters, 0, "started", "done", by="anna")
+
+
+def _find(walk: Walk, outage: Outage) -> str:
+    """The group that the outage left."""
+    walk("dlq", "groups", "orders")
+    largest = outage.orders.dlq.groups()[0]
+    expect("letters in the largest group", largest.count, outage.letters)
+    return largest.fingerprint
+
+
+def _canary_fails(walk: Walk, outage: Outage, group: str) -> None:
+    """Redrive while the service is still down: it stops by itself. Give it up."""
+    canary = outage.canary
+    walk("dlq", "redrive", "orders", "--group", group, "--canary", str(canary), "--yes", code=4)
+    (job,) = outage.orders.dlq.jobs()
+    found = (job.state, job.counts.moved, job.counts.died)
+    expect("its state, moved, died", found, ("paused", canary, canary))
+    walk("dlq", "jobs", "orders", job.id, "cancel")
+
+
+def _redrive_half(walk: Walk, outage: Outage, group: str) -> str:
+    """Redrive them, and kill that process half-way; the redrive."""
+    terms = "--canary", str(outage.canary), "--rate", str(outage.rate), "--by", "anna"
+    with walk.start("dlq", "redrive", "orders", "--group", group, *terms, "--yes", "-o", "jsonl") as process:
+        assert process.stdout is not None
+        events = (json.loads(line) for line in process.stdout)
+        half = next((event for event in events if event["moved"] >= outage.letters // 2), None)
+        process.kill()
+    if half is None:
+        raise WentWrongError("the redrive ended before half of it was done")
+    walk.console.print(f"  killed (SIGKILL) after {half['moved']} of {outage.letters}")
+    expect("its state", outage.orders.dlq.job(half["job"]).state, "running")
+    return str(half["job"])
+
+
+def _go_on(walk: Walk, outage: Outage, job: str) -> None:
+    """Leave the rest to maintenance."""
+    with walk.beside("maintain", "--roles", "redrives"):
+        redrive = outage.orders.dlq.job(job)
+        wait_until(lambda: redrive.refresh().counts.acked == outage.letters)
+    walk("dlq", "jobs", "orders")
