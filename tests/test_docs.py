@@ -21,6 +21,7 @@ DOCUMENTS = [
 CASE = re.compile(r"\b(?:ART-B|CLS-B|CLS-X|STN-B|STT-|JSB-)\d+\b")
 LOCAL = re.compile(r"`((?:tests|examples|docs|lua|rq_dlq)/[\w./-]*\w)(?:::(\w+))?`")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)\)")
+CHAPTER = re.compile(r"\]\(#([^)]+)\)")
 
 
 def known_cases() -> set[str]:
@@ -39,6 +40,18 @@ def test_every_file_and_test_that_is_named_is_there(document: Path) -> None:
             assert f"def {test}(" in target.read_text(encoding="utf-8"), test
     for link in LINK.findall(text):
         assert (document.parent / link).exists(), link
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    chapters = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+    assert set(CHAPTER.findall(text)) <= chapters
+
+
+def test_each_room_has_a_chapter_in_design() -> None:
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in text.splitlines() if line.endswith(") |")]
+    named = {room for row in rows for room in re.findall(r"`([\w/]+)`", row)}
+    rooms = {path.stem for path in (ROOT / "rq_dlq").glob("[a-z_]*") if path.is_dir() or path.stem == "_keys"}
+    subjects = {f"core/{path.stem}" for path in (ROOT / "rq_dlq" / "core").glob("[a-z]*")}
+    assert (rooms | subjects) - {"core", "__pycache__"} <= named
 
 
 def test_migrating_names_cases_that_run() -> None:

@@ -19,7 +19,7 @@ local function bury(id, state, head, part, reason, detail)
   if fate == 'discard' then
     -- needs: drop
     redis.call('HINCRBY', counters, 'discarded', drop({ id }))
-    local job = state.more:match(' redrive=([^/]+)/') -- else lib/put counts it
+    local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
     if job then
       -- needs: count_redriven
       count_redriven(job, 'died')

@@ -1,6 +1,7 @@
-"""Another form of the format, made of the present one: a field more in states, in records and in settings.
+"""Another form of the format, made of the present one: more fields in states, in records and in settings.
 
-A state counts in `seen` how often scripts of this form wrote it; a record names its writer in field 1.
+A state counts in `seen` how often scripts of this form wrote it, and ends in a field of each shape that the
+grammar in lua/README.md allows; a record names its writer in field 1.
 """
 
 from __future__ import annotations
@@ -18,9 +19,17 @@ from tests.conftest import MOVED_CLOCK
 
 FIELD, WRITER = 1, b"other"
 _SEEN = re.compile(rb" seen=(\d+)")
-SPLIT = """
+_VALUE = bytes(set(range(256)) - set(b" \t\n\v\f\r"))
+SHAPES = b" _= 9=0 Az_09=a=b overhead=1/2/3/4 groups=x GROUP=x redrive_=a/b of=+T was=-T any=" + _VALUE
+"""The shortest name, each kind of character, names that are nearly known, each byte that a value may have."""
+_QUOTED = "".join(f"\\{byte:03}" for byte in SHAPES)
+SPLIT = f"""
+local SHAPES = '{_QUOTED}'
+
 local function split(more)
   local seen = more:match(' seen=(%d+)') or 0
+  local first, last = more:find(SHAPES, 1, true)
+  more = first and more:sub(1, first - 1) .. more:sub(last + 1) or more
   return (more:gsub(' seen=%d+', '')), tonumber(seen)
 end
 
@@ -30,7 +39,7 @@ CHANGES = (
     ("delay = 0, more = '',", "delay = 0, more = '', seen = 0,"),
     ("s.delay, s.more = tonumber(delay), more", "s.delay, s.more, s.seen = tonumber(delay), split(more)"),
     ("local function parse_state", SPLIT + "local function parse_state"),
-    ("}, ' ') .. s.more", "}, ' ') .. ' seen=' .. (s.seen + 1) .. s.more"),
+    ("}, ' ') .. s.more", "}, ' ') .. ' seen=' .. (s.seen + 1) .. s.more .. SHAPES"),
 )
 
 
@@ -65,7 +74,7 @@ _PLAIN = record.pack_head
 
 
 def fields(states: dict[bytes, bytes], records: dict[bytes, bytes]) -> dict[bytes, tuple[int, bytes]]:
-    """What the other form says of each message, as far as it does: how often it was seen, who wrote it."""
+    """What the other form says of each message: how often it was seen, if no field was lost; who wrote it."""
     return {
         name: (_seen(states.get(name, b"")), record.content_of(records[name]).fields.get(FIELD, b""))
         for name in records
@@ -74,7 +83,7 @@ def fields(states: dict[bytes, bytes], records: dict[bytes, bytes]) -> dict[byte
 
 def _seen(state: bytes) -> int:
     found = _SEEN.search(state)
-    return int(found[1]) if found else 0
+    return int(found[1]) if found and SHAPES in state else 0
 
 
 def without(value: Any) -> Any:
@@ -92,7 +101,7 @@ def _without(cell: bytes) -> bytes:
     block = len(field).to_bytes(record.LENGTH, "big") + field
     at = cell.find(block)
     if at < 0:
-        return _SEEN.sub(b"", cell)
+        return _SEEN.sub(b"", cell).replace(SHAPES, b"")
     flags = 0 if at == 1 else record.FLAGS
     cleared = bytes((cell[flags] & ~record.HEADERS,))
     return cell[:flags] + cleared + cell[flags + 1 : at] + cell[at + len(block) :]

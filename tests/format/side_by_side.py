@@ -2,18 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from contextlib import nullcontext
 from typing import Any
 
+import msgspec
+
 from rq_dlq._scripts import Scripts
+from rq_dlq.core.redrive import calls as redrive_calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.call import Call
+from rq_dlq.values.state import read_state
 from tests.conftest import MOVED_CLOCK
 from tests.contents import contents
 from tests.format import other
+from tests.model.calls import ASKED, AT_ONCE_DEAD, DISCARD, Step, held, transfer, under
 from tests.model.driver import Driver
-from tests.model.steps import STEPS
+from tests.model.steps import NONE, STEPS
 from tests.model.stops import Drains, in_part
 from tests.model.world import Beginning, World
 
+
+def redriven(call: Step, *, claimed: bool = True) -> Step:
+    """The call when a redrive with a time to live has brought d1 and x1 back, and R holds them if claimed."""
+
+    def step(world: World) -> Call[Any]:
+        world.raw.rpush(world.keys.redrive("j"), "d1", "x1")
+        asked = msgspec.structs.replace(ASKED, ttl=9_000)
+        world.queue.run(redrive_calls.start_redrive(world.keys, "j", asked, listed=2, gone=0, grace=0))
+        world.queue.run(redrive_calls.step_redrive(world.keys, "j", limit=10, grace=10_000))
+        if claimed:
+            world.queue.run(world.queue.claim_call("R", 9))
+        return call(world)
+
+    return step
+
+
+R = ("d1", "x1")
+ALL: dict[str, tuple[Step, AbstractSet[str]]] = {
+    **STEPS,
+    "ack the redriven": (redriven(lambda w: settling_calls.ack(w.keys, held("R", *R))), {*R}),
+    "nack the redriven": (redriven(lambda w: w.nack("R", *R, delay=0)), NONE),
+    "nack the redriven past the ttl": (redriven(lambda w: w.nack("R", *R, delay=20_000)), NONE),
+    "nack the redriven to death": (redriven(lambda w: w.nack("R", *R, policy=AT_ONCE_DEAD)), NONE),
+    "poison the redriven, discarding": (
+        under({"dead_letter": DISCARD}, redriven(lambda w: w.poisoned("R", *R))),
+        {*R},
+    ),
+    "move the redriven": (
+        redriven(transfer("ready", *R), claimed=False),
+        {*R, *(f"to/{name}" for name in R)},
+    ),
+}
+"""Each step, also of messages whose states have all the words that this version writes."""
 FORMS: dict[str, Scripts] = {"present": MOVED_CLOCK, "other": other.OTHER}
 
 
@@ -30,7 +71,7 @@ class Worlds:
             if kind not in self._beginnings:
                 self._beginnings[kind] = Beginning.of(World(raw, FORMS[form]))
             world = World(raw, FORMS[form], self._beginnings[kind])
-            return world, STEPS[step][0](world)
+            return world, ALL[step][0](world)
 
 
 def check_step(worlds: Worlds, raw: Any, step: str) -> None:
@@ -47,6 +88,8 @@ def check_step(worlds: Worlds, raw: Any, step: str) -> None:
         before, there = said(raw, world.queue), said(raw, world.other)
         Driver(raw, scripts=FORMS[doer]).run(call)
         assert other.without(contents(raw)) == alone, f"{step}: {doer} on what {writer} wrote"
+        for state in raw.hvals(world.keys["states"]):
+            assert read_state(state) == read_state(other.without(state)) is not None, state
         if doer == "present":
             after = said(raw, world.queue)
             assert after == {name: before.get(name, found) for name, found in after.items()}, step
@@ -67,7 +110,7 @@ def check_nothing_is_lost(worlds: Worlds, raw: Any, step: str, doer: str) -> Non
     world, call = worlds.build(raw, writer, step)
     Driver(raw, scripts=FORMS[doer]).run(call)
     world.queue.scripts = world.other.scripts = FORMS[doer]
-    seen = Drains().check(world, STEPS[step][1], f"{doer} on what {writer} wrote, {step}")
+    seen = Drains().check(world, ALL[step][1], f"{doer} on what {writer} wrote, {step}")
     assert not in_part(step, seen), step
 
 

@@ -8,8 +8,7 @@ import fakeredis
 import pytest
 import redis
 
-from tests.format.side_by_side import FORMS, Worlds, check_nothing_is_lost, check_step
-from tests.model.steps import STEPS
+from tests.format.side_by_side import ALL, FORMS, Worlds, check_nothing_is_lost, check_step
 
 
 @pytest.fixture
@@ -26,14 +25,14 @@ def worlds() -> Worlds:
     return Worlds()
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", ALL)
 def test_a_verb_of_one_form_on_what_the_other_wrote(step: str, worlds: Worlds, bare: Any) -> None:
     """It does what it does on its own form, and what only the other form says is as it was."""
     check_step(worlds, bare, step)
 
 
 @pytest.mark.parametrize("doer", FORMS)
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", ALL)
 def test_nothing_is_lost_between_two_forms(
     step: str, doer: str, worlds: Worlds, redis_client: redis.Redis
 ) -> None:

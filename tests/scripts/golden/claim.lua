@@ -237,7 +237,7 @@ if lapsed + fallen_due + outlived > 0 then
       redis.call('ZADD', expiring, expires, id)
     end
     state.mark = '-'
-    local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+    local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/ ]+)/') -- see lib/bring_back
     if died_again then
       state.more = state.more:gsub(' redrive=%S*', '')
     end
@@ -455,7 +455,7 @@ if lapsed + fallen_due + outlived > 0 then
         return gone
       end
       redis.call('HINCRBY', counters, 'discarded', drop({ id }))
-      local job = state.more:match(' redrive=([^/]+)/') -- else lib/put counts it
+      local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
       if job then
         -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
         -- has been forgotten.
@@ -1299,7 +1299,7 @@ for place = 1, #ids do
           redis.call('ZADD', expiring, expires, id)
         end
         state.mark = '-'
-        local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+        local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/ ]+)/') -- see lib/bring_back
         if died_again then
           state.more = state.more:gsub(' redrive=%S*', '')
         end
@@ -1425,7 +1425,7 @@ for place = 1, #ids do
             return gone
           end
           redis.call('HINCRBY', counters, 'discarded', drop({ id }))
-          local job = state.more:match(' redrive=([^/]+)/') -- else lib/put counts it
+          local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
           if job then
             -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
             -- has been forgotten.

@@ -219,7 +219,7 @@ local function put(id, state, head, waits, rest, arrive)
     redis.call('ZADD', expiring, expires, id)
   end
   state.mark = '-'
-  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/ ]+)/') -- see lib/bring_back
   if died_again then
     state.more = state.more:gsub(' redrive=%S*', '')
   end
@@ -345,7 +345,7 @@ local function bury(id, state, head, part, reason, detail)
       return gone
     end
     redis.call('HINCRBY', counters, 'discarded', drop({ id }))
-    local job = state.more:match(' redrive=([^/]+)/') -- else lib/put counts it
+    local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
     if job then
       -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
       -- has been forgotten.

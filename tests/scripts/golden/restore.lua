@@ -207,7 +207,7 @@ local function put(id, state, head, waits, rest, arrive)
     redis.call('ZADD', expiring, expires, id)
   end
   state.mark = '-'
-  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/ ]+)/') -- see lib/bring_back
   if died_again then
     state.more = state.more:gsub(' redrive=%S*', '')
   end
