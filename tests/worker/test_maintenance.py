@@ -195,9 +195,8 @@ def test_many_processes_killed_at_any_time_lose_nothing_and_do_nothing_twice(
         sent["expiring"] |= set(expiring.send_many(range(100), ttl=when))
         sent["due"] |= set(due.send_many(range(100), delay=when))
     all_over = {"ready": count}, {"dead": count}, {"expired": count}
-    maintained(
-        broker, f"unix://{server}", lambda: all_over == (places(due), places(lapsing), places(expiring))
-    )
+    queues = (due, lapsing, expiring)
+    maintained(broker, f"unix://{server}", lambda: (*map(places, queues),) == all_over)
     assert lapsing.stats().totals == {"sent": count, "lapsed": count, "exhausted": count}
     assert expiring.stats().totals == {"sent": count, "expired": count}
     found = {
@@ -244,7 +243,7 @@ def test_the_work_does_not_grow_with_what_is_queued(broker: Broker, raw: Any) ->
     queue.poison(queue.claim(500), "bad")
     assert commands(broker, raw) == before
     assert "cmdstat_evalsha" not in before
-    queue.purge(all=True)  # the audit need not see so many alike
+    forget(raw, ["a"])  # the audit need not see so many alike
 
 
 def test_claimers_wait_five_milliseconds_at_most() -> None:
