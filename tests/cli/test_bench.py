@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 from threading import Event, Thread
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import redis
@@ -19,6 +20,7 @@ from rq_dlq.cli.bench import BUSY, limits
 from rq_dlq.cli.bench.figures import WORKERS, Figure
 from rq_dlq.cli.bench.view import show
 from tests.cli.conftest import Shell
+from tests.rows import for_each
 from tests.servers import wait_until
 from tests.servers.clusters import Cluster
 
@@ -44,56 +46,60 @@ def test_it_measures_everything_and_leaves_nothing(shell: Shell, redis_socket: s
         assert ours(client) == set()
 
 
-@pytest.mark.parametrize("seconds", ["nan", "NaN", "-nan", "inf", "0", "3601", "soon"])
-@pytest.mark.parametrize("command", ["bench", "demo"])
+@for_each("seconds", ["nan", "NaN", "-nan", "inf", "0", "3601", "soon"])
+@for_each("command", ["bench", "demo"])
 def test_a_time_that_is_none_is_refused(command: str, seconds: str) -> None:
     told = CliRunner().invoke(main, [command, "--seconds", seconds])
     assert told.exit_code == 2
     assert "Invalid value for '--seconds'" in told.output
 
 
-def test_the_table_has_a_line_for_each_figure(shell: Shell) -> None:
-    told = shell(*QUICK).stdout
-    for text in ("send many", "worker as it comes", "idle pick-up, p50", "EVALSHA of an empty script", "%"):
-        assert text in told
-
-
-def test_it_says_which_server_it_measures(
+def test_the_table_has_a_line_for_each_figure_and_the_server_is_named(
     shell: Shell, redis_socket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not that of the variable: who set it would take the figures for those of that server."""
     monkeypatch.setattr(_scratch, "ensure", lambda: SimpleNamespace(url=shell.url, backend="redis-server 7"))
     monkeypatch.setenv("RQ_DLQ_URL", "redis://production:1")
-    assert f"on unix://{redis_socket}" in shell(*QUICK).stderr
+    told = shell(*QUICK)
+    assert f"on unix://{redis_socket}" in told.stderr
+    for text in ("send many", "worker as it comes", "idle pick-up, p50", "EVALSHA of an empty script", "%"):
+        assert text in told.stdout
     told = CliRunner().invoke(main, ["-o", "json", *QUICK])
     assert told.exit_code == 0, told.output
     unused = "$RQ_DLQ_URL is not used: to use that server, pass --url"
     assert told.stderr.startswith(f"on the embedded redis-server 7; {unused}\n")
 
 
-def test_it_measures_a_cluster(tmp_path: Path) -> None:
-    with Cluster(tmp_path) as cluster:
-        result = CliRunner().invoke(main, ["--url", cluster.url, "-o", "json", *QUICK])
-        assert result.exit_code == 0, result.output
-        for node in cluster.nodes:
-            with node.client() as client:
-                assert ours(client) == set()
+def test_it_measures_a_cluster(cluster: Cluster) -> None:
+    result = CliRunner().invoke(main, ["--url", cluster.url, "-o", "json", *QUICK])
+    assert result.exit_code == 0, result.output
+    for node in cluster.nodes:
+        with node.client() as client:
+            assert ours(client) == set()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_and_nothing_is_left(
-    shell: Shell, redis_socket: str, number: signal.Signals
-) -> None:
+def test_a_signal_ends_it_and_nothing_is_left(shell: Shell, redis_socket: str) -> None:
+    """Whichever it is: `test_each_signal_interrupts`."""
     with (
         redis.Redis(unix_socket_path=redis_socket) as client,
-        shell.process("--url", shell.url, "bench", "--seconds", "48", "--yes") as process,
+        shell.process("--url", shell.url, "bench", "--seconds", "12", "--yes") as process,
     ):
         wait_until(lambda: ours(client))
-        process.send_signal(number)
+        process.terminate()
         _, stderr = process.communicate(timeout=60)
         assert process.returncode == 4
         assert stderr.endswith("Error: stopped\n")
         assert ours(client) == set()
+
+
+def test_each_signal_interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Ctrl-C does, of which Python makes an interrupt by itself."""
+    heard: dict[int, Any] = {signal.SIGINT: signal.default_int_handler}
+    monkeypatch.setattr(_scratch.signal, "signal", heard.__setitem__)
+    _scratch.interrupt_on_signals()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with pytest.raises(KeyboardInterrupt):
+            heard[number](number, None)
 
 
 def test_ctrl_c_that_a_worker_took_for_itself_ends_it_too(
@@ -151,7 +157,7 @@ def test_bars_are_as_long_as_there_is_room(width: int, bar: int, capsys: pytest.
     assert "EVALSHA of an empty script" in text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("unit", "value", "limit", "share"),
     [("/s", 50, 100, 0.5), ("ms", 4, 1, 0.25), ("/s", 50, None, None), ("ms", 0, 1, None)],
 )

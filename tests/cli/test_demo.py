@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 
 import psutil
 import pytest
@@ -12,6 +11,7 @@ import redis
 from examples.demo.play import MOST_DEAD
 from examples.demo.stage import read_flights
 from tests.cli.conftest import Shell
+from tests.rows import for_each
 from tests.servers import wait_until
 
 
@@ -36,15 +36,15 @@ def test_the_sums_add_up_and_nothing_is_left(rows: int, shell: Shell, redis_sock
         assert text in stderr
 
 
-@pytest.mark.parametrize("rows", range(20, 1960, 97))
+@for_each("rows", range(20, 1960, 97))
 def test_each_scene_has_payments(rows: int) -> None:
     """A third of them, and in the middle one more than have to die."""
     owed = sum(flight.owed > 0 for flight in read_flights(rows))
     assert max(1, min(MOST_DEAD, owed // 8)) < owed // 3
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_everything(shell: Shell, redis_socket: str, number: signal.Signals) -> None:
+def test_a_signal_stops_everything(shell: Shell, redis_socket: str) -> None:
+    """Whichever it is: each interrupts, as those of `rq-dlq bench` do (`test_bench`)."""
     with redis.Redis(unix_socket_path=redis_socket) as client:
         before = set(client.keys())
         with shell.process("--url", shell.url, "demo") as demo:
@@ -52,7 +52,7 @@ def test_a_signal_stops_everything(shell: Shell, redis_socket: str, number: sign
             wait_until(lambda: len(parent.children()) == 4)
             workers = parent.children()
             wait_until(lambda: set(client.keys()) > before)
-            demo.send_signal(number)
+            demo.terminate()
             _, stderr = demo.communicate(timeout=60)
         assert demo.returncode == 4
         assert stderr.endswith("Error: stopped\n")

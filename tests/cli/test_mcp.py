@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -61,15 +61,37 @@ def fail(delivery: rq_dlq.Delivery[Any]) -> None:
 
 
 def ask(shell: Shell, *questions: tuple[str, dict[str, Any]], words: tuple[str, ...] = ()) -> list[Any]:
-    """The tools, and the answers: what was in them, or the text of an error."""
-    need("mcp", "mcp")
-    mcp: Any = import_module("mcp")  # here, since it takes most of a second
-    parameters = mcp.StdioServerParameters(
-        command=sys.executable, args=["-m", "rq_dlq", "mcp", *words], env=shell.env
-    )
+    """The tools of `rq-dlq mcp`, and the answers: what was in them, or the text of an error.
 
-    async def talk() -> list[Any]:
-        async with mcp.Client(parameters) as client:
+    The server runs here: another process would import the SDK once more, which takes a second.
+    """
+    need("mcp", "mcp")
+    import_module("rq_dlq.cli.mcp.server")
+    found, before = list[Any](), signal.getsignal(signal.SIGINT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "rq_dlq.cli.mcp.server.MCPServer.run", lambda server, _: found.extend(talk(server, questions))
+        )
+        try:
+            shell("mcp", *words)
+        finally:
+            signal.signal(signal.SIGINT, before)
+    return found
+
+
+def ask_a_process(shell: Shell, *questions: tuple[str, dict[str, Any]]) -> list[Any]:
+    """The same of a server at the other end of a pipe, as an assistant starts it."""
+    need("mcp", "mcp")
+    mcp: Any = import_module("mcp")
+    command = mcp.StdioServerParameters(command=sys.executable, args=["-m", "rq_dlq", "mcp"], env=shell.env)
+    return talk(command, questions)
+
+
+def talk(server: Any, questions: Iterable[tuple[str, dict[str, Any]]]) -> list[Any]:
+    mcp: Any = import_module("mcp")
+
+    async def talking() -> list[Any]:
+        async with mcp.Client(server) as client:
             found: list[Any] = [(await client.list_tools()).tools]
             for name, arguments in questions:
                 result = await client.call_tool(name, arguments)
@@ -77,7 +99,7 @@ def ask(shell: Shell, *questions: tuple[str, dict[str, Any]], words: tuple[str, 
                 found.append(text if result.is_error else json.loads(text))
             return found
 
-    return asyncio.run(asyncio.wait_for(talk(), 120))
+    return asyncio.run(asyncio.wait_for(talking(), 120))
 
 
 def test_ctrl_c_ends_it_though_a_thread_waits_for_stdin(shell: Shell) -> None:
@@ -106,11 +128,13 @@ def dumps(server: Server) -> dict[bytes, bytes | None]:
         return {key: client.dump(key) for key in client.scan_iter() if not key.endswith(b":wake")}
 
 
-@pytest.mark.parametrize("user", ["reader:pw@", ""])
-def test_no_tool_changes_anything(server: Server, tmp_path: Path, user: str) -> None:
+@pytest.mark.parametrize(("asked", "user"), [(ask_a_process, "reader:pw@"), (ask, "")])
+def test_no_tool_changes_anything(
+    server: Server, tmp_path: Path, asked: Callable[..., list[Any]], user: str
+) -> None:
     before = dumps(server)
     shell = reader(server, tmp_path, user)
-    tools, *answers = ask(shell, *CALLS.items(), *CALLS.items())
+    tools, *answers = asked(shell, *CALLS.items(), *CALLS.items())
     assert {tool.name for tool in tools} == {*CALLS}
     assert all(tool.annotations.read_only_hint and len(tool.description) > 60 for tool in tools)
     assert not [answer for answer in answers if isinstance(answer, str)]

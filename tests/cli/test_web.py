@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
-import subprocess
 import sys
+from importlib import import_module
 from typing import Any
 
 import pytest
 
+import rq_dlq.asyncio
 from tests import servers
 from tests.cli.conftest import Shell
 from tests.needs import need
+from tests.rows import for_each
 
 TOKEN = "a-token-that-nobody-guesses"  # noqa: S105 - of the tests
 
@@ -23,7 +26,7 @@ def _needed() -> None:
     need("starlette", "web")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "says"),
     [
         (("--listen", "0.0.0.0:8080"), "the page wants a login: pass --token"),
@@ -48,8 +51,8 @@ def test_a_port_that_is_taken_is_told(shell: Shell) -> None:
     assert f"cannot listen on 127.0.0.1:{port}: Address already in use; choose another" in told
 
 
-@pytest.mark.parametrize("words", [(), ("--login-header", "x-user"), ("--host", "ops.example.com")])
-@pytest.mark.parametrize("value", ["", " \n"])
+@for_each("words", [(), ("--login-header", "x-user"), ("--host", "ops.example.com")])
+@for_each("value", ["", " \n"])
 def test_an_empty_variable_is_no_token(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], value: str
 ) -> None:
@@ -71,10 +74,9 @@ def test_without_the_extra_it_says_what_to_install(shell: Shell, monkeypatch: py
     assert "`rq-dlq web` needs the package uvicorn: pip install 'rq-dlq[web]'" in told
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "headers", "status", "writes"),
     [
-        ((), {}, 200, True),
         (("--read-only",), {}, 200, False),
         (("--token", TOKEN), {}, 401, False),
         (("--token", TOKEN), {"authorization": f"Bearer {TOKEN}"}, 200, True),
@@ -95,26 +97,51 @@ def test_without_the_extra_it_says_what_to_install(shell: Shell, monkeypatch: py
     ],
 )
 def test_it_serves(
-    redis_socket: str, words: tuple[str, ...], headers: dict[str, str], status: int, writes: Any
+    shell: Shell, words: tuple[str, ...], headers: dict[str, str], status: int, writes: Any
 ) -> None:
-    import httpx  # noqa: PLC0415 - the extra may be missing
+    import uvicorn  # noqa: PLC0415 - the extra may be missing
 
-    port = servers.free_port()
+    port, answers = servers.free_port(), list[Any]()
     listen = f"0.0.0.0:{port}" if "--listen-all" in words else str(port)
     words = words[: words.index("--listen-all")] if "--listen-all" in words else words
-    command = [sys.executable, "-m", "rq_dlq", "web", "--listen", listen, "--url", f"unix://{redis_socket}"]
-    with subprocess.Popen([*command, *words], stderr=subprocess.DEVNULL) as process:
-        try:
 
-            def answers() -> bool:
-                try:
-                    return bool(httpx.get(f"http://127.0.0.1:{port}/static/icon.svg").status_code)
-                except httpx.TransportError:
-                    return False
+    def asked(server: Any, sockets: list[socket.socket]) -> None:
+        url = f"http://127.0.0.1:{port}/"
+        answers.append(asyncio.run(answer_of(server, sockets, url, headers, broker)))
 
-            servers.wait_until(answers)
-            answer = httpx.get(f"http://127.0.0.1:{port}/", headers=headers)
-            assert answer.status_code == status
-            assert ('id="act"' in answer.text) == writes
-        finally:
-            process.terminate()
+    broker = rq_dlq.asyncio.Broker(shell.url, namespace=shell.namespace)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(import_module("rq_dlq.cli.web"), "_awaiting", lambda _: broker)
+        patch.setattr(uvicorn.Server, "run", asked)
+        shell("web", "--listen", listen, *words)
+    (answer,) = answers
+    assert answer.status_code == status
+    assert ('id="act"' in answer.text) == writes
+
+
+async def answer_of(
+    server: Any, sockets: list[socket.socket], url: str, headers: dict[str, str], broker: Any
+) -> Any:
+    """Run the server for one question."""
+    import httpx  # noqa: PLC0415
+
+    serving = asyncio.create_task(server.serve(sockets))
+    async with httpx.AsyncClient(timeout=60) as client:
+        answer = await client.get(url, headers=headers)
+    server.should_exit = True
+    await serving
+    await broker.close()  # which in a process of its own nobody needs to
+    return answer
+
+
+def test_it_is_a_process_that_a_signal_ends(shell: Shell) -> None:
+    import httpx  # noqa: PLC0415
+
+    port = servers.free_port()
+    with shell.process("web", "--listen", str(port)) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"http://127.0.0.1:{port}/ (Ctrl-C ends it)\n"
+        answer = httpx.get(f"http://127.0.0.1:{port}/", timeout=60)
+        assert (answer.status_code, 'id="act"' in answer.text) == (200, True)
+        process.terminate()
+        process.wait(60)

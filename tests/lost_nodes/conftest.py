@@ -12,10 +12,8 @@ from typing import Any, TypeAlias
 import pytest
 import pytest_asyncio
 
-import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq._redis.cluster import Node
-from tests.colours import Awaited
 from tests.servers import Server
 from tests.servers.clusters import Cluster, PlainClient, emptied
 
@@ -56,17 +54,12 @@ def kill(nodes: Cluster, raw: PlainClient) -> Iterator[Kill]:
     nodes.wait_well()
 
 
-@pytest_asyncio.fixture(params=["sync", "async"])
-async def broker(request: pytest.FixtureRequest, nodes: Cluster, raw: PlainClient) -> AsyncIterator[Any]:
-    """A broker of either colour that knows the second node."""
+@pytest_asyncio.fixture
+async def broker(nodes: Cluster, raw: PlainClient) -> AsyncIterator[Any]:
+    """A broker that knows the second node: an awaiting one; tools and workers have blocking ones."""
     del raw
-    url = nodes.nodes[1].url
-    if request.param == "async":
-        async with rq_dlq.asyncio.Broker(url) as awaiting:
-            yield awaiting
-    else:
-        with rq_dlq.Broker(url) as blocking:
-            yield Awaited(blocking)
+    async with rq_dlq.asyncio.Broker(nodes.nodes[1].url) as awaiting:
+        yield awaiting
 
 
 def asked(connections: Any, node: Server) -> list[Any]:

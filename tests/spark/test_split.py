@@ -15,6 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from rq_dlq import InvalidInput, Poison
 from rq_dlq.spark import by_row, split
+from tests.rows import for_each
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,7 +87,7 @@ def test_what_does_not_fit_the_schema_is_the_error_of_its_row() -> None:
     assert fourth["error_class"] == "TypeError"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "value", "fits"),
     [
         ("bigint", 19.90 * 100, False),  # 1989.9999999999998

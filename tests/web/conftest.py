@@ -1,4 +1,4 @@
-"""The pages of a broker with a moved clock, on the fake and on a real server."""
+"""The pages of a broker with a moved clock, on a real server: the fake one has its tests by verb."""
 
 from __future__ import annotations
 
@@ -51,6 +51,12 @@ class Browser:
 
 
 Open = Callable[..., Browser]
+
+
+@pytest.fixture(params=["real"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """Only the real server."""
+    return str(request.param)
 
 
 @pytest_asyncio.fixture

@@ -6,9 +6,8 @@ import json
 import time
 from typing import Any
 
-import pytest
-
 from rq_dlq.values.masks import MOST, Masks
+from tests.rows import for_each
 
 HARD = (
     "token=" * 300_000, "token " * 300_000, "token=[" * 300_000, "a\\" * 500_000, "\\" * 1_000_000,
@@ -32,7 +31,7 @@ def test_fields_by_their_names() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "masked"),
     [
         ("login failed: password=hunter2, user=anna", "login failed: password=***, user=anna"),
@@ -99,7 +98,7 @@ def test_texts(text: str, masked: str) -> None:
     assert Masks().text(text) == masked
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "masked"),
     [
         ([["password", "x"], ["user", "anna"]], [["password", "***"], ["user", "anna"]]),

@@ -1,11 +1,14 @@
-"""Workers that some of their messages kill."""
+"""Workers that some of their messages kill, and maintenance processes that are killed at any time."""
 
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -13,6 +16,8 @@ import redis
 
 import rq_dlq
 from rq_dlq import RedeliveryPolicy
+from rq_dlq.core.upkeep import processes
+from rq_dlq.worker.maintenance import Maintenance
 from tests.crowd import Crowd
 from tests.servers import wait_until
 
@@ -60,3 +65,31 @@ def drained(queue: rq_dlq.Queue[Any], url: str, workers: int, *args: Any, patien
         wait_until(all_done, patience)
     assert deaths.keys() == {-signal.SIGKILL}
     return deaths.total()
+
+
+def maintain(url: str) -> None:
+    """Maintain the queues of a server, for ever."""
+    Maintenance(rq_dlq.Broker(url), period="20ms").run()
+
+
+def maintained(broker: rq_dlq.Broker, url: str, done: Callable[[], bool], patience: float = 240) -> None:
+    """Keep three processes at it, of which one that works is killed now and then, until all is done."""
+    chance, names = random.Random(3), (f"maintenance.{n}" for n in count())
+    kills, deadline = 0, time.monotonic() + patience
+    with Crowd() as crowd:
+
+        def works(name: str) -> bool:
+            end = f":{crowd.processes[name].pid}"
+            return any(one.process.endswith(end) for one in broker._run(processes.maintainers("rq")))
+
+        while not done():
+            assert time.monotonic() < deadline, "it is not done, and nobody does it"
+            while len(crowd.processes) < 3:
+                crowd.start(next(names), maintain, url)
+            victim = chance.choice([*crowd.processes])
+            wait_until(partial(works, victim))
+            time.sleep(chance.uniform(0, 0.6))
+            assert crowd.alive(victim), "it ended by itself"
+            crowd.kill(victim)
+            kills += 1
+    assert kills > 1  # more than ten on a machine that has nothing else to do

@@ -73,7 +73,7 @@ def test_what_was_lost_before_its_call_began_is_dropped(
 ) -> None:
     """A process that was frozen for longer than the lease."""
     monkeypatch.setattr("rq_dlq.worker.async_consumer.STUCK_AFTER", 60)
-    queue, lost, go_on = broker.queue("a", lease=0.3), threading.Event(), threading.Event()
+    queue, lost, go_on = broker.queue("a", lease=1), threading.Event(), threading.Event()
     seen: list[Any] = []
 
     @queue.handler(concurrency=1)
@@ -109,7 +109,7 @@ def test_a_call_that_has_a_task_already_does_not_begin_when_its_lease_is_over(
     broker: rq_dlq.Broker, server: str, working: Working, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Of those that begin together, one blocks the event loop for longer than the lease."""
-    queue, blocks, go_on = broker.queue("a", lease=0.3), threading.Event(), threading.Event()
+    queue, blocks, go_on = broker.queue("a", lease=1), threading.Event(), threading.Event()
     seen = list[Any]()
 
     @queue.handler(concurrency=8)

@@ -30,6 +30,7 @@ from rq_dlq.worker.claiming import Pace
 from rq_dlq.worker.consumer import Consumer
 from rq_dlq.worker.reporting import Reporting
 from tests.behaviour.helpers import after
+from tests.rows import for_each
 from tests.servers import wait_until
 from tests.worker.conftest import Working
 
@@ -177,15 +178,15 @@ def test_what_waits_behind_a_stuck_call_is_given_back(
 
 @COLOURS
 def test_a_long_call_keeps_its_lease(colour: str, broker: rq_dlq.Broker, working: Working) -> None:
-    queue, seen = broker.queue("a", lease=0.3), list[int]()
+    queue, seen = broker.queue("a", lease=2), list[int]()
 
     def plain(body: int, delivery: Any) -> None:
         seen.append(delivery.delivery_count)
-        time.sleep(1.5 if body == 0 else 0)
+        time.sleep(3 if body == 0 else 0)
 
     async def awaiting(body: int, delivery: Any) -> None:
         seen.append(delivery.delivery_count)
-        await asyncio.sleep(1.5 if body == 0 else 0)
+        await asyncio.sleep(3 if body == 0 else 0)
 
     queue.handler(concurrency=2)(plain if colour == "def" else awaiting)
     queue.send_many(range(3))
@@ -201,7 +202,7 @@ def test_a_handler_is_told_that_its_lease_was_lost(
 ) -> None:
     """Another holder has the message; the call's result does not count (I2)."""
     caplog.set_level(logging.INFO, "rq_dlq")
-    queue = broker.queue("a", lease=0.6, redelivery=after("0s"))
+    queue = broker.queue("a", lease=2, redelivery=after("0s"))
     told, begun = list[bool](), threading.Event()
 
     def steal(delivery: Any) -> None:
@@ -422,7 +423,7 @@ def test_endless_recursion_is_an_error_like_others(
 def test_a_handler_may_settle_itself(verb: str, broker: rq_dlq.Broker, working: Working, caplog: Any) -> None:
     """Its end then changes nothing, and no lease is missed meanwhile."""
     caplog.set_level(logging.WARNING, "rq_dlq")
-    queue = broker.queue("a", lease=0.3, redelivery=LATER)
+    queue = broker.queue("a", lease=1, redelivery=LATER)
     ended = threading.Event()
 
     def handle(body: Any, delivery: Any) -> None:
@@ -724,7 +725,7 @@ class Yields:
         yield
 
 
-@pytest.mark.parametrize("function", [
+@for_each("function", [
     yields, yields_meanwhile, Yields(), Yields().method, partial(yields), partial(partial(Yields())),
 ])  # fmt: skip
 def test_a_function_that_yields_is_no_handler(function: Any, broker: rq_dlq.Broker) -> None:
@@ -732,7 +733,7 @@ def test_a_function_that_yields_is_no_handler(function: Any, broker: rq_dlq.Brok
         broker.queue("a").handler(function)
 
 
-@pytest.mark.parametrize("function", [lambda: None, lambda _, __, ___: None])
+@for_each("function", [lambda: None, lambda _, __, ___: None])
 def test_a_function_that_takes_no_message_is_no_handler(function: Any, broker: rq_dlq.Broker) -> None:
     with pytest.raises(ConfigurationError, match="a handler takes"):
         broker.queue("a").handler()(function)

@@ -135,7 +135,7 @@ def test_a_call_that_ended_does_not_lose_its_lease_while_it_runs(
 ) -> None:
     """Its settlement says that the lease was lost."""
     caplog.set_level(logging.INFO, "rq_dlq")
-    queue = broker.queue("a", lease=0.6, redelivery=after("0s"))
+    queue = broker.queue("a", lease=2, redelivery=after("0s"))
     refused = fail(monkeypatch, "settle_by_error", *[BrokerUnavailable("no server")] * FOR_EVER)
     handle(queue, "async def", int, concurrency=1)
     queue.send("no number")
@@ -295,7 +295,7 @@ def test_a_suspect_that_was_lost_before_it_began_keeps_no_permit(
     monkeypatch.setattr("rq_dlq.worker.async_consumer.STUCK_AFTER", 60)
     monkeypatch.setattr("rq_dlq.worker.async_consumer.Pace", partial(Pace, soon=60.0))
     policy = RedeliveryPolicy(delays=[0], max_redeliveries=9)
-    queue, seen, go_on = broker.queue("a", lease=0.6, redelivery=policy), list[Any](), threading.Event()
+    queue, seen, go_on = broker.queue("a", lease=2, redelivery=policy), list[Any](), threading.Event()
 
     @queue.handler(concurrency=1)
     async def handle(body: Any) -> None:

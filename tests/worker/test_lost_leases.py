@@ -16,7 +16,7 @@ from tests.worker.conftest import Working
 def test_what_was_lost_before_it_began_is_not_begun(
     noticed: str, broker: rq_dlq.Broker, raw: Any, working: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queue, other = broker.queue("a", lease=0.6, redelivery=AT_ONCE), broker.queue("a", lease="1m")
+    queue, other = broker.queue("a", lease=1, redelivery=AT_ONCE), broker.queue("a", lease="1m")
     seen, taken, begun = list[int](), list[int](), set[int]()
     monkeypatch.setattr(
         "rq_dlq.worker.thread_consumer.STUCK_AFTER", 60
@@ -35,7 +35,7 @@ def test_what_was_lost_before_it_began_is_not_begun(
             wait_until(lambda: delivery.lost)
         else:
             monkeypatch.setattr("rq_dlq.worker.leases.Leases.keep", lambda *_: None)
-            wait_until(lambda: raw.time()[0] > start + 2)
+            wait_until(lambda: raw.time()[0] > start + 3)
 
     queue.send_many(range(200))
     start = raw.time()[0]

@@ -96,7 +96,7 @@ def test_a_failure_is_settled_when_that_is_not_refused_any_more(
 def test_what_is_always_refused_is_given_up_after_the_time_of_a_lease(
     colour: str, verb: str, body: str, broker: rq_dlq.Broker, refuse: Callable[..., list[str]]
 ) -> None:
-    queue = broker.queue("a", lease=0.2)
+    queue = broker.queue("a", lease=0.5)
     queue.send(body)
     handle(queue, colour, int)
     refused = refuse(verb, ALWAYS)

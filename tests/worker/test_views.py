@@ -27,7 +27,7 @@ def lost(broker: rq_dlq.Broker) -> Any:
         queue = broker.queue(name)
         queue.send_many([body for body in ALL if body.startswith(name)])
         queue.poison(queue.claim(3), f"no {name}")
-    return broker.queue("LOST", lease="600ms")
+    return broker.queue("LOST", lease="2s")
 
 
 def acked(broker: rq_dlq.Broker) -> int:
@@ -78,12 +78,12 @@ def test_its_leases_are_kept(
     def plain(body: str, delivery: Any) -> None:
         deliveries.append((body, delivery.delivery_count))
         if len(deliveries) == 2:
-            time.sleep(0.9)
+            time.sleep(3)
 
     async def awaiting(body: str, delivery: Any) -> None:
         deliveries.append((body, delivery.delivery_count))
         if len(deliveries) <= 6:
-            await asyncio.sleep(0.9)
+            await asyncio.sleep(3)
 
     lost.handler(concurrency=1 if colour == "def" else 8)(plain if colour == "def" else awaiting)
     with working(broker):
