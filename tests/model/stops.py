@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -35,10 +35,10 @@ STAYS = {
     *("redrives", "redriving", "audit"),
 }
 SHIM = """\
-local redis = (function(redis, calls)
+local redis = (function(redis, calls, last)
   local function stops()
     calls = calls + 1
-    return calls == %d and redis.call('SET', 'stopped', 1)
+    return calls == last and redis.call('SET', 'stopped', 1)
   end
   return {
     call = function(...)
@@ -50,22 +50,33 @@ local redis = (function(redis, calls)
       return redis.pcall(...)
     end,
   }
-end)(redis, 0)
+end)(redis, 0, tonumber(redis.call('GETDEL', 'stop at')))
 """
 OURS, REDIS = "error('stopped')", "redis.call('LPUSH', 'stopped', 1)"
 """What stands in place of the call: an error of ours, or one of Redis itself, of a wrong type."""
 
 
-@dataclass
 class Stopped:
-    """The scripts, each with an error in place of its n-th Redis call."""
+    """The scripts, each with an error in place of a Redis call: of that to which the key `stop at` counts."""
 
-    n: int
-    error: str = OURS
+    def __init__(self, error: str) -> None:
+        self._error = error
+        self._scripts: dict[str, Script] = {}
 
     def __getitem__(self, name: str) -> Script:
-        script = MOVED_CLOCK[name]
-        return replace(script, source=SHIM % (self.n, self.error) + script.source)
+        if name not in self._scripts:
+            script = MOVED_CLOCK[name]
+            self._scripts[name] = replace(script, source=SHIM % self._error + script.source)
+        return self._scripts[name]
+
+
+STOPPED = {error: Stopped(error) for error in (OURS, REDIS)}
+
+
+def stopping(raw: Any, n: int, error: str = OURS) -> Stopped:
+    """The scripts, of which the next one to run stops at its n-th Redis call."""
+    raw.set("stop at", n)
+    return STOPPED[error]
 
 
 class Anew:
@@ -110,7 +121,7 @@ def stop(anew: Anew, name: str, n: int, error: str = OURS) -> tuple[World, Call[
     world = anew()
     call = STEPS[name][0](world)
     try:
-        Driver(world.raw, scripts=Stopped(n, error)).run(call)  # type: ignore[arg-type]
+        Driver(world.raw, scripts=stopping(world.raw, n, error)).run(call)  # type: ignore[arg-type]
     except BrokerRefused as refused:
         assert ("stopped" in str(refused)) == (error == OURS), refused  # noqa: PT017 - others are failures
     return world, call, bool(world.raw.delete("stopped"))
