@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -79,17 +80,10 @@ def stopping(raw: Any, n: int, error: str = OURS) -> Stopped:
     return STOPPED[error]
 
 
-class Anew:
-    """A world that is made once, and put back before each stop."""
-
-    def __init__(self, raw: Any) -> None:
-        self.world = World(raw)
-        self._beginning = Beginning.of(self.world)
-
-    def __call__(self) -> World:
-        """The world as it was at first."""
-        self._beginning.put_back(self.world)
-        return self.world
+@cache
+def beginning(raw: Any) -> Beginning:
+    """The world as it is at first, made once for a server."""
+    return Beginning.of(World(raw))
 
 
 class Drains:
@@ -116,9 +110,9 @@ class Drains:
         return self._known[place]
 
 
-def stop(anew: Anew, name: str, n: int, error: str = OURS) -> tuple[World, Call[Any], bool]:
+def stop(raw: Any, name: str, n: int, error: str = OURS) -> tuple[World, Call[Any], bool]:
     """The world with the call stopped at its n-th Redis call; whether there is one."""
-    world = anew()
+    world = World(raw, beginning=beginning(raw))
     call = STEPS[name][0](world)
     try:
         Driver(world.raw, scripts=stopping(world.raw, n, error)).run(call)  # type: ignore[arg-type]
@@ -129,9 +123,8 @@ def stop(anew: Anew, name: str, n: int, error: str = OURS) -> tuple[World, Call[
 
 def stops(raw: Any, name: str) -> Iterator[tuple[World, Call[Any], str, bool]]:
     """The world with a step stopped at each point, and at last not: the call, where, whether it was."""
-    anew = Anew(raw)
     for n in count(1):
-        world, call, stopped = stop(anew, name, n)
+        world, call, stopped = stop(raw, name, n)
         yield world, call, f"{name} stopped at {n}", stopped
         if not stopped:
             return
@@ -156,7 +149,7 @@ def nothing_is_lost(raw: Any, name: str) -> int:
 
 def a_repetition_succeeds(raw: Any, name: str) -> int:
     """The same call once more does the rest, and says so."""
-    world, points, drains = World(raw), 0, Drains()
+    world, points, drains = World(raw, beginning=beginning(raw)), 0, Drains()
     whole = world.queue.run(STEPS[name][0](world))
     for world, call, where, stopped in stops(raw, name):
         check_reply(name, world.queue.run(call, repeated=True), whole, where)
@@ -186,7 +179,7 @@ def a_claim_adds_up(raw: Any, name: str) -> int:
     """I1, I13: repeated or maintained, no lease, list or count says something else than the states."""
     if name not in WHOLE_CLAIMS:
         return 0
-    world, points = World(raw), 0
+    world, points = World(raw, beginning=beginning(raw)), 0
     whole = world.queue.run(STEPS[name][0](world))
     for repeated in (True, False):
         for world, call, where, stopped in stops(raw, name):
@@ -207,11 +200,11 @@ def a_claim_adds_up(raw: Any, name: str) -> int:
 
 def redis_leaves_the_same(raw: Any, name: str) -> int:
     """An error of Redis itself leaves what ours leaves."""
-    points, anew = 0, Anew(raw)
+    points = 0
     for n in count(1):
-        _, _, stopped = stop(anew, name, n)
+        _, _, stopped = stop(raw, name, n)
         ours = contents(raw)
-        stop(anew, name, n, REDIS)
+        stop(raw, name, n, REDIS)
         assert contents(raw) == ours, f"{name} stopped at {n}"
         if not stopped:
             return points

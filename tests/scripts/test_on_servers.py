@@ -65,8 +65,9 @@ class Declared:
 DECLARED: Any = Declared()
 
 
-def test_the_steps_cover_every_script(raw: Any) -> None:
-    used = {step(World(raw)).script for step, _ in STEPS.values()}
+def test_the_steps_cover_every_script(redis_client: redis.Redis) -> None:
+    beginning = Beginning.of(World(redis_client))
+    used = {step(World(redis_client, beginning=beginning)).script for step, _ in STEPS.values()}
     assert used == set(Scripts().names())
 
 
