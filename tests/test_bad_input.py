@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import socket
 import time
 import traceback
@@ -39,6 +38,7 @@ from rq_dlq import (
 from rq_dlq.worker import Worker
 from tests import servers
 from tests.contents import contents
+from tests.each import each
 
 CYCLE: list[Any] = []
 CYCLE.append(CYCLE)
@@ -125,14 +125,6 @@ def queue(sync_broker: rq_dlq.Broker, raw: Any) -> Iterator[Any]:
     assert contents(raw) == before
 
 
-def named(value: Any) -> str:
-    """A short name for a row."""
-    try:
-        return re.sub(" at 0x[0-9a-f]+", "", ascii(value))[:30]
-    except (RuntimeError, RecursionError):
-        return type(value).__name__
-
-
 def sentence(error: BaseException) -> str:
     """The text of an error: short, printable, and it says something."""
     text = str(error)
@@ -142,14 +134,14 @@ def sentence(error: BaseException) -> str:
     return text
 
 
-@pytest.mark.parametrize("name", NAMES, ids=named)
+@each("name", NAMES)
 def test_queue_names(name: Any, queue: Any) -> None:
     with pytest.raises(InvalidName) as raised:
         queue._broker.queue(name)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("message_id", IDS, ids=named)
+@each("message_id", IDS)
 def test_ids(message_id: Any, queue: Any) -> None:
     with pytest.raises(InvalidMessage) as raised:
         queue.send("x", id=message_id)
@@ -158,7 +150,7 @@ def test_ids(message_id: Any, queue: Any) -> None:
         Message(body="x", id=message_id)
 
 
-@pytest.mark.parametrize("ids", ["m", [""], [1], [None], [b"m"], 5], ids=named)
+@each("ids", ["m", [""], [1], [None], [b"m"], 5])
 def test_ids_of_dead_letters(ids: Any, queue: Any) -> None:
     for verb in (queue.dlq.redrive, queue.dlq.browse, queue.dlq.purge):
         with pytest.raises(InvalidInput) as raised:
@@ -166,7 +158,7 @@ def test_ids_of_dead_letters(ids: Any, queue: Any) -> None:
         sentence(raised.value)
 
 
-@pytest.mark.parametrize("body", BODIES, ids=named)
+@each("body", BODIES)
 def test_bodies(body: Any, queue: Any) -> None:
     with pytest.raises(InvalidMessage) as raised:
         queue.send(body)
@@ -180,13 +172,13 @@ def test_a_body_too_large_says_so(queue: Any) -> None:
         queue.send("x" * (1 << 20))
 
 
-@pytest.mark.parametrize("body", ["text", 1, None, {"a": 1}])
+@each("body", ["text", 1, None, {"a": 1}])
 def test_bodies_of_a_queue_of_bytes(body: Any, queue: Any) -> None:
     with pytest.raises(InvalidMessage, match="the queue carries bytes"):
         queue._broker.queue("a", type=bytes).send(body)
 
 
-@pytest.mark.parametrize("span", DURATIONS, ids=named)
+@each("span", DURATIONS)
 def test_durations(span: Any, queue: Any) -> None:
     broker = queue._broker
     for call in (
@@ -205,7 +197,7 @@ def test_durations(span: Any, queue: Any) -> None:
         sentence(raised.value)
 
 
-@pytest.mark.parametrize("span", [0, "0s", 0.0001, timedelta(0)], ids=named)
+@each("span", [0, "0s", 0.0001, timedelta(0)])
 def test_durations_that_must_not_be_nothing(span: Any, queue: Any) -> None:
     for call in (
         lambda: queue.send("x", ttl=span),
@@ -216,14 +208,14 @@ def test_durations_that_must_not_be_nothing(span: Any, queue: Any) -> None:
             call()
 
 
-@pytest.mark.parametrize("priority", PRIORITIES, ids=named)
+@each("priority", PRIORITIES)
 def test_priorities(priority: Any, queue: Any) -> None:
     with pytest.raises(InvalidMessage) as raised:
         queue.send("x", priority=priority)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("headers", HEADERS, ids=named)
+@each("headers", HEADERS)
 def test_headers(headers: Any, queue: Any) -> None:
     with pytest.raises(InvalidMessage) as raised:
         queue.send("x", headers=headers)
@@ -232,8 +224,8 @@ def test_headers(headers: Any, queue: Any) -> None:
         queue.send_many([Message(body=1, headers=headers)])
 
 
-@pytest.mark.parametrize("flag", FLAGS, ids=named)
-@pytest.mark.parametrize("option", ["persistent", "new"])
+@each("flag", FLAGS)
+@each("option", ["persistent", "new"])
 def test_flags(option: str, flag: Any, queue: Any) -> None:
     for call in (
         lambda: queue.send("x", **{option: flag}),
@@ -244,21 +236,21 @@ def test_flags(option: str, flag: Any, queue: Any) -> None:
         sentence(raised.value)
 
 
-@pytest.mark.parametrize("before", [0, 5, True, "now", [], object()], ids=named)
+@each("before", [0, 5, True, "now", [], object()])
 def test_what_is_no_overview(before: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput, match="Pass what an earlier overview") as raised:
         queue._broker.overview(before)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("limit", [None, -1, 1.5, True, "1"], ids=named)
+@each("limit", [None, -1, 1.5, True, "1"])
 def test_limits_of_the_audit(limit: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         queue._broker.audit(limit)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("name", [None, 5, b"a", "", " ", "a\nb", "\ud800", "a" * 200, ["a"]], ids=named)
+@each("name", [None, 5, b"a", "", " ", "a\nb", "\ud800", "a" * 200, ["a"]])
 def test_names_of_schedules(name: Any, queue: Any) -> None:
     for call in (
         lambda: queue.schedule(name, "x", every="1h"),
@@ -271,101 +263,104 @@ def test_names_of_schedules(name: Any, queue: Any) -> None:
         sentence(raised.value)
 
 
-@pytest.mark.parametrize("job", [None, 5, b"a", ["a"], object()], ids=named)
+@each("job", [None, 5, b"a", ["a"], object()])
 def test_ids_of_redrives(job: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput, match="there is no redrive") as raised:
         queue.dlq.job(job)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("function", [int, 5, None, lambda app: app], ids=named)
+@each("function", [int, 5, None, lambda app: app])
 def test_lifespans(function: Any, queue: Any) -> None:
     with pytest.raises(ConfigurationError, match="cannot be a lifespan") as raised:
         queue._broker.lifespan(function)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("until", [None, "burst", "", 5, True, ["empty"]], ids=named)
-def test_ends_of_a_worker(until: Any, queue: Any) -> None:
+@pytest.fixture
+def handled(queue: Any) -> Any:
+    """The queue, with a handler."""
     queue.handler(print)
+    return queue
+
+
+@each("until", [None, "burst", "", 5, True, ["empty"]])
+def test_ends_of_a_worker(until: Any, handled: Any) -> None:
     with pytest.raises(ConfigurationError, match="'stopped', 'empty', 'drained'") as raised:
-        Worker(queue._broker, until=until)
+        Worker(handled._broker, until=until)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("queues", [["a"], "a", 5, True, {"a"}], ids=named)
-def test_what_is_no_choice_of_queues(queues: Any, queue: Any) -> None:
-    queue.handler(print)
+@each("queues", [["a"], "a", 5, True, {"a"}])
+def test_what_is_no_choice_of_queues(queues: Any, handled: Any) -> None:
     with pytest.raises(ConfigurationError, match="Pass a mapping of names") as raised:
-        Worker(queue._broker, queues=queues)
+        Worker(handled._broker, queues=queues)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("count", COUNTS, ids=named)
+@each("count", COUNTS)
 def test_counts(count: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         queue.claim(count)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("items", [5, None, object()], ids=named)
+@each("items", [5, None, object()])
 def test_what_is_no_iterable(items: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         queue.send_many(items)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("items", ["text", b"bytes"])
+@each("items", ["text", b"bytes"])
 def test_a_text_is_not_sent_character_by_character(items: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput):
         queue.send_many(items)
 
 
-@pytest.mark.parametrize("batch", [5, None, "m", ["m"], [None], {"m": 1}, [("m", "t")]], ids=named)
-@pytest.mark.parametrize("verb", ["ack", "nack", "poison", "release", "extend"])
+@each("batch", [5, None, "m", ["m"], [None], {"m": 1}, [("m", "t")]])
+@each("verb", ["ack", "nack", "poison", "release", "extend"])
 def test_batches(verb: str, batch: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         getattr(queue, verb)(batch)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("settings", POLICIES, ids=named)
+@each("settings", POLICIES)
 def test_policies(settings: dict[str, Any]) -> None:
     with pytest.raises(PolicyError) as raised:
         RedeliveryPolicy(**settings)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize(
-    "policy", [5, "1s", {"max_redeliveries": "1"}, {"retries": 1}, RedeliveryPolicy, object()], ids=named
-)
+@each("policy", [5, "1s", {"max_redeliveries": "1"}, {"retries": 1}, RedeliveryPolicy, object()])
 def test_what_is_no_policy(policy: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         queue._broker.queue("b", redelivery=policy)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("name", ["DLQ.a", "EXP.a"])
+@each("name", ["DLQ.a", "EXP.a"])
 def test_a_policy_where_there_is_no_redelivery(name: str, queue: Any) -> None:
     with pytest.raises(InvalidInput, match="has no policy: what fails there stays there"):
         queue._broker.queue(name, redelivery=RedeliveryPolicy())
 
 
-@pytest.mark.parametrize("kind", TYPES, ids=named)
+@each("kind", TYPES)
 def test_types_of_bodies(kind: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         queue._broker.queue("b", type=kind)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("since", ["yesterday", 5, datetime(2026, 1, 1)], ids=named)  # noqa: DTZ001
+@each("since", ["yesterday", 5, datetime(2026, 1, 1)])  # noqa: DTZ001
 def test_since(since: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         queue.dlq.browse(since=since)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("limit", [-1, 1.5, True, "1", math.nan], ids=named)
+@each("limit", [-1, 1.5, True, "1", math.nan])
 def test_limits(limit: Any, queue: Any) -> None:
     for call in (queue.dlq.browse, queue.peek):
         with pytest.raises(InvalidInput) as raised:
@@ -373,18 +368,17 @@ def test_limits(limit: Any, queue: Any) -> None:
         sentence(raised.value)
 
 
-@pytest.mark.parametrize("concurrency", [0, -1, 1001, True, 1.5, "1", None], ids=named)
+@each("concurrency", [0, -1, 1001, True, 1.5, "1", None])
 def test_concurrency(concurrency: Any, queue: Any) -> None:
     with pytest.raises(ConfigurationError) as raised:
         queue.handler(concurrency=concurrency)(lambda body: body)
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("concurrency", [0, -1, 1001, True, 2.0, "4"], ids=named)
-def test_concurrency_of_a_worker(concurrency: Any, queue: Any) -> None:
-    queue.handler(print)
+@each("concurrency", [0, -1, 1001, True, 2.0, "4"])
+def test_concurrency_of_a_worker(concurrency: Any, handled: Any) -> None:
     with pytest.raises(ConfigurationError, match="use a whole number from 1 to 1,000") as raised:
-        Worker(queue._broker, queues={"a": concurrency})
+        Worker(handled._broker, queues={"a": concurrency})
     sentence(raised.value)
 
 
@@ -397,7 +391,7 @@ def delivery(sync_broker: rq_dlq.Broker) -> rq_dlq.Delivery[Any]:
     return claimed
 
 
-@pytest.mark.parametrize("delay", DURATIONS, ids=named)
+@each("delay", DURATIONS)
 def test_delays_of_a_nack(delay: Any, delivery: rq_dlq.Delivery[Any], raw: Any) -> None:
     before = contents(raw)
     with pytest.raises(InvalidDuration):
@@ -407,7 +401,7 @@ def test_delays_of_a_nack(delay: Any, delivery: rq_dlq.Delivery[Any], raw: Any) 
     assert contents(raw) == before
 
 
-@pytest.mark.parametrize("charge", FLAGS, ids=named)
+@each("charge", FLAGS)
 def test_what_is_neither_charged_nor_free(
     charge: Any, delivery: rq_dlq.Delivery[Any], sync_broker: rq_dlq.Broker, raw: Any
 ) -> None:
@@ -419,7 +413,7 @@ def test_what_is_neither_charged_nor_free(
     assert contents(raw) == before
 
 
-@pytest.mark.parametrize("error", [5, b"bytes", {"a": 1}, KeyError, object(), Hostile()], ids=named)
+@each("error", [5, b"bytes", {"a": 1}, KeyError, object(), Hostile()])
 def test_errors_of_a_nack_may_be_anything(error: Any, sync_broker: rq_dlq.Broker, raw: Any) -> None:
     """Whoever has nothing better to say must not lose the message by it."""
     del raw
@@ -429,12 +423,13 @@ def test_errors_of_a_nack_may_be_anything(error: Any, sync_broker: rq_dlq.Broker
         (delivery,) = queue.claim()
         getattr(delivery, verb)(error)
     assert [bool(letter.cause.message) for letter in queue.dlq.browse()] == [True, True]
+    queue.dlq.purge(all=True)
 
 
 # Where Redis is
 
 
-@pytest.mark.parametrize("url", URLS, ids=named)
+@each("url", URLS)
 def test_urls_of_nonsense(url: Any) -> None:
     with pytest.raises(RqDlqError) as raised:
         rq_dlq.Broker(url).queue("a").send("x")
@@ -445,7 +440,7 @@ def test_urls_of_nonsense(url: Any) -> None:
     assert "cret@" not in shown
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=named)
+@each("options", OPTIONS)
 def test_options_of_a_broker(options: dict[str, Any]) -> None:
     with pytest.raises((InvalidInput, ConfigurationError)) as raised:
         rq_dlq.Broker("redis://localhost", **options)
@@ -470,7 +465,7 @@ def nobody() -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
-@pytest.mark.parametrize(("url", "password"), PASSWORDS)
+@each("url, password", PASSWORDS)
 def test_a_server_that_is_not_there(url: str, password: str, nobody: str, caplog: Any) -> None:
     """It is told soon, what to do is told, the password is not."""
     caplog.set_level(logging.DEBUG)
@@ -539,11 +534,14 @@ def guarded() -> Iterator[str]:
         yield path
 
 
-@pytest.mark.parametrize(
-    ("credentials", "advice"),
-    [(":wrong-one@", "user or password is wrong"), ("bob:wrong-one@", "user or password is wrong"),
-     ("", "the server requires a password")],
-)  # fmt: skip
+@each(
+    "credentials, advice",
+    [
+        (":wrong-one@", "user or password is wrong"),
+        ("bob:wrong-one@", "user or password is wrong"),
+        ("", "the server requires a password"),
+    ],
+)
 def test_passwords(credentials: str, advice: str, guarded: str) -> None:
     begin = time.monotonic()
     with pytest.raises(BrokerRefused, match=advice) as raised:

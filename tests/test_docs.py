@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.behaviour.cases import NOT_RUN
 from tests.cases import FOLDER, load
+from tests.each import each
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
@@ -29,7 +29,7 @@ def known_cases() -> set[str]:
     return ids | {row["id"] for group in ("stan_timeline", "classic_both") for row in load(group)}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@each("document", DOCUMENTS)
 def test_every_file_and_test_that_is_named_is_there(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     for path, test in LOCAL.findall(text):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rq_dlq import BrokerSettings
 from rq_dlq.client.durability import DURABILITIES
 from rq_dlq.doctor import Check
@@ -14,6 +12,7 @@ from rq_dlq.doctor.examine import changing
 from rq_dlq.doctor.facts import Facts
 from rq_dlq.doctor.standing import cluster, eviction, persistence, promise, replicas, role
 from rq_dlq.doctor.versions import version
+from tests.each import each
 
 MASTER = {
     "redis_version": "7.4.9", "role": "master", "maxmemory_policy": "noeviction", "maxmemory": "0",
@@ -28,8 +27,8 @@ def replicated(*lines: str) -> dict[str, str]:
     return {**MASTER, **told, "connected_slaves": str(len(lines)), "master_repl_offset": "1000"}
 
 
-@pytest.mark.parametrize(
-    ("info", "state", "reason"),
+@each(
+    "info, state, reason",
     [
         ({"redis_version": "7.4.9"}, "ok", ""),
         ({"redis_version": "7.4.8"}, "warn", "CVE-2026-23479"),
@@ -52,8 +51,8 @@ def test_versions(info: dict[str, str], state: str, reason: str) -> None:
     assert reason in check.advice
 
 
-@pytest.mark.parametrize(
-    ("info", "durability", "state", "said"),
+@each(
+    "info, durability, state, said",
     [
         (MASTER, "fsync", "ok", "no crash of the server"),
         ({**MASTER, "redis_version": "7.0.2"}, "fsync", "warn", "folder"),
@@ -72,8 +71,8 @@ def test_promises(info: dict[str, str], durability: Any, state: str, said: str) 
     assert said in check.found + check.advice
 
 
-@pytest.mark.parametrize(
-    ("lines", "wanted", "state", "said"),
+@each(
+    "lines, wanted, state, said",
     [
         ((), 0, "ok", "none"),
         ((), 1, "fail", "none"),
@@ -91,8 +90,8 @@ def test_replicas(lines: tuple[str, ...], wanted: int, state: str, said: str) ->
     assert said in check.found
 
 
-@pytest.mark.parametrize(
-    ("least", "good", "wanted", "state"),
+@each(
+    "least, good, wanted, state",
     [("0", "0", 0, "ok"), ("1", "1", 1, "ok"), ("0", "1", 1, "warn"), ("2", "1", 0, "fail")],
 )
 def test_min_replicas(least: str, good: str, wanted: int, state: str) -> None:
@@ -111,8 +110,8 @@ def test_a_disk_that_cannot_be_written_fails() -> None:
     assert persistence(Facts(MASTER, {"appendfsync": "no"})).state == "warn"
 
 
-@pytest.mark.parametrize(
-    ("config", "said"),
+@each(
+    "config, said",
     [
         ({"save": "3600 1"}, "snapshots only: a crash now loses the last 7 changes"),
         ({"save": ""}, "neither an append-only file nor snapshots: a restart loses all"),
@@ -175,8 +174,8 @@ def test_what_is_not_told_is_never_ok() -> None:
     assert "replicated: unknown" in promise(facts, "memory", 1).found
 
 
-@pytest.mark.parametrize(
-    ("good", "state", "said"),
+@each(
+    "good, state, said",
     [(None, "warn", "cut off"), ("0", "fail", "refuses changes"), ("1", "warn", "CONFIG GET")],
 )
 def test_min_replicas_without_the_configuration(good: str | None, state: str, said: str) -> None:

@@ -33,6 +33,7 @@ from tests import servers
 from tests.audit import audit
 from tests.behaviour.helpers import bodies, counts
 from tests.colours import Awaited
+from tests.each import each
 from tests.servers import Server, free_port, online, replica_of, wait_until
 from tests.servers.clusters import Cluster
 
@@ -324,8 +325,8 @@ def test_a_server_without_wait_is_refused() -> None:
         broker.queue("q").send("x")
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
+@each(
+    "options, error",
     [
         ({"durability": "disk"}, ConfigurationError),
         ({"durability": None}, ConfigurationError),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cases import FOLDER, load
+from tests.each import each
 
 ROOT = FOLDER.parent
 HANDED_OVER = ROOT.parent.parent / "shared" / "cases"
@@ -43,13 +44,13 @@ RUN_BY = {
 
 def texts(node: ast.AST) -> set[str]:
     """The texts in a piece of a program, and the names it uses."""
-    found = {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
+    found = {it.value for it in ast.walk(node) if isinstance(it, ast.Constant)}
     return {text for text in found if isinstance(text, str)} | {
-        each.id for each in ast.walk(node) if isinstance(each, ast.Name)
+        it.id for it in ast.walk(node) if isinstance(it, ast.Name)
     }
 
 
-@pytest.mark.parametrize("group", FILES)
+@each("group", FILES)
 def test_a_test_runs_it(group: str) -> None:
     """The test is parametrised with the group, or names what is assigned from it."""
     file, _, name = RUN_BY[group].partition("::")
@@ -70,7 +71,7 @@ def test_no_entry_is_left_behind() -> None:
     assert sorted(RUN_BY) == FILES
 
 
-@pytest.mark.parametrize("group", FILES)
+@each("group", FILES)
 def test_ids_are_unique(group: str) -> None:
     ids = [row["id"] for row in load(group)]
     assert len(ids) == len(set(ids)) > 0

@@ -21,6 +21,7 @@ from rq_dlq.values.codec import Codec
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.message import DeadLetter, Received, Row
 from rq_dlq.values.wanted import Wanted
+from tests.each import each
 from tests.effort import growth
 
 NOW = 1_790_000_000_000
@@ -95,14 +96,14 @@ FIELDS = {
 OF_DEAD = ["reason", "error", "message", "fingerprint", "original_queue", "died"]
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@each("name", FIELDS)
 def test_fields(name: str) -> None:
     assert verdict(f"{name} = {FIELDS[name]}") is True
     assert verdict(f"{name} <> {FIELDS[name]}") is False
     assert verdict(f"{name} IS NULL") is False
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@each("name", FIELDS)
 def test_fields_of_a_message_that_waits(name: str) -> None:
     assert verdict(f"{name} IS NULL", LIVE) is (name in OF_DEAD)
 
@@ -124,7 +125,7 @@ OTHERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@each("name", OTHERS)
 def test_names_of_other_brokers_without_a_counterpart(name: str) -> None:
     """They would be NULL, and silently select nothing."""
     with pytest.raises(FilterError, match=rf'column 10, .*no {name}: .*Timestamp.*"{name}" in double'):
@@ -134,7 +135,7 @@ def test_names_of_other_brokers_without_a_counterpart(name: str) -> None:
     assert verdict("jmsType = 'x' OR AMQmine = 'x'") is None
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "id = 'm-2'",
@@ -350,7 +351,7 @@ CASES: dict[str, bool | None] = {
 }
 
 
-@pytest.mark.parametrize("text", CASES)
+@each("text", CASES)
 def test_conditions(text: str) -> None:
     assert verdict(text) is CASES[text]
 
@@ -360,8 +361,8 @@ CONJUNCTION = {(True, True): True, (True, None): None, (None, None): None}  # al
 DISJUNCTION = {(False, False): False, (False, None): None, (None, None): None}  # all others have a True
 
 
-@pytest.mark.parametrize("left", TRUTH)
-@pytest.mark.parametrize("right", TRUTH)
+@each("left", TRUTH)
+@each("right", TRUTH)
 def test_three_valued_logic(left: str, right: str) -> None:
     values = TRUTH[left], TRUTH[right]
     swapped = values[::-1]
@@ -371,7 +372,7 @@ def test_three_valued_logic(left: str, right: str) -> None:
     assert verdict(f"{left} OR {right}") is one
 
 
-@pytest.mark.parametrize(("text", "value"), TRUTH.items())
+@each("text, value", TRUTH.items())
 def test_negation(text: str, value: bool | None) -> None:
     assert verdict(f"NOT {text}") is (None if value is None else not value)
 
@@ -452,9 +453,7 @@ def test_like_as_a_search_that_goes_back(pattern: str, text: str) -> None:
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize(
-    "pattern", ["%a" * 100 + "%b", "%_a" * 100 + "%b", "%" * 5000 + "b", "%" + "_" * 500 + "b"]
-)
+@each("pattern", ["%a" * 100 + "%b", "%_a" * 100 + "%b", "%" * 5000 + "b", "%" + "_" * 500 + "b"])
 def test_like_does_not_explode(pattern: str) -> None:
     message = Received(Row("m", record(headers={"x": "a" * 20_000}), b"", b""), CODEC, "q")
     assert verdict(f"x LIKE '{pattern}'", message) is False
@@ -582,7 +581,7 @@ BAD: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "place", "said"), BAD, ids=[ascii(row[0])[:30] for row in BAD])
+@each("text, place, said", BAD)
 def test_bad_input(text: Any, place: str, said: str) -> None:
     with pytest.raises(FilterError) as raised:
         Filter.parse(text)
@@ -640,8 +639,8 @@ class Guarded(Received[Any]):
         return super().headers
 
 
-@pytest.mark.parametrize(
-    ("text", "reads"),
+@each(
+    "text, reads",
     [
         ("id = 'm' AND priority = 7", []),
         ("id = 'x' AND body.total = 1", []),
@@ -680,7 +679,7 @@ NULLS = {
 }
 
 
-@pytest.mark.parametrize("name", NULLS)
+@each("name", NULLS)
 def test_what_cannot_be_read_is_null(name: str) -> None:
     damage, nulls = NULLS[name]
     row: dict[str, Any] = {"id": "m-1", "record": record(), "state": STATE, "history": history(CAUSE)}
@@ -696,8 +695,8 @@ def test_an_expired_letter_has_a_cause() -> None:
     assert takes("reason = 'expired' AND error = 'Expired' AND fingerprint = 'expired'", letter)
 
 
-@pytest.mark.parametrize("name", [*EVERYTHING, '"tenant"', '"priority"'])
-@pytest.mark.parametrize("kind", [DeadLetter, Received])
+@each("name", [*EVERYTHING, '"tenant"', '"priority"'])
+@each("kind", [DeadLetter, Received])
 def test_what_a_filter_needs_is_enough(name: str, kind: Any) -> None:
     """Of a message of which nothing else was fetched, it reads the same; whatever stands around the name."""
     state = STATE if kind is DeadLetter else STATE.replace(b"dead/poison", b"live")
@@ -722,8 +721,8 @@ def fetched(row: Row, wanted: Wanted) -> Row:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
+@each(
+    "text, wanted",
     [
         ("id = 'm' OR queue = 'q'", Wanted("no", state=False, history=False)),
         ("priority > 3 AND delivery_count > 1", Wanted("head", state=True, history=False)),
@@ -761,7 +760,7 @@ def test_is_a_value() -> None:
         one.text = "x"  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("again", [lambda f: pickle.loads(pickle.dumps(f)), copy.copy, copy.deepcopy])  # noqa: S301
+@each("again", [lambda f: pickle.loads(pickle.dumps(f)), copy.copy, copy.deepcopy])  # noqa: S301
 def test_copies_work(again: Any) -> None:
     copied = again(Filter.parse("tenant = 'a'"))
     assert copied == Filter.parse("tenant = 'a'")
@@ -777,8 +776,8 @@ def test_the_parser_is_loaded_when_a_filter_is_read() -> None:
     assert done.stdout.split() == ["False", "True"]
 
 
-@pytest.mark.parametrize(
-    ("first", "more"),
+@each(
+    "first, more",
     [
         ("a = 1", "+1"),
         ("a = 1", "*1"),

@@ -15,6 +15,7 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import ConfigurationError, InvalidMessage, PolicyError, Redeliver, RedeliveryPolicy
 from rq_dlq.errors.guesses import ARGUMENTS, ATTRIBUTES, sentence_for
+from tests.each import each
 
 DLQ = "DLQ.orders"
 
@@ -209,8 +210,8 @@ HOT = {
 }
 
 
-@pytest.mark.parametrize("colour", [rq_dlq, rq_dlq.asyncio], ids=["blocking", "awaiting"])
-@pytest.mark.parametrize("kind", HOT)
+@each("colour", [rq_dlq, rq_dlq.asyncio])
+@each("kind", HOT)
 def test_the_hot_verbs_carry_nothing_that_is_not_theirs(kind: str, colour: Any) -> None:
     """Python refuses a call before a function's frame exists, so a guess would need a frame around each."""
     for verb in HOT[kind].split():

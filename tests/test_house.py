@@ -11,6 +11,7 @@ import pytest
 from tests import house
 from tests.assembled_lua import ROOT
 from tests.changes import CHANGES, Change, DoesNotApply
+from tests.each import each
 from tests.effort import calls
 from tests.house import DESIGN, GOALS, HEAD, LONG_FILE, LUACHECK, Goal, Tree, product, with_table
 from tests.rooms import Rooms
@@ -63,8 +64,8 @@ def test_a_change_that_does_not_apply_is_an_error(tmp_path: Path) -> None:
 # Rooms
 
 
-@pytest.mark.parametrize(
-    ("second", "circle"),
+@each(
+    "second, circle",
     [
         ("from rq_dlq import a\n", True),
         ("def f():\n    from rq_dlq.a import x\n", True),
@@ -77,7 +78,7 @@ def test_a_circle_of_imports_is_found(second: str, circle: bool) -> None:
     assert set(found) == ({"rq_dlq.a", "rq_dlq.b"} if circle else set())
 
 
-@pytest.mark.parametrize(
+@each(
     "up",
     [
         "from rq_dlq.top import x\n",

@@ -26,6 +26,7 @@ from rq_dlq.errors import ConfigurationError, InvalidInput
 from rq_dlq.values.codec import Ids, strings_of
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.fingerprint import LONGEST, PLACE, fingerprint, wording
+from tests.each import each
 
 TEXTS = yaml.safe_load((Path(__file__).parent / "kinds_of_error.yaml").read_text())
 EACH = 400
@@ -99,7 +100,7 @@ FILLED: dict[str, Callable[[Random], object]] = {
 }
 
 
-@pytest.mark.parametrize("form", TEXTS["one"], ids=lambda form: form["of"])
+@each("form", TEXTS["one"])
 def test_failures_of_one_cause_are_one_kind(form: dict[str, str]) -> None:
     draw = Random(form["of"])
     kinds: dict[str, str] = {}
@@ -111,7 +112,7 @@ def test_failures_of_one_cause_are_one_kind(form: dict[str, str]) -> None:
     assert len(kinds) == 1, {text: wording(text) for text in kinds.values()}
 
 
-@pytest.mark.parametrize("form", TEXTS["several"], ids=lambda form: form["texts"][0])
+@each("form", TEXTS["several"])
 def test_what_only_looks_alike_is_several_kinds(form: dict[str, Any]) -> None:
     error = form.get("error", "ValueError")
     assert len({fingerprint(error, text) for text in form["texts"]}) == len(form["texts"])
@@ -164,7 +165,7 @@ def test_depth_of_recursion_does_not_matter() -> None:
     assert raised(dig, 3).fingerprint == raised(dig, 30).fingerprint
 
 
-@pytest.mark.parametrize("package", ["shop", "another"])
+@each("package", ["shop", "another"])
 def test_a_handler_that_is_installed_is_the_users_code(package: str) -> None:
     """Its helpers count, too; another package does not."""
     site = Path(sys.modules["yaml"].__file__ or "").parent.parent  # where packages are installed
@@ -188,7 +189,7 @@ def test_values_are_found_in_a_body() -> None:
     assert list(strings_of(b"\xff no json")) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "'",
@@ -259,7 +260,7 @@ def test_the_user_says_what_kind_it_is(caplog: pytest.LogCaptureFixture) -> None
         Broker(fingerprint="by class")
 
 
-@pytest.mark.parametrize("colour", [Broker, rq_dlq.asyncio.Broker])
+@each("colour", [Broker, rq_dlq.asyncio.Broker])
 def test_the_users_function_crosses_processes(colour: type[Any]) -> None:
     broker = pickle.loads(pickle.dumps(colour("redis://localhost", fingerprint=by_class)))  # noqa: S301
     assert broker.settings.fingerprint is by_class

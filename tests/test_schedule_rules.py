@@ -8,11 +8,11 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import msgspec
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rq_dlq.core.schedules.schedule import Missed, Record, Rule, text_of
+from tests.each import each
 
 HOUR = 3_600_000
 
@@ -34,8 +34,8 @@ def ticks(rule: Rule, start: str, number: int) -> list[str]:
     return [text_of(tick) for tick in found[1:]]
 
 
-@pytest.mark.parametrize(
-    ("expression", "start", "expected"),
+@each(
+    "expression, start, expected",
     [
         ("0 7 * * mon-fri", "2026-11-20T12:00Z", ["2026-11-23T06:00:00Z", "2026-11-24T06:00:00Z"]),
         ("*/20 * * * * *", "2026-11-20T12:00Z", ["2026-11-20T12:00:20Z", "2026-11-20T12:00:40Z"]),
@@ -51,8 +51,8 @@ def test_cron(expression: str, start: str, expected: list[str]) -> None:
     assert ticks(cron(expression), start, len(expected)) == expected
 
 
-@pytest.mark.parametrize(
-    ("expression", "zone", "start", "expected"),
+@each(
+    "expression, zone, start, expected",
     [
         ("0 30 2 * * *", "Europe/Berlin", "2026-03-28T12:00Z",
          ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]),
@@ -126,7 +126,7 @@ def test_a_tick_within_the_repeated_hour_is_not_sent_twice() -> None:
     assert all(first <= second for first, second in pairwise(following))
 
 
-@pytest.mark.parametrize(
+@each(
     "rule",
     [
         Rule.of(None, "90m", "UTC", "last"),
@@ -136,10 +136,9 @@ def test_a_tick_within_the_repeated_hour_is_not_sent_twice() -> None:
         cron("*/20 * 3 * * *", "UTC"),
         cron("0,15,30,45 1,2,3 * * *"),
     ],
-    ids=str,
 )
-@pytest.mark.parametrize("hours", [0, 1, 3, 26, 24 * 40])
-@pytest.mark.parametrize("start", ["2026-03-28T23:10Z", "2026-10-24T23:10Z", "2026-12-31T12:00Z"])
+@each("hours", [0, 1, 3, 26, 24 * 40])
+@each("start", ["2026-03-28T23:10Z", "2026-10-24T23:10Z", "2026-12-31T12:00Z"])
 def test_the_last_tick_that_is_due(rule: Rule, start: str, hours: int) -> None:
     due = rule.following(at(start))
     now = due + hours * HOUR

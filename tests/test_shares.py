@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests import shares
+from tests.each import each
 
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("path", [*shares.FIRST, shares.LAST])
+@each("path", [*shares.FIRST, shares.LAST])
 def test_what_begins_first_and_last_is_there(path: str) -> None:
     assert (ROOT / path).exists()
 

@@ -6,12 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from rq_dlq.core.looking.overview import QueueOverview
 from rq_dlq.core.looking.trouble import OLD, OVERDUE, UNTAKEN, troubles
 from rq_dlq.core.redrive.record import Asked, Redrive, RedriveCounts
 from rq_dlq.values.counts import ErrorGroup, QueueStats
+from tests.each import each
 
 AT = datetime(2026, 1, 2, 12, tzinfo=UTC)
 STATS = QueueStats("orders", 0, 0, 0, 0, 0, None, None, {})
@@ -27,8 +26,8 @@ def queue(name: str = "orders", **found: Any) -> QueueOverview:
     return QueueOverview(stats, **({"groups": [], "redrives": []} | found), grouped_at=AT, grouped=stats)
 
 
-@pytest.mark.parametrize(
-    ("found", "died", "level", "what", "ago"),
+@each(
+    "found, died, level, what, ago",
     [
         ({"ready": 3, "oldest": UNTAKEN}, 0, None, None, None),
         ({"ready": 3, "oldest": 31}, 0, "bad", "3 ready, the oldest for 31s, and nobody takes them", 31),

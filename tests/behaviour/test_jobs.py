@@ -17,7 +17,7 @@ from tests.behaviour.faults import lose_calls, lose_replies
 from tests.behaviour.helpers import bodies, counts
 from tests.conftest import Clock
 from tests.model.driver import Driver, packed
-from tests.model.stops import Stopped
+from tests.model.stops import stopping
 
 
 async def stage(broker: Any, queue: Any, attempt: str, values: Sequence[Any], **times: int) -> dict[str, int]:
@@ -363,7 +363,7 @@ def test_a_commit_that_is_cut_off_is_all_or_nothing_and_can_be_repeated(raw: Any
         call = job_calls.commit_job(driver.keys, "j", LISTS, batch=0, call="c", grace=0, remembered=60_000)
         stopped = False
         try:
-            Driver(raw, scripts=Stopped(n)).run(call)  # type: ignore[arg-type]
+            Driver(raw, scripts=stopping(raw, n)).run(call)  # type: ignore[arg-type]
         except BrokerRefused:
             stopped = True
         assert raw.zcard(driver.keys["committed"]) in {0, 2}, f"stopped at {n}"

@@ -18,7 +18,7 @@ from rq_dlq.values.failure import moment
 from tests.behaviour.helpers import counts, ids
 from tests.behaviour.stepping import alone
 from tests.conftest import MOVED_CLOCK, Clock
-from tests.model.stops import Anew, stop
+from tests.model.stops import stop
 
 
 async def fired(queue: Any) -> int:
@@ -201,9 +201,8 @@ async def test_a_queue_that_another_client_deleted_is_opened_again(broker: Any) 
 
 
 def test_an_interrupted_script_leaves_no_schedule_that_is_never_due(raw: Any) -> None:
-    anew = Anew(raw)
     for n in count(1):
-        world, _, stopped = stop(anew, "schedule", n)
+        world, _, stopped = stop(raw, "schedule", n)
         assert {*raw.hkeys(world.keys["schedules"])} <= {*raw.zrange(world.keys["ticks"], 0, -1)}, n
         if not stopped:
             break

@@ -77,14 +77,19 @@ class Driver:
 
     def run(self, call: Call[R] | Command[R], *, repeated: bool = False) -> R:
         """Run a call; `repeated` says that it is the second try of one whose reply was lost."""
-        talk = exchange((call,), self.scripts, repeated=repeated)
+        result: R = self.run_all(call, repeated=repeated)[0]
+        return result
+
+    def run_all(self, *calls: Call[Any] | Command[Any], repeated: bool = False) -> list[Any]:
+        """Run calls one after the other, in one round trip."""
+        talk = exchange(calls, self.scripts, repeated=repeated)
         commands = next(talk)
         while True:
             try:
-                commands = talk.send([self._reply(command) for command in commands])
+                commands = talk.send(self._replies(commands))
             except StopIteration as stop:
-                result: R = stop.value[0]
-                return result
+                results: list[Any] = stop.value
+                return results
 
     def follow(self, steps: Steps[R]) -> R:
         """Run steps of calls and batches of calls; what they return."""
@@ -96,18 +101,24 @@ class Driver:
                 result: R = stop.value
                 return result
             assert not isinstance(step, Wait)
-            value = [self.run(call) for call in step.calls] if isinstance(step, Batch) else self.run(step)
+            value = self.run_all(*step.calls) if isinstance(step, Batch) else self.run(step)
 
     def settle(self, call: Call[list[Settlement]]) -> bool:
         """Run a call that settles; whether all of its messages were its own to settle."""
         settlements = self.run(call)
         return all(settlements)
 
-    def _reply(self, command: tuple[Any, ...]) -> Any:
-        try:
-            return self.raw.execute_command(*command)
-        except ResponseError as error:
-            return error
+    def _replies(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        if len(commands) == 1:  # a pipeline takes longer
+            try:
+                return [self.raw.execute_command(*commands[0])]
+            except ResponseError as error:
+                return [error]
+        pipeline = self.raw.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command)
+        replies: list[Any] = pipeline.execute(raise_on_error=False)
+        return replies
 
     def send_call(
         self, *items: tuple[str, int], delay: int = 0, ttl: int = 0, persistent: bool = True

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -35,10 +36,10 @@ STAYS = {
     *("redrives", "redriving", "audit"),
 }
 SHIM = """\
-local redis = (function(redis, calls)
+local redis = (function(redis, calls, last)
   local function stops()
     calls = calls + 1
-    return calls == %d and redis.call('SET', 'stopped', 1)
+    return calls == last and redis.call('SET', 'stopped', 1)
   end
   return {
     call = function(...)
@@ -50,35 +51,39 @@ local redis = (function(redis, calls)
       return redis.pcall(...)
     end,
   }
-end)(redis, 0)
+end)(redis, 0, tonumber(redis.call('GETDEL', 'stop at')))
 """
 OURS, REDIS = "error('stopped')", "redis.call('LPUSH', 'stopped', 1)"
 """What stands in place of the call: an error of ours, or one of Redis itself, of a wrong type."""
 
 
-@dataclass
 class Stopped:
-    """The scripts, each with an error in place of its n-th Redis call."""
+    """The scripts, each with an error in place of a Redis call: of that to which the key `stop at` counts."""
 
-    n: int
-    error: str = OURS
+    def __init__(self, error: str) -> None:
+        self._error = error
+        self._scripts: dict[str, Script] = {}
 
     def __getitem__(self, name: str) -> Script:
-        script = MOVED_CLOCK[name]
-        return replace(script, source=SHIM % (self.n, self.error) + script.source)
+        if name not in self._scripts:
+            script = MOVED_CLOCK[name]
+            self._scripts[name] = replace(script, source=SHIM % self._error + script.source)
+        return self._scripts[name]
 
 
-class Anew:
-    """A world that is made once, and put back before each stop."""
+STOPPED = {error: Stopped(error) for error in (OURS, REDIS)}
 
-    def __init__(self, raw: Any) -> None:
-        self.world = World(raw)
-        self._beginning = Beginning.of(self.world)
 
-    def __call__(self) -> World:
-        """The world as it was at first."""
-        self._beginning.put_back(self.world)
-        return self.world
+def stopping(raw: Any, n: int, error: str = OURS) -> Stopped:
+    """The scripts, of which the next one to run stops at its n-th Redis call."""
+    raw.set("stop at", n)
+    return STOPPED[error]
+
+
+@cache
+def beginning(raw: Any) -> Beginning:
+    """The world as it is at first, made once for a server."""
+    return Beginning.of(World(raw))
 
 
 class Drains:
@@ -105,12 +110,12 @@ class Drains:
         return self._known[place]
 
 
-def stop(anew: Anew, name: str, n: int, error: str = OURS) -> tuple[World, Call[Any], bool]:
+def stop(raw: Any, name: str, n: int, error: str = OURS) -> tuple[World, Call[Any], bool]:
     """The world with the call stopped at its n-th Redis call; whether there is one."""
-    world = anew()
+    world = World(raw, beginning=beginning(raw))
     call = STEPS[name][0](world)
     try:
-        Driver(world.raw, scripts=Stopped(n, error)).run(call)  # type: ignore[arg-type]
+        Driver(world.raw, scripts=stopping(world.raw, n, error)).run(call)  # type: ignore[arg-type]
     except BrokerRefused as refused:
         assert ("stopped" in str(refused)) == (error == OURS), refused  # noqa: PT017 - others are failures
     return world, call, bool(world.raw.delete("stopped"))
@@ -118,9 +123,8 @@ def stop(anew: Anew, name: str, n: int, error: str = OURS) -> tuple[World, Call[
 
 def stops(raw: Any, name: str) -> Iterator[tuple[World, Call[Any], str, bool]]:
     """The world with a step stopped at each point, and at last not: the call, where, whether it was."""
-    anew = Anew(raw)
     for n in count(1):
-        world, call, stopped = stop(anew, name, n)
+        world, call, stopped = stop(raw, name, n)
         yield world, call, f"{name} stopped at {n}", stopped
         if not stopped:
             return
@@ -145,7 +149,7 @@ def nothing_is_lost(raw: Any, name: str) -> int:
 
 def a_repetition_succeeds(raw: Any, name: str) -> int:
     """The same call once more does the rest, and says so."""
-    world, points, drains = World(raw), 0, Drains()
+    world, points, drains = World(raw, beginning=beginning(raw)), 0, Drains()
     whole = world.queue.run(STEPS[name][0](world))
     for world, call, where, stopped in stops(raw, name):
         check_reply(name, world.queue.run(call, repeated=True), whole, where)
@@ -175,7 +179,7 @@ def a_claim_adds_up(raw: Any, name: str) -> int:
     """I1, I13: repeated or maintained, no lease, list or count says something else than the states."""
     if name not in WHOLE_CLAIMS:
         return 0
-    world, points = World(raw), 0
+    world, points = World(raw, beginning=beginning(raw)), 0
     whole = world.queue.run(STEPS[name][0](world))
     for repeated in (True, False):
         for world, call, where, stopped in stops(raw, name):
@@ -196,11 +200,11 @@ def a_claim_adds_up(raw: Any, name: str) -> int:
 
 def redis_leaves_the_same(raw: Any, name: str) -> int:
     """An error of Redis itself leaves what ours leaves."""
-    points, anew = 0, Anew(raw)
+    points = 0
     for n in count(1):
-        _, _, stopped = stop(anew, name, n)
+        _, _, stopped = stop(raw, name, n)
         ours = contents(raw)
-        stop(anew, name, n, REDIS)
+        stop(raw, name, n, REDIS)
         assert contents(raw) == ours, f"{name} stopped at {n}"
         if not stopped:
             return points

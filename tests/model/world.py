@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, Self
 
 from rq_dlq._keys import QueueKeys
@@ -16,7 +16,6 @@ from rq_dlq.core.steps.call import Call, Part
 from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.settlement import Settlement
-from tests.audit import Present
 from tests.conftest import MOVED_CLOCK, Clock
 from tests.model.driver import CAUSE, Driver
 
@@ -39,7 +38,7 @@ class World:
         self.queue = queue = Driver(raw, RedeliveryPolicy(initial_delay=1, max_delay=2), scripts)
         self.keys = queue.keys
         self.other = Driver(raw, queue.policy, scripts, QueueKeys("rq", "to"))
-        self.tokens = count()
+        self.tokens = itertools.count()
         self.all = {"d1", "x1", "gone", "l1", "l2", "l3", "r1", "r2", "e1", "s1", "s2", "to/r2"}
         if beginning is None:
             self._begin()
@@ -96,10 +95,10 @@ class World:
         queue = queue or self.queue
         found = 1
         while found:
-            call = upkeep_calls.sweep(queue.keys, limit=200, seed=0.25, default_policy=queue.wire)
-            found = queue.run(call) + queue.run(upkeep_calls.promote(queue.keys, limit=200))
-            found += queue.run(upkeep_calls.expire(queue.keys, limit=200))
-            found += self.roll_forward(queue)
+            sweep = upkeep_calls.sweep(queue.keys, limit=200, seed=0.25, default_policy=queue.wire)
+            promote = upkeep_calls.promote(queue.keys, limit=200)
+            expire = upkeep_calls.expire(queue.keys, limit=200)
+            found = sum(queue.run_all(sweep, promote, expire)) + self.roll_forward(queue)
 
     def roll_forward(self, queue: Driver) -> int:
         """Move what a job has committed."""
@@ -129,22 +128,28 @@ class World:
         """What a queue hands out now, acked."""
         self.maintain(queue)
         seen: list[str] = []
-        for part in PARTS:
-            while True:
-                token = f"drain{next(self.tokens)}"
-                claimed = queue.run(queue.claim_call(token, 20, part=part))
-                if not claimed.rows:
-                    break
-                ids = [row.id for row in claimed.rows]
-                seen += ids
-                queue.run(settling_calls.ack(queue.keys, [(i, token) for i in dict.fromkeys(ids)]))
-        return seen
+        while True:
+            tokens = {part: f"drain{next(self.tokens)}" for part in PARTS}
+            claims = [queue.claim_call(token, 20, part=part) for part, token in tokens.items()]
+            claimed = [[row.id for row in reply.rows] for reply in queue.run_all(*claims)]
+            if not any(claimed):
+                return seen
+            seen += itertools.chain(*claimed)
+            acks = [
+                settling_calls.ack(queue.keys, [(i, token) for i in dict.fromkeys(ids)])
+                for token, ids in zip(tokens.values(), claimed, strict=True)
+                if ids
+            ]
+            queue.run_all(*acks)
 
     def left(self) -> set[str]:
         """The keys that are left and do not go by themselves."""
-        present = Present(self.raw)
-        keys = [*self.keys.by_name.items(), *self.other.keys.by_name.items()]
-        return {name for name, key in keys if present.ttl(key) == -1}
+        names = {key: name for keys in (self.keys, self.other.keys) for name, key in keys.by_name.items()}
+        present, pipeline = [key.decode() for key in self.raw.keys("*")], self.raw.pipeline(transaction=False)
+        for key in present:
+            pipeline.ttl(key)
+        stays = [key for key, ttl in zip(present, pipeline.execute(), strict=True) if ttl == -1]
+        return {names[key] for key in stays if key in names}
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from rq_dlq.errors import InvalidDuration, InvalidInput
 from rq_dlq.values.durations import TEN_YEARS, human, milliseconds
+from tests.each import each
 
 WHOLE = st.integers(0, TEN_YEARS)
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
+@each(
+    "value, expected",
     [
         (0, 0),
         (1, 1_000),
@@ -42,7 +43,7 @@ def test_reads_every_form(value: Any, expected: int) -> None:
     assert milliseconds(value, name="delay") == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         *[-1, -0.001, "-1s", timedelta(seconds=-1), float("nan"), float("inf"), -float("inf")],
@@ -75,11 +76,6 @@ def test_reads_every_form(value: Any, expected: int) -> None:
         ],
         *["9" * 5000, "9" * 5000 + "ms"],
     ],
-    ids=lambda value: (
-        f"{type(value).__name__}-{str(value)[:12]}"
-        if not isinstance(value, int) or abs(value) < 1e9
-        else f"int-{value.bit_length()}-bits"
-    ),
 )
 def test_refuses_and_names_the_argument(value: Any) -> None:
     with pytest.raises(InvalidDuration, match=r"^lease: .+ (is not a duration|is out of range)\. Pass"):
@@ -101,15 +97,15 @@ def test_the_error_for_no_text_names_a_timedelta_too() -> None:
         milliseconds(None, name="ttl")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [0, 0.0004, "0ms", 0.0009999])
+@each("value", [0, 0.0004, "0ms", 0.0009999])
 def test_minimum(value: Any) -> None:
     assert milliseconds("1ms", name="lease", minimum=1) == 1
     with pytest.raises(InvalidDuration, match=r"lease: .* Pass 1ms to 3650d"):
         milliseconds(value, name="lease", minimum=1)
 
 
-@pytest.mark.parametrize(
-    ("ms", "expected"),
+@each(
+    "ms, expected",
     [
         (0, "0s"),
         (1, "1ms"),

@@ -20,6 +20,7 @@ from rq_dlq.policy import (
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
 )
+from tests.each import each
 from tests.policy import entries
 
 span = st.none() | st.integers(1, 1_000)
@@ -32,8 +33,8 @@ def test_round_trip(entry: Entry) -> None:
     assert pickle.loads(pickle.dumps(entry)) == entry  # noqa: S301
 
 
-@pytest.mark.parametrize(
-    ("said", "text"),
+@each(
+    "said, text",
     [
         (
             {"redelivery": {"initial_delay": "5s"}, "max_in_flight": None},
@@ -80,8 +81,8 @@ def test_a_policy_says_all_its_fields() -> None:
     assert said == RedeliveryPolicy().as_wire()
 
 
-@pytest.mark.parametrize(
-    ("said", "complaint"),
+@each(
+    "said, complaint",
     [
         ({}, "sets nothing. Pass redelivery"),
         ({"redelivery": {}}, "sets nothing"),
@@ -124,8 +125,8 @@ def test_refuses_and_says_what_to_do(said: dict[str, Any], complaint: str) -> No
         Entry.of(**said)
 
 
-@pytest.mark.parametrize(
-    ("make", "said", "complaint"),
+@each(
+    "make, said, complaint",
     [
         (IndividualDeadLetterStrategy, {"prefix": ""}, "take its own messages"),
         (IndividualDeadLetterStrategy, {"prefix": "a b"}, "prefix: 'a b' cannot name a queue"),
@@ -157,8 +158,8 @@ def test_values_refuse_alike(make: Any, said: dict[str, Any], complaint: str) ->
         make(**said)
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
+@each(
+    "text, complaint",
     [
         ("a*", "a wildcard is a whole word"),
         ("a.#.b", "only at the end"),
@@ -176,7 +177,7 @@ def test_patterns_refuse(text: Any, complaint: str) -> None:
         PolicyMap({text: Entry.of(max_in_flight=1)})
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         b"",
@@ -203,7 +204,7 @@ def test_what_is_no_entry(text: bytes) -> None:
         Entry.decode(text)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         {"weight": 1},

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from rq_dlq.policy import (
     Declared,
@@ -22,6 +21,7 @@ from rq_dlq.policy import (
     SharedDeadLetterStrategy,
 )
 from rq_dlq.policy.fields import BY_PART, FIELDS, PARTS, PLAIN, SETTABLE, TABLE, WRITTEN, Field
+from tests.each import each
 
 CLASSES: dict[str, tuple[type[Any], ...]] = {
     "redelivery": (RedeliveryPolicy,),
@@ -41,7 +41,7 @@ SAID_BY_THE_KIND = {"strategy", "arithmetic", "redelivery_delay"}
 """Fields in Redis that in code are the class, or the preset."""
 
 
-@pytest.mark.parametrize("typed", [EntryFields, Declared], ids=lambda typed: str(typed.__name__))
+@each("typed", [EntryFields, Declared])
 def test_every_field_has_a_type(typed: Any) -> None:
     assert typed.__annotations__.keys() == set(SETTABLE)
 
@@ -54,13 +54,13 @@ def test_every_field_is_told() -> None:
     ]
 
 
-@pytest.mark.parametrize("part", PARTS)
+@each("part", PARTS)
 def test_classes_hold_the_fields_of_their_part(part: str) -> None:
     held = {field.name for kind in CLASSES[part] for field in dataclasses.fields(kind)}
     assert held - ELSEWHERE[part] == BY_PART[part].keys() - SAID_BY_THE_KIND
 
 
-@pytest.mark.parametrize("name", WRITTEN)
+@each("name", WRITTEN)
 def test_every_field_in_redis_is_described(name: str) -> None:
     readme = Path(__file__).parents[2] / "lua" / "README.md"
     assert f"\n| `{name}` | " in readme.read_text(encoding="utf-8")
@@ -71,7 +71,7 @@ def test_no_option_means_two_fields() -> None:
     assert len(set(options)) == len(options) >= len(FIELDS)
 
 
-@pytest.mark.parametrize("row", PLAIN, ids=lambda row: str(row.name))
+@each("row", PLAIN)
 def test_what_is_said_stands_in_redis_as_a_number(row: Field) -> None:
     said: dict[str, Any] = {row.name: 7}
     entry = Entry.of(**said)

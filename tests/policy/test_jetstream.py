@@ -10,14 +10,13 @@ import pytest
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import RedeliveryPolicy
 from tests.cases import load
+from tests.each import each
 
 Row: TypeAlias = dict[str, Any]
 
 
-def rows(group: str, *events: str) -> list[Any]:
-    return [
-        pytest.param(row, id=row["id"]) for row in load(group) if not events or row.get("event") in events
-    ]
+def rows(group: str, *events: str) -> list[Row]:
+    return [row for row in load(group) if not events or row.get("event") in events]
 
 
 def policy_of(row: Row) -> RedeliveryPolicy:
@@ -26,7 +25,7 @@ def policy_of(row: Row) -> RedeliveryPolicy:
     return RedeliveryPolicy.jetstream(max_deliver=row.get("max_deliver"), backoff=backoff)
 
 
-@pytest.mark.parametrize("row", rows("js_backoff_valid"))
+@each("row", rows("js_backoff_valid"))
 def test_which_settings_are_valid(row: Row) -> None:
     if row["expect"] != "ok" or "error" in row["rq"].lower():
         with pytest.raises(PolicyError):
@@ -38,7 +37,7 @@ def test_which_settings_are_valid(row: Row) -> None:
     assert len(policy_of(row).delays or ()) == max(row["backoff_len"], 1)
 
 
-@pytest.mark.parametrize("row", rows("js_wait", "timeout"))
+@each("row", rows("js_wait", "timeout"))
 def test_the_wait_after_a_lapse(row: Row) -> None:
     wait = policy_of(row).delay_ms(row["deliveries"])
     if row.get("backoff"):
@@ -48,7 +47,7 @@ def test_the_wait_after_a_lapse(row: Row) -> None:
     assert row["rq"].startswith("S") or row["rq"] == "D: a lease time and a retry delay are two settings"
 
 
-@pytest.mark.parametrize("row", [row for row in rows("js_wait", "nak") if "delay" not in row.values[0]])
+@each("row", [row for row in rows("js_wait", "nak") if "delay" not in row])
 def test_the_wait_after_a_nack(row: Row) -> None:
     backoff = row.get("backoff") or [0]
     wait = policy_of(row).delay_ms(row["deliveries"])
@@ -75,7 +74,7 @@ def test_no_wait_is_spread_and_the_last_one_repeats() -> None:
     assert [policy.delay_ms(n) for n in (1, 2, 3, 4, 5_000)] == [25, 100, 2_000, 2_000, 2_000]
 
 
-@pytest.mark.parametrize(
+@each(
     "settings",
     [
         {"max_deliver": 4, "backoff": ["1s", "2s"], "ack_wait": "1m"},
@@ -95,8 +94,8 @@ def test_fatal_is_ours_and_the_wire_is_that_of_any_policy() -> None:
     assert RedeliveryPolicy.jetstream(fatal=(ValueError,)).fatal == (ValueError,)
 
 
-@pytest.mark.parametrize(
-    ("settings", "complaint"),
+@each(
+    "settings, complaint",
     [
         ({"max_deliver": 0}, "max_deliver is 0.* 1 is no redelivery, -1 no limit"),
         ({"MaxDeliver": -5}, "max_deliver is -5"),

@@ -5,7 +5,6 @@ from itertools import combinations
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from rq_dlq.policy import (
 from rq_dlq.policy.fields import PLAIN, WRITTEN, in_redis
 from rq_dlq.policy.patterns import PatternIndex
 from rq_dlq.values.names import Naming, Template
+from tests.each import each
 from tests.policy import entries, policies
 
 DROPPED_IF_EXPIRED = DiscardingDeadLetterStrategy(process_expired=True)
@@ -50,8 +50,8 @@ def test_the_index_finds_all_that_cover_a_pattern(texts: list[str], text: str) -
     assert PatternIndex(patterns).covering(wanted) == covering
 
 
-@pytest.mark.parametrize(
-    ("stronger", "weaker"),
+@each(
+    "stronger, weaker",
     [
         ("a.b", "a.*"),
         ("a.*", "a.#"),
@@ -185,8 +185,8 @@ def test_the_maximum_of_artemis_is_ten_times_the_delay() -> None:
     assert got == RedeliveryPolicy.artemis(redelivery_delay=2_000)
 
 
-@pytest.mark.parametrize(
-    ("said", "family", "expected"),
+@each(
+    "said, family, expected",
     [
         ({"dead_letter": None}, "a", {"dead": "discard"}),
         ({"dead_letter": {"process_expired": True}}, "a", {"expired": "dead"}),
@@ -212,8 +212,8 @@ def test_wire_of_the_dead(said: dict[str, Any], family: str, expected: dict[str,
     assert ("dead_letter" in wire) is bool(expected)
 
 
-@pytest.mark.parametrize(
-    ("expiry", "expected"),
+@each(
+    "expiry, expected",
     [
         ({"min_expiry_delay": 1, "max_expiry_delay": 5}, "- 1000 5000"),
         ({"expiry_delay": "1m"}, "60000 - -"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import ActiveMQRedelivery, ArtemisRedelivery, RedeliveryPolicy
+from tests.each import each
 from tests.policy import policies
 
 LONGEST = 2**63 - 1
@@ -96,8 +97,8 @@ def test_replace_keeps_what_it_is_not_told(policy: RedeliveryPolicy) -> None:
     assert replace(fatal, fatal=policy.fatal, max_redeliveries=policy.max_redeliveries) == policy
 
 
-@pytest.mark.parametrize(
-    ("settings", "complaint"),
+@each(
+    "settings, complaint",
     [
         ({"redelivry-delay": 1}, "'redelivry-delay' is not a .* closest is 'redelivery-delay'"),
         ({"maxDeliveryAttemps": 1}, "closest is 'max-delivery-attempts'"),
@@ -118,8 +119,8 @@ def test_artemis_refuses(settings: dict[str, Any], complaint: str) -> None:
         RedeliveryPolicy.artemis(**settings)
 
 
-@pytest.mark.parametrize(
-    ("settings", "complaint"),
+@each(
+    "settings, complaint",
     [
         ({"foo": 1}, "'foo' is not a redelivery setting of ActiveMQ. There are "),
         ({"maximumRedelivery": 1}, "closest is 'maximumRedeliveries'"),
@@ -140,7 +141,7 @@ def test_activemq_refuses(settings: dict[str, Any], complaint: str) -> None:
         RedeliveryPolicy.activemq(**settings)
 
 
-@pytest.mark.parametrize(
+@each(
     "settings",
     [
         {"useCollisionAvoidance": True},

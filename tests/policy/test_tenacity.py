@@ -10,6 +10,7 @@ from hypothesis import given
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import RedeliveryPolicy
+from tests.each import each
 from tests.policy import policies
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def theirs(wait: Any, attempts: int) -> list[float]:
     return waits
 
 
-@pytest.mark.parametrize(
+@each(
     "wait",
     [
         t.wait_none(),
@@ -66,8 +67,8 @@ def test_a_growing_wait_with_an_end_is_a_list() -> None:
     assert policy == RedeliveryPolicy(delays=[1, 3, 5], max_redeliveries=3)
 
 
-@pytest.mark.parametrize(
-    ("wait", "n", "low", "high"),
+@each(
+    "wait, n, low, high",
     [
         (t.wait_random(1, 5), 3, 1, 5),
         (t.wait_random(0, 1), 1, 0, 1),
@@ -92,8 +93,8 @@ def test_waits_by_chance_are_as_even(wait: Any, n: int, low: float, high: float)
     assert low <= min(drawn) <= max(drawn) <= high
 
 
-@pytest.mark.parametrize(
-    ("stop", "limit"),
+@each(
+    "stop, limit",
     [
         (None, None),
         (t.stop_never, None),
@@ -116,8 +117,8 @@ class Doubled(t.wait_fixed):
         return 2 * super().__call__(retry_state)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
+@each(
+    "arguments, complaint",
     [
         ({"wait": t.wait_exponential_jitter()}, "wait_exponential_jitter has no equivalent"),
         ({"wait": t.wait_fixed(1) + t.wait_fixed(2)}, "wait_combine has no equivalent"),

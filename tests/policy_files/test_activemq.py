@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from rq_dlq.policy import PolicyMap, QueueSettings, RedeliveryPolicy
 from rq_dlq.policy_files import Reading, read_broker_xml
 from rq_dlq.policy_files._others import CLASSIC
+from tests.each import each
 
 DATA = Path(__file__).parents[2] / "examples"
 
@@ -74,7 +73,7 @@ def test_each_attribute_is_told_with_its_own_line() -> None:
     assert (lines["persistJMSRedelivered"], lines["expiration"], lines["backOffMultiplier"]) == (17, 20, 43)
 
 
-@pytest.mark.parametrize("name", sorted(CLASSIC))
+@each("name", sorted(CLASSIC))
 def test_what_is_not_taken_over_is_told_why(name: str) -> None:
     reading = read(policies(f'<policyEntry queue="a" {name}="1"/>'))
     (finding,) = (one for one in reading.findings if one.setting == name)
@@ -95,7 +94,7 @@ MEANT: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("strategy", "meant"), MEANT)
+@each("strategy, meant", MEANT)
 def test_a_strategy_becomes(strategy: str, meant: dict[str, Any]) -> None:
     entry = letters("a.>", strategy) if strategy else '<policyEntry queue="a.>"/>'
     said = settings(read(policies(entry)), "a.b").dead_letter.as_wire()
@@ -143,7 +142,7 @@ FATES: list[tuple[str, str, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("switches", "default", "strategies"), FATES)
+@each("switches, default, strategies", FATES)
 def test_switches_of_the_redelivery_plugin(switches: str, default: str, strategies: dict[str, str]) -> None:
     reading = read(
         policies(letters("a.>", "<individualDeadLetterStrategy/>"), '<policyEntry queue="c"/>'),
@@ -158,8 +157,8 @@ def test_switches_of_the_redelivery_plugin(switches: str, default: str, strategi
     assert found == strategies
 
 
-@pytest.mark.parametrize(
-    ("attributes", "queue", "dropped"),
+@each(
+    "attributes, queue, dropped",
     [
         ("", "ANY.THING", True),
         ('dropOnly="MY.EXAMPLE.QUEUE.87"', "PAYMENTS", False),
@@ -284,7 +283,7 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "problems"), WRONG)
+@each("text, problems", WRONG)
 def test_what_is_wrong_is_named_with_its_line(text: str, problems: list[tuple[int, str, str]]) -> None:
     reading = read(text)
     assert [(one.line, one.setting) for one in reading.problems] == [(at, name) for at, name, _ in problems]
@@ -311,8 +310,8 @@ def test_queues_that_no_entry_covers_are_told() -> None:
     assert notes(policies('<policyEntry queue="a.>"/>', '<policyEntry queue=">"/>')) == []
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "like"),
+@each(
+    "one, other, like",
     [
         ("*.x", "a.*", "a.x"),
         ("*.x.>", "a.*.b", "a.x.b"),

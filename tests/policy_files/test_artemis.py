@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from rq_dlq.policy import PolicyMap, QueueSettings, RedeliveryPolicy
 from rq_dlq.policy_files import Reading, read_broker_xml
 from rq_dlq.policy_files._others import ARTEMIS
 from rq_dlq.policy_files.artemis import KNOWN
+from tests.each import each
 
 DATA = Path(__file__).parents[2] / "examples"
 
@@ -70,7 +69,7 @@ def test_each_setting_is_told_once_with_its_line() -> None:
     }
 
 
-@pytest.mark.parametrize("name", sorted(ARTEMIS))
+@each("name", sorted(ARTEMIS))
 def test_what_is_not_taken_over_is_told_why(name: str) -> None:
     reading = core(block("a", f"{name}=1"))
     (finding,) = reading.findings
@@ -111,7 +110,7 @@ MEANT: list[tuple[list[str], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "meant"), MEANT)
+@each("given, meant", MEANT)
 def test_a_setting_becomes(given: list[str], meant: dict[str, Any]) -> None:
     sources = {one.field: one.value for one in settings(core(block("a.#", *given)), "a.b").sources}
     assert {field: sources.get(field) for field in meant} == meant
@@ -233,7 +232,7 @@ WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "problems"), WRONG)
+@each("lines, problems", WRONG)
 def test_what_is_wrong_is_named_with_its_line(lines: list[str], problems: list[tuple[int, str, str]]) -> None:
     reading = core(*lines)
     assert [(one.line, one.setting) for one in reading.problems] == [(at, name) for at, name, _ in problems]

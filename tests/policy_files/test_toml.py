@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from rq_dlq.policy import Entry
 from rq_dlq.policy_files import read_toml
+from tests.each import each
 
 DATA = Path(__file__).parents[2] / "examples"
 
@@ -107,7 +106,7 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "problems"), WRONG)
+@each("text, problems", WRONG)
 def test_what_is_wrong_is_named_with_its_line(text: str, problems: list[tuple[int, str, str]]) -> None:
     reading = read_toml(text)
     found = [(problem.line, problem.setting) for problem in reading.problems]

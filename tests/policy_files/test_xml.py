@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rq_dlq.policy_files import read_broker_xml
+from tests.each import each
 from tests.effort import growth
 
 LAUGHS = """<?xml version="1.0"?>
@@ -17,8 +16,8 @@ LAUGHS = """<?xml version="1.0"?>
 OUTSIDE = '<!DOCTYPE core [<!ENTITY x SYSTEM "file:///etc/passwd">]><core>&x;</core>'
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "message"),
+@each(
+    "text, line, message",
     [
         ("", 1, "not XML: no element found"),
         ("hello", 1, "not XML: syntax error"),
@@ -45,7 +44,7 @@ def test_it_is_refused(text: str, line: int, message: str) -> None:
 INCLUDE = '<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="{}.xml"/>'
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "<core>\n{0}\n{1}<address-settings><address-setting match='a'/></address-settings></core>",
@@ -66,7 +65,7 @@ def test_other_files_are_not_left_out_in_silence(text: str) -> None:
     assert ["one.xml" in problem.message for problem in reading.problems] == [True, False]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "iso-8859-1"])
+@each("encoding", ["utf-8-sig", "utf-16", "iso-8859-1"])
 def test_encodings(encoding: str) -> None:
     text = "<core><address-setting\n match='größe'><no-expiry>true</no-expiry></address-setting></core>"
     if encoding == "iso-8859-1":
@@ -86,8 +85,8 @@ CLASSIC = """<broker><policyEntries>{}</policyEntries>
 <redeliveryPolicyEntries>{}</redeliveryPolicyEntries></redeliveryPlugin></broker>"""
 
 
-@pytest.mark.parametrize(
-    ("file", "element"),
+@each(
+    "file, element",
     [
         (ARTEMIS, "<x/>"),
         (ARTEMIS, '<address-setting match="q{}"/>'),

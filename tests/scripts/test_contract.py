@@ -21,6 +21,7 @@ from rq_dlq.core.steps.call import Sender
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.wanted import ALL
 from tests.assembled_lua import ROOT
+from tests.each import each
 
 SCRIPTS = Scripts()
 NAMES = SCRIPTS.names()
@@ -62,7 +63,7 @@ def calls(text: str) -> list[tuple[str, str]]:
     return re.findall(r"redis\.p?call\(\s*([^,)]+)(?:,\s*([^,)]+))?", code(text))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_every_key_has_a_name_that_exists(name: str) -> None:
     script = SCRIPTS[name]
     keys = script.keys + script.families
@@ -71,7 +72,7 @@ def test_every_key_has_a_name_that_exists(name: str) -> None:
     assert len(set(keys)) == len(keys)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_every_key_and_argument_is_used(name: str) -> None:
     script = SCRIPTS[name]
     body = re.sub(r"^local [\w, ]+ = .*(?:KEYS|ARGV)\[\d+\].*$", "", code(script.source), flags=re.MULTILINE)
@@ -86,7 +87,7 @@ def test_every_key_and_argument_is_used(name: str) -> None:
     assert bool(script.items) == takes_items, f"{name}.lua and its items"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_every_call_is_a_literal_command_on_a_bound_key(name: str) -> None:
     script = SCRIPTS[name]
     aliases = {"index", "source", "other", "delay > 0 and scheduled or ready"}  # chosen among the bound keys
@@ -102,12 +103,12 @@ def there(script: Script) -> set[str]:
     return {key.removeprefix("to_") for key in script.keys} | {f"q.{key}" for key in script.families}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_unpack_is_used_on_what_is_bounded(name: str) -> None:
     assert set(re.findall(r"unpack\(([^)]*)\)", code(SCRIPTS[name].source))) <= BOUNDED
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT / "lua")))
+@each("file", FILES)
 def test_a_file_keeps_the_rules(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     body = code(text)
@@ -130,7 +131,7 @@ def test_a_file_keeps_the_rules(file: Path) -> None:
     assert not re.search(r"error_reply|\berror\(|\berr =|redis\.log|\bpcall\(", body)
 
 
-@pytest.mark.parametrize(
+@each(
     "header",
     [
         "local ready, leases = KEYS[1], KEYS[3]",
@@ -163,7 +164,7 @@ def test_there_is_a_constructor_for_each_script() -> None:
     assert sorted(CONSTRUCTORS) == NAMES
 
 
-@pytest.mark.parametrize("name", CONSTRUCTORS)
+@each("name", CONSTRUCTORS)
 def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
     given: dict[str, Any] = {
         "keys": QueueKeys("rq", "q"), "items": ["id", b"payload"], "held": [("id", "token")] * 2,

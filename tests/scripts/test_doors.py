@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import pytest
-
 from tests.assembled_lua import ROOT
+from tests.each import each
 from tests.scripts.test_contract import code
 
 LUA = ROOT / "lua"
@@ -57,8 +56,8 @@ def test_messages_pass_the_doors() -> None:
     assert past_the_doors(TEXTS) == EXCEPT.keys()
 
 
-@pytest.mark.parametrize(
-    ("name", "planted", "door"),
+@each(
+    "name, planted, door",
     [
         ("lib/bury", "redis.call('HDEL', messages, id)", "lib/gone"),
         ("lib/acked", "redis.call('HDEL', history, unpack(ids))", "lib/gone"),

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.assembled_lua import GOLDEN, REFRESH, assembled, luacheck, write
+from tests.each import each
 
 TEXTS = assembled()
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@each("name", TEXTS)
 def test_the_golden_text_is_current(name: str) -> None:
     golden = GOLDEN / f"{name}.lua"
     assert golden.exists(), f"a new script: {REFRESH}"
@@ -31,19 +32,21 @@ def test_luacheck_finds_nothing(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout
 
 
+MISTAKES = [
+    "return nonsense",  # an undefined global
+    "left_behind = 1",  # a global that every later script would see
+    "local ready, leases = KEYS[1], KEYS[2]\nreturn redis.call('ZCARD', ready)",  # a key without use
+    "return math.random()",  # seeded alike in each script
+    "return os.time()",  # the client's clock, if it were there
+]
+
+
 @pytest.mark.skipif(shutil.which("luacheck") is None, reason="luacheck is not installed")
-@pytest.mark.parametrize(
-    "mistake",
-    [
-        "return nonsense",  # an undefined global
-        "left_behind = 1",  # a global that every later script would see
-        "local ready, leases = KEYS[1], KEYS[2]\nreturn redis.call('ZCARD', ready)",  # a key without use
-        "return math.random()",  # seeded alike in each script
-        "return os.time()",  # the client's clock, if it were there
-    ],
-)
-def test_luacheck_finds_a_mistake(mistake: str, tmp_path: Path) -> None:
-    (tmp_path / "mistake.lua").write_text(mistake + "\n")
+def test_luacheck_finds_each_mistake(tmp_path: Path) -> None:
+    for n, mistake in enumerate(MISTAKES):
+        (tmp_path / f"mistake{n}.lua").write_text(mistake + "\n")
     checked = luacheck(tmp_path)
     assert checked is not None
     assert checked.returncode == 1, checked.stdout
+    missed = [mistake for n, mistake in enumerate(MISTAKES) if f"mistake{n}.lua:" not in checked.stdout]
+    assert not missed, checked.stdout

@@ -16,6 +16,7 @@ from rq_dlq._scripts import Scripts
 from rq_dlq._scripts.fragments import Needs, needs, read
 from rq_dlq._scripts.script import bound
 from tests.assembled_lua import ROOT
+from tests.each import each
 
 LUA = ROOT / "lua"
 FILES = {file.relative_to(LUA).as_posix().removesuffix(".lua"): file for file in sorted(LUA.rglob("*.lua"))}
@@ -96,12 +97,12 @@ def wrong(name: str, text: str, names: Names) -> list[str]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FILES)
+@each("name", FILES)
 def test_a_file_declares_what_it_uses(name: str, by_file: dict[str, Names]) -> None:
     assert wrong(name, FILES[name].read_text(encoding="utf-8"), by_file[name]) == []
 
 
-@pytest.mark.parametrize("name", FRAGMENTS)
+@each("name", FRAGMENTS)
 def test_a_fragment_gives_what_it_says(name: str, by_file: dict[str, Names]) -> None:
     text = FILES[name].read_text(encoding="utf-8")
     gives, lines = read(name, text)
@@ -115,7 +116,7 @@ def test_a_fragment_gives_what_it_says(name: str, by_file: dict[str, Names]) -> 
     assert by_file[name].unused <= {*gives, *passed}, "it defines what nobody can use"
 
 
-@pytest.mark.parametrize("name", FRAGMENTS)
+@each("name", FRAGMENTS)
 def test_a_fragment_is_called_as_what_it_gives(name: str) -> None:
     file = name.removeprefix("lib/")
     gives, _ = read(name, FILES[name].read_text(encoding="utf-8"))
@@ -130,31 +131,33 @@ def test_every_fragment_and_each_name_is_needed_somewhere() -> None:
     assert used <= given
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("-- needs: put; keys: dead\n-- gives: x\nlocal function x()\n  put(dead)\nend\n", []),
-        ("-- gives: x\nlocal function x()\n  put()\nend\n", ["does not declare ['put']"]),
-        ("-- needs: put\n-- gives: x\nlocal x = 1\n", ["declares and does not use ['put']"]),
-        ("-- needs: keys: dead\n-- gives: x\nlocal x = 1\n", ["declares and does not use ['dead']"]),
-        ("-- gives: x\nlocal x = limit\n", ["does not declare ['limit']"]),
-        ("-- needs: locals: limit\n-- gives: x\nlocal x = limit\n", []),
-        ("-- needs: locals: limit\n-- gives: x\nlocal x = 1\n", ["declares and does not use ['limit']"]),
-        (
-            "-- needs: now\n-- gives: x\nlocal function x()\n  -- needs: is_later\n  is_later()\nend\n",
-            ["declares and does not use ['now']"],
-        ),
-        (
-            "-- needs: now\n-- gives: x\nlocal function x()\n  -- needs: set_alarm\n  set_alarm()\nend\n",
-            [],
-        ),
-        ("-- needs: keys: deaf\n-- gives: x\nlocal x = deaf\n", ["needs keys that do not exist ['deaf']"]),
-        ("-- needs: a\nlocal x = a\nif x then\n  -- needs: a\n  a()\nend\n", ["declares twice ['a']"]),
-    ],
-)
-def test_a_wrong_declaration_is_found(text: str, expected: list[str], tmp_path: Path) -> None:
-    (tmp_path / "x.lua").write_text(text)
-    assert wrong("x", text, found(tmp_path)["x"]) == expected
+DECLARATIONS = [
+    ("-- needs: put; keys: dead\n-- gives: x\nlocal function x()\n  put(dead)\nend\n", []),
+    ("-- gives: x\nlocal function x()\n  put()\nend\n", ["does not declare ['put']"]),
+    ("-- needs: put\n-- gives: x\nlocal x = 1\n", ["declares and does not use ['put']"]),
+    ("-- needs: keys: dead\n-- gives: x\nlocal x = 1\n", ["declares and does not use ['dead']"]),
+    ("-- gives: x\nlocal x = limit\n", ["does not declare ['limit']"]),
+    ("-- needs: locals: limit\n-- gives: x\nlocal x = limit\n", []),
+    ("-- needs: locals: limit\n-- gives: x\nlocal x = 1\n", ["declares and does not use ['limit']"]),
+    (
+        "-- needs: now\n-- gives: x\nlocal function x()\n  -- needs: is_later\n  is_later()\nend\n",
+        ["declares and does not use ['now']"],
+    ),
+    (
+        "-- needs: now\n-- gives: x\nlocal function x()\n  -- needs: set_alarm\n  set_alarm()\nend\n",
+        [],
+    ),
+    ("-- needs: keys: deaf\n-- gives: x\nlocal x = deaf\n", ["needs keys that do not exist ['deaf']"]),
+    ("-- needs: a\nlocal x = a\nif x then\n  -- needs: a\n  a()\nend\n", ["declares twice ['a']"]),
+]
+
+
+def test_a_wrong_declaration_is_found(tmp_path: Path) -> None:
+    for n, (text, _) in enumerate(DECLARATIONS):
+        (tmp_path / f"x{n}.lua").write_text(text)
+    names = found(tmp_path)
+    said = [(text, wrong("x", text, names[f"x{n}"])) for n, (text, _) in enumerate(DECLARATIONS)]
+    assert said == DECLARATIONS
 
 
 # What the loader makes of it
@@ -225,8 +228,8 @@ def test_a_block_in_the_block_of_a_family_is_about_the_same_queue() -> None:
     assert text.count("local function wake_one") == 2, "the block behind is about the script's own queue"
 
 
-@pytest.mark.parametrize(
-    ("script", "fragment", "error"),
+@each(
+    "script, fragment, error",
     [
         ("-- needs: nothing_such\n", "", "ask.lua needs nothing_such, which no fragment gives"),
         ("-- needs: keys: deaf\n", "", "ask.lua needs keys that do not exist: deaf"),
@@ -244,12 +247,12 @@ def test_what_cannot_be_assembled_is_an_error(script: str, fragment: str, error:
         assembled(script, **({"now": fragment} if fragment else {}))
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@each("name", SCRIPTS)
 def test_a_script_binds_no_key_by_hand(name: str) -> None:
     assert bound(name, FILES[name].read_text(encoding="utf-8"))["KEYS"] == []
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@each("name", SCRIPTS)
 def test_keys_stand_in_one_order(name: str) -> None:
     script = Scripts()[name]
     order = [*_keys.NAMES, *(f"to_{key}" for key in _keys.NAMES), *_keys.OTHERS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,9 +19,10 @@ from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.testing.clock import CLOCK
 from tests import servers
 from tests.conftest import MOVED_CLOCK
+from tests.each import each
 from tests.model.driver import Driver
 from tests.model.steps import STEPS
-from tests.model.world import World
+from tests.model.world import Beginning, World
 
 DAY = 86_400_000
 
@@ -55,20 +57,31 @@ end)(redis)
 class Declared:
     """The scripts, each failing where it touches a key that is not one of its KEYS (I10)."""
 
+    @functools.cache  # noqa: B019 - there is one
     def __getitem__(self, name: str) -> Script:
         return parse(name, SHIM + MOVED_CLOCK[name].source)
 
 
-def test_the_steps_cover_every_script(raw: Any) -> None:
-    used = {step(World(raw)).script for step, _ in STEPS.values()}
+DECLARED: Any = Declared()
+
+
+def test_the_steps_cover_every_script(redis_client: redis.Redis) -> None:
+    beginning = Beginning.of(World(redis_client))
+    used = {step(World(redis_client, beginning=beginning)).script for step, _ in STEPS.values()}
     assert used == set(Scripts().names())
 
 
-@pytest.mark.parametrize("name", STEPS)
-def test_a_step_works_and_touches_declared_keys_only(client: Any, name: str) -> None:
-    world = World(client)
+@pytest.fixture(scope="module")
+def beginning(client: Any) -> Beginning:
+    """The world, to be put back."""
+    return Beginning.of(World(client))
+
+
+@each("name", STEPS)
+def test_a_step_works_and_touches_declared_keys_only(client: Any, beginning: Beginning, name: str) -> None:
+    world = World(client, beginning=beginning)
     call = STEPS[name][0](world)
-    Driver(client, scripts=Declared()).run(call)  # type: ignore[arg-type]
+    Driver(client, scripts=DECLARED).run(call)
     assert world.drain().keys() >= world.all - STEPS[name][1]
 
 

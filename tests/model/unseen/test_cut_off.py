@@ -20,7 +20,7 @@ from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.errors import BrokerRefused
 from tests.model.bench import Bench
 from tests.model.driver import Driver, packed
-from tests.model.stops import Stopped
+from tests.model.stops import stopping
 
 
 @pytest.mark.parametrize("chosen", [{"ids": ["m"]}, {"limit": 9}])
@@ -61,7 +61,7 @@ SETTLED: dict[str, Callable[[QueueKeys], Call[Any]]] = {
 def stopped_at(bench: Bench, call: Call[Any], n: int) -> bool:
     """Run a call that stops at its n-th Redis call; whether it has one."""
     with suppress(BrokerRefused):
-        Driver(bench.raw, scripts=Stopped(n)).run(call)  # type: ignore[arg-type]
+        Driver(bench.raw, scripts=stopping(bench.raw, n)).run(call)  # type: ignore[arg-type]
     return bool(bench.raw.delete("stopped"))
 
 
