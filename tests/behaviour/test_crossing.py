@@ -21,6 +21,7 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import ConfigurationError, RedeliveryPolicy, errors
 from rq_dlq.values import forks
+from tests.behaviour.tables import each
 from tests.servers import wait_until
 
 
@@ -63,7 +64,7 @@ ARGUMENTS: dict[type[Exception], tuple[tuple[Any, ...], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", PUBLIC_ERRORS, ids=lambda kind: kind.__name__)
+@each("kind", PUBLIC_ERRORS)
 def test_errors_pickle_with_what_they_say(kind: type[Exception]) -> None:
     """A handler may do its work in another process."""
     positional, named = ARGUMENTS.get(kind, (("why",), {}))

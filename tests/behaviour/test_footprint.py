@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.helpers import AT_ONCE, after, bury, fail, one
+from tests.behaviour.tables import each
 from tests.conftest import DIAGONAL, Clock
 
 pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
@@ -141,7 +142,7 @@ ENDS: dict[str, tuple[dict[str, Any], Any, int]] = {  # policies, what is done, 
 }
 
 
-@pytest.mark.parametrize("end", ENDS)
+@each("end", ENDS)
 async def test_no_verb_leaves_anything_behind(end: str, broker: Any, clock: Clock, raw: Any) -> None:
     """I13: neither here nor, but for what it was sent, in another queue."""
     said, act, there = ENDS[end]
@@ -160,7 +161,7 @@ async def test_no_verb_leaves_anything_behind(end: str, broker: Any, clock: Cloc
     assert stays(raw) == known | {b"rq:{b}:counters", b"rq:{b}:settings"}
 
 
-@pytest.mark.parametrize("circle", ["buried", "moved", "reordered", "paused", "configured"])
+@each("circle", ["buried", "moved", "reordered", "paused", "configured"])
 async def test_no_verb_makes_it_grow(circle: str, broker: Any, clock: Clock, raw: Any) -> None:
     """I13: but for the bounded history, and digits."""
     queue, other = broker.queue("a", redelivery=AT_ONCE), broker.queue("b")

@@ -15,6 +15,7 @@ from rq_dlq.core.jobs import jobs
 from rq_dlq.core.steps.senders import Senders
 from tests.behaviour.faults import acked, change_talk, lose_calls, lose_replies, meanwhile
 from tests.behaviour.helpers import AT_ONCE, after, bury, counts, ids
+from tests.behaviour.tables import each
 from tests.behaviour.test_jobs import commit, stage
 
 SENDS = 200
@@ -231,7 +232,7 @@ BY_HAND: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("verb", BY_HAND)
+@each("verb", BY_HAND)
 async def test_a_repetition_says_how_many(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
     await broker.queue("b").open()

@@ -19,6 +19,7 @@ from rq_dlq.core.pages import ranges
 from rq_dlq.core.steps.step import CHUNK
 from tests.behaviour.helpers import after, bury
 from tests.behaviour.stepping import drive
+from tests.behaviour.tables import each
 from tests.conftest import Clock
 
 LETTERS = 4 * CHUNK
@@ -258,7 +259,7 @@ BODILESS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("verb", [*BODILESS, "browse", "count by body"])
+@each("verb", [*BODILESS, "browse", "count by body"])
 async def test_no_body_travels_that_nobody_asked_for(verb: str, broker: Any) -> None:
     """Whole records come for whoever looks at messages, or has a condition on what senders wrote."""
     queue = broker.queue("a")
@@ -307,7 +308,7 @@ def size_of(reply: Any) -> int:
 
 
 @pytest.mark.parametrize("backend", ["real"], indirect=True)
-@pytest.mark.parametrize("verb", ["groups", "count", "count_by", "redrive", "purge"])
+@each("verb", ["groups", "count", "count_by", "redrive", "purge"])
 def test_one_page_is_held_at_a_time(verb: str, sync_broker: rq_dlq.Broker) -> None:
     """3,000 letters of 5 kB: far less than they weigh, also where the records are read."""
     queue = sync_broker.queue("a")

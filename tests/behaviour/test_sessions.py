@@ -20,6 +20,7 @@ from rq_dlq.policy import ExpiryPolicy
 from tests.audit import audit
 from tests.behaviour.helpers import after, bury, counts, ids, one
 from tests.behaviour.shop import WrongOrderError, leave, shop, totals
+from tests.behaviour.tables import each
 from tests.conftest import DIAGONAL, Clock
 from tests.contents import contents
 
@@ -107,8 +108,8 @@ async def test_a_session_of_sends_only_and_one_of_nothing(broker: Any, raw: Any)
     assert await counts(invoices) == await counts(orders) == {"ready": 1}
 
 
-@pytest.mark.parametrize("source", ["orders", "DLQ.orders", "LOST"])
-@pytest.mark.parametrize("delay", [None, "1m"])
+@each("source", ["orders", "DLQ.orders", "LOST"])
+@each("delay", [None, "1m"])
 async def test_no_message_is_lost_by_a_send_under_its_own_id(
     source: str, delay: str | None, broker: Any, raw: Any
 ) -> None:
@@ -246,8 +247,8 @@ ENDINGS = ["rollback", "close", "recover", "error", "ack", "nack", "poison", "re
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("policy", PRESETS.values(), ids=PRESETS.keys())
+@each("ending", ENDINGS)
+@each("policy", PRESETS.values())
 async def test_several_deliveries_end_by_any_policy(
     policy: RedeliveryPolicy, ending: str, broker: Any
 ) -> None:

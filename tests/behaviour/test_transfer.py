@@ -15,6 +15,7 @@ from tests.audit import audit
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bring_to, bury, counts, fail, ids, one
 from tests.behaviour.stepping import drive, stop_after
+from tests.behaviour.tables import each
 from tests.conftest import DIAGONAL, MOVED_CLOCK, Clock
 from tests.contents import contents
 
@@ -75,8 +76,8 @@ async def test_moved_with_its_story(broker: Any, clock: Clock) -> None:
     assert event.at.timestamp() * 1000 == clock.now - 60_000
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("verb", ["move", "copy"])
+@each("place", PLACES)
+@each("verb", ["move", "copy"])
 async def test_from_wherever_it_waits(verb: str, place: str, broker: Any, clock: Clock) -> None:
     """The dead are alive again, as after a redrive."""
     queue, other = await two(broker)
@@ -159,8 +160,8 @@ async def test_a_death_has_ended_the_time_to_live(verb: str, broker: Any, clock:
     assert await counts(other) == {"scheduled": 1}
 
 
-@pytest.mark.parametrize("verb", ["move", "copy"])
-@pytest.mark.parametrize("state", ["ready", "scheduled", "leased", "dead", "expired"])
+@each("verb", ["move", "copy"])
+@each("state", ["ready", "scheduled", "leased", "dead", "expired"])
 async def test_what_the_target_knows_is_left(
     state: str, verb: str, broker: Any, clock: Clock, raw: Any
 ) -> None:
@@ -185,8 +186,8 @@ async def test_copied_then_moved(broker: Any) -> None:
     assert await ids(other) == sent
 
 
-@pytest.mark.parametrize("verb", ["move", "copy"])
-@pytest.mark.parametrize("target", ["a", "nowhere", "DLQ.b", "EXP.b", "DLQ.a", "", "no good"])
+@each("verb", ["move", "copy"])
+@each("target", ["a", "nowhere", "DLQ.b", "EXP.b", "DLQ.a", "", "no good"])
 async def test_where_nothing_can_be_put(target: str, verb: str, broker: Any, raw: Any) -> None:
     queue, _ = await two(broker)
     await queue.send_many(range(3))
