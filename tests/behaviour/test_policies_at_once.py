@@ -407,8 +407,7 @@ def drawn_orders(
 
 def begin(broker: rq_dlq.Broker, raw: Any, before: Sequence[Client]) -> None:
     """Forget everything, and do what comes before."""
-    for key in raw.keys("rq:*"):
-        raw.delete(key)
+    raw.delete(*raw.keys("rq:*"), "rq:policies")
     for client in before:
         broker._run(client.start(broker))
 
