@@ -71,7 +71,7 @@ async def test_a_claim_that_was_partly_acked_is_not_an_empty_queue(
     assert await counts(queue) == {}
 
 
-@pytest.mark.parametrize("count", [1, 10, 100, 1_000])
+@each("count", [1, 10, 100, 1_000])
 async def test_what_lapsed_comes_before_what_is_new(count: int, broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", redelivery=AT_ONCE)
     await queue.send_many(range(LAPSED))

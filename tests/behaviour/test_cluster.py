@@ -166,8 +166,8 @@ async def test_a_session_of_each_queue_alone_works(broker: Any) -> None:
     assert await counts(queue) == await counts(other) == {"ready": 1}
 
 
-@pytest.mark.parametrize("verb", ["move", "copy"])
-@pytest.mark.parametrize("place", ["ready", "dead"])
+@each("verb", ["move", "copy"])
+@each("place", ["ready", "dead"])
 async def test_a_move_across_nodes_is_refused(place: str, verb: str, broker: Any, raw: Any) -> None:
     queue, other = await two(broker, APART)
     if place == "dead":

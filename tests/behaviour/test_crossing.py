@@ -47,7 +47,7 @@ POLICIES = [
 ]
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+@each("policy", POLICIES)
 def test_policies_pickle(policy: RedeliveryPolicy) -> None:
     assert again(policy) == policy
     assert [again(policy).delay(n, 0) for n in range(1, 4)] == [policy.delay(n, 0) for n in range(1, 4)]

@@ -297,7 +297,7 @@ async def test_an_operators_verb_on_damaged_records(
         assert await counts(drained) == {}
 
 
-@pytest.mark.parametrize("damage", [b"\xff\xfe\nm\nn", b"", b"\n\n\n", b"no list"])
+@each("damage", [b"\xff\xfe\nm\nn", b"", b"\n\n\n", b"no list"])
 async def test_what_is_leased_can_be_looked_at_beside_a_damaged_claim(
     broker: Any, raw: Any, damage: bytes
 ) -> None:

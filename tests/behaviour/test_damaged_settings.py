@@ -77,7 +77,7 @@ async def test_a_field_of_nonsense(
     await queue.settings()
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         '{"redelivery": {"arithmetic": ["rq"], "max_redeliveries": 0}}',

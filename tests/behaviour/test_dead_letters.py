@@ -360,7 +360,7 @@ async def test_its_own_queue_does_not_hand_it_out(broker: Any) -> None:
     assert await queue.claim(10) == []
 
 
-@pytest.mark.parametrize("end", ["nack", "poison", "release", "lapse"])
+@each("end", ["nack", "poison", "release", "lapse"])
 async def test_what_fails_there_stays_there(end: str, broker: Any, clock: Clock) -> None:
     """No dead-letter queue of a dead-letter queue; `test_resting` says when it comes again."""
     queue = broker.queue("a", redelivery=after("5s", most=0))
@@ -405,7 +405,7 @@ async def test_dead_letters_come_in_the_order_of_their_deaths(broker: Any, clock
     assert await bodies(broker.queue("DLQ.a")) == [2, 0, 3, 1]
 
 
-@pytest.mark.parametrize("name", ["DLQ.DLQ.a", "DLQ.EXP.a", "EXP.DLQ.a", "EXP.EXP.a"])
+@each("name", ["DLQ.DLQ.a", "DLQ.EXP.a", "EXP.DLQ.a", "EXP.EXP.a"])
 async def test_no_queue_beyond_it(name: str, broker: Any) -> None:
     with pytest.raises(InvalidName, match="has none of its own"):
         broker.queue(name)

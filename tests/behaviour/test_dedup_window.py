@@ -111,7 +111,7 @@ async def test_without_it_an_id_is_free(broker: Any, raw: Any) -> None:
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@pytest.mark.parametrize("end", ["purged", "discarded", "expired", "moved"])
+@each("end", ["purged", "discarded", "expired", "moved"])
 async def test_what_was_not_acked_is_not_remembered(end: str, broker: Any, clock: Clock) -> None:
     """It was not done, so a program that sends it again wants it done."""
     queue = broker.queue("a", dedup_window="2m", dead_letter=None, expiry={"discard": True})

@@ -70,7 +70,7 @@ async def test_deaths_and_redrives_are_bounded(broker: Any, clock: Clock, raw: A
     assert abs(sizes[-1][0] - sizes[0][0]) < 60
 
 
-@pytest.mark.parametrize("end", ["ack", "purge", "dead and purged", "dead and acked"])
+@each("end", ["ack", "purge", "dead and purged", "dead and acked"])
 async def test_nothing_is_left_behind(end: str, broker: Any, clock: Clock, raw: Any) -> None:
     """I13: no key, no field; but counters, and the settings that were declared."""
     queue = broker.queue("a", redelivery=AT_ONCE)

@@ -16,8 +16,8 @@ from tests.behaviour.test_long_records import BODY, MESSAGES, STATES, dead, is_r
 from tests.conftest import DIAGONAL, Clock
 
 
-@pytest.mark.parametrize("ttl", [None, "1h"])
-@pytest.mark.parametrize("by", ["range", "id"])
+@each("ttl", [None, "1h"])
+@each("by", ["range", "id"])
 async def test_a_filter_reads_heads_only(
     by: str, ttl: str | None, broker: Any, raw: Any, clock: Clock
 ) -> None:

@@ -66,7 +66,7 @@ async def test_wait(row: dict[str, Any], broker: Any, clock: Clock) -> None:
         assert total != row["expect"]
 
 
-@pytest.mark.parametrize("deliveries", [1, 2, 3, 4])
+@each("deliveries", [1, 2, 3, 4])
 async def test_a_lease_off_each_wait_gives_their_times_after_silence(
     deliveries: int, broker: Any, clock: Clock
 ) -> None:

@@ -99,7 +99,7 @@ async def test_a_verb_reads_no_body(verb: str, ttl: str | None, broker: Any, raw
         assert [delivery.id for delivery in await queue.claim(10)] == ["b", "a", "c"]
 
 
-@pytest.mark.parametrize("what", ["lapse", "lapse of a worker", "expire", "retire"])
+@each("what", ["lapse", "lapse of a worker", "expire", "retire"])
 async def test_maintenance_reads_no_body(what: str, broker: Any, raw: Any, clock: Clock) -> None:
     queue = broker.queue(
         "a", redelivery=AT_ONCE, dead_letter={"expiration": "1m"} if what == "retire" else None

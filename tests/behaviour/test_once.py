@@ -69,7 +69,7 @@ async def test_a_batch_of_sends_is_one_batch(times: int, broker: Any, sync_broke
     assert (await queue.stats()).totals["sent"] == 1_300
 
 
-@pytest.mark.parametrize("done", [[0], [0, 1], [3], [1, 3]])
+@each("done", [[0], [0, 1], [3], [1, 3]])
 async def test_of_a_batch_that_was_done_in_part_the_rest_is_done(
     done: list[int], broker: Any, sync_broker: rq_dlq.Broker
 ) -> None:

@@ -231,7 +231,7 @@ async def test_a_lowered_limit_kills_at_the_claim(broker: Any, clock: Clock) -> 
     assert (await told(queue))[1:] == [fields]
 
 
-@pytest.mark.parametrize("end", ["ack", "session", "commit", "claim"])
+@each("end", ["ack", "session", "commit", "claim"])
 async def test_every_way_to_ack(end: str, broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", outcomes=1_000)
     await queue.send_many(range(3))

@@ -85,8 +85,8 @@ async def test_groups_while_others_take_letters_away(order: Any, broker: Any, cl
     assert {group.error: group.count for group in found}["it stays"] == len(stays)
 
 
-@pytest.mark.parametrize("verb", ["redrive", "purge"])
-@pytest.mark.parametrize("order", ORDERS)
+@each("verb", ["redrive", "purge"])
+@each("order", ORDERS)
 async def test_verbs_while_others_take_letters_away(verb: str, order: Any, broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     stays, goes = await dead_of_two_kinds(queue, order)
@@ -229,7 +229,7 @@ async def test_the_moments_at_the_ends(milliseconds: int, broker: Any, clock: Cl
         assert await queue.dlq.select(ids=ids, since=since).count() == (milliseconds <= 0)
 
 
-@pytest.mark.parametrize("order", ["first", "", None, 5])
+@each("order", ["first", "", None, 5])
 async def test_an_order_that_is_none(order: Any, broker: Any) -> None:
     queue = broker.queue("a")
     with pytest.raises(rq_dlq.InvalidInput, match="pass 'oldest' or 'newest'"):

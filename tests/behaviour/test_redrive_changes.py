@@ -489,8 +489,8 @@ async def test_a_shared_name_gives_to_another_queue(broker: Any) -> None:
 # ttl
 
 
-@pytest.mark.parametrize("to", [None, "b"])
-@pytest.mark.parametrize("all_", [True, False])
+@each("to", [None, "b"])
+@each("all_", [True, False])
 async def test_a_new_time_to_live(all_: bool, to: str | None, broker: Any, clock: Clock) -> None:
     queue, other = await two(broker, redelivery=after(0, most=9))
     await bury(queue, ["x", "y"])

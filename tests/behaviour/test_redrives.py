@@ -68,7 +68,7 @@ async def test_what_becomes_of_them_counts(broker: Any) -> None:
     assert (await job.refresh()).counts == RedriveCounts(eligible=5, moved=5, gone=1, acked=4, died=1)
 
 
-@pytest.mark.parametrize("how", ["ack_all", "commit", "batch", "nack"])
+@each("how", ["ack_all", "commit", "batch", "nack"])
 async def test_each_way_to_an_end_counts(broker: Any, how: str) -> None:
     queue = broker.queue("a", redelivery=after(0, most=0))
     await bury(queue, range(2))

@@ -186,7 +186,7 @@ async def test_extras_beside_each_other(broker: Any, clock: Clock) -> None:
     assert (delivery.body, delivery.priority, delivery.headers) == (b"\0\xff", 0, {"a": "b"})
 
 
-@pytest.mark.parametrize("make", [list, tuple, iter, lambda items: (item for item in items)])
+@each("make", [list, tuple, iter, lambda items: (item for item in items)])
 async def test_any_iterable(make: Any, broker: Any) -> None:
     queue = broker.queue("a")
     assert len(await queue.send_many(make(range(3)))) == 3
@@ -260,7 +260,7 @@ async def test_queues_are_listed(broker: Any) -> None:
     assert await broker.queues() == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("bodies", [{"a": 1}, "ab", b"ab", bytearray(b"ab")], ids=repr)
+@each("bodies", [{"a": 1}, "ab", b"ab", bytearray(b"ab")])
 async def test_one_body_is_not_many(bodies: Any, broker: Any) -> None:
     with pytest.raises(InvalidInput, match="send_many takes an iterable of bodies, not one of type"):
         await broker.queue("a").send_many(bodies)
@@ -285,7 +285,7 @@ async def test_no_number_becomes_null(broker: Any, body: Any, where: str) -> Non
     assert sum((await counts(queue)).values()) == 0
 
 
-@pytest.mark.parametrize("body", [None, {"a": None}, msgspec.Raw(b'[null,"NaN"]'), {"n": "null", "m": 1e308}])
+@each("body", [None, {"a": None}, msgspec.Raw(b'[null,"NaN"]'), {"n": "null", "m": 1e308}])
 async def test_what_is_null_stays_null(broker: Any, body: Any) -> None:
     queue = broker.queue("a")
     await queue.send(body)

@@ -158,7 +158,7 @@ async def test_a_commit_that_is_refused_changes_nothing(broker: Any) -> None:
 # Nothing
 
 
-@pytest.mark.parametrize("how", ["error", "rollback", "recover", "close"])
+@each("how", ["error", "rollback", "recover", "close"])
 async def test_nothing_is_sent_and_all_goes_back(how: str, broker: Any, clock: Clock) -> None:
     """By the policy, charged, with the cause."""
     orders, invoices = await shop(broker)
@@ -220,8 +220,8 @@ LENIENT = [
 ]
 
 
-@pytest.mark.parametrize("policy", LENIENT, ids=lambda policy: policy.arithmetic.NAME)
-@pytest.mark.parametrize("error", [Poison("no"), WrongOrderError("no")])
+@each("policy", LENIENT)
+@each("error", [Poison("no"), WrongOrderError("no")])
 async def test_a_fatal_error_does_not_kill_the_innocent(
     error: Exception, policy: RedeliveryPolicy, broker: Any
 ) -> None:

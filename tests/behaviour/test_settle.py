@@ -175,7 +175,7 @@ async def test_a_lapse_that_was_judged_is_final(verb: str, broker: Any, clock: C
     assert await counts(queue) == {"scheduled": 1}
 
 
-@pytest.mark.parametrize("verb", ["ack", "nack", "poison", "release"])
+@each("verb", ["ack", "nack", "poison", "release"])
 async def test_a_batch_is_settled_one_by_one(verb: str, broker: Any, clock: Clock) -> None:
     """Lost, gone and held beside each other; each is told."""
     queue = broker.queue("a", redelivery=after("0s", most=9))
@@ -204,7 +204,7 @@ async def test_a_batch_is_judged_one_by_one(broker: Any) -> None:
     assert [settlement.outcome for settlement in settlements] == ["dead", "redelivered"]
 
 
-@pytest.mark.parametrize("verb", ["ack", "nack", "poison", "release"])
+@each("verb", ["ack", "nack", "poison", "release"])
 async def test_one_message_twice_in_a_batch_is_settled_once(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
     await queue.send_many(range(2))
@@ -213,7 +213,7 @@ async def test_one_message_twice_in_a_batch_is_settled_once(verb: str, broker: A
     assert [bool(settlement) for settlement in settlements] == [True, False, True]
 
 
-@pytest.mark.parametrize("verb", ["ack", "nack", "poison", "release"])
+@each("verb", ["ack", "nack", "poison", "release"])
 async def test_a_batch_larger_than_a_script(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
     await queue.send_many(range(251))
@@ -399,7 +399,7 @@ async def test_a_batch_must_be_a_batch(broker: Any) -> None:
         await queue.ack(delivery)
 
 
-@pytest.mark.parametrize("verb", ["ack", "nack", "poison", "release"])
+@each("verb", ["ack", "nack", "poison", "release"])
 async def test_what_a_batch_settled_is_settled(broker: Any, clock: Clock, verb: str) -> None:
     del clock
     queue = broker.queue("a", lease="1h")

@@ -91,7 +91,7 @@ async def test_the_same_id_twice_in_one_shared_queue(broker: Any) -> None:
 # Discarding
 
 
-@pytest.mark.parametrize("verb", ["nack", "poison", "lapse", "unprocessable"])
+@each("verb", ["nack", "poison", "lapse", "unprocessable"])
 async def test_discarded_outright_and_counted(verb: str, broker: Any, clock: Clock) -> None:
     """I1, I14."""
     await broker.policies.set("#", dead_letter=None)

@@ -128,8 +128,8 @@ async def test_a_copy_starts_clean(broker: Any, clock: Clock) -> None:
     assert "moved" not in await totals(queue)
 
 
-@pytest.mark.parametrize("verb", ["move", "copy"])
-@pytest.mark.parametrize("delay", [None, "1m"])
+@each("verb", ["move", "copy"])
+@each("delay", [None, "1m"])
 async def test_a_time_to_live_goes_with_it(delay: Any, verb: str, broker: Any, clock: Clock) -> None:
     """I7; and the default of its new queue is for what is sent there."""
     queue, other = await two(broker, expiry=ExpiryPolicy(expiry_delay="1s"))
@@ -199,7 +199,7 @@ async def test_where_nothing_can_be_put(target: str, verb: str, broker: Any, raw
     assert contents(raw) == before
 
 
-@pytest.mark.parametrize("target", [None, 5, object(), b"b"], ids=["none", "number", "object", "bytes"])
+@each("target", [None, 5, object(), b"b"])
 async def test_what_is_no_queue(target: Any, broker: Any) -> None:
     queue, _ = await two(broker)
     with pytest.raises(InvalidInput, match="is not a queue of"):
@@ -234,8 +234,8 @@ async def test_more_than_a_chunk_in_order(place: str, broker: Any) -> None:
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@pytest.mark.parametrize("place", ["ready", "dead"])
-@pytest.mark.parametrize("how", ["stopped", "reply lost"])
+@each("place", ["ready", "dead"])
+@each("how", ["stopped", "reply lost"])
 async def test_stopped_half_way_and_said_again(how: str, place: str, broker: Any, raw: Any) -> None:
     """Each message is in exactly one of the two queues, at any time."""
     queue, other = await two(broker)

@@ -208,8 +208,8 @@ class Node:
     inner: list[Node]
 
 
-@pytest.mark.parametrize("kind", [bytearray, memoryview])
-@pytest.mark.parametrize("of", [None, bytes])
+@each("kind", [bytearray, memoryview])
+@each("of", [None, bytes])
 async def test_a_buffer_is_sent_as_bytes(kind: Any, of: Any, broker: Any) -> None:
     queue = broker.queue("a", type=of)
     await queue.send(kind(b"\x00raw"))
