@@ -34,6 +34,13 @@ def audit(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     return audit_queue(raw, family, namespace)
 
 
+def audit_all(raw: Any, namespace: str = "rq") -> None:
+    """Check the names of all keys, and each queue as `audit_queue`."""
+    check_names(raw, namespace)
+    for family in raw.smembers(f"{namespace}:queues"):
+        audit_queue(raw, family.decode(), namespace)
+
+
 def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     """Check every key of a queue against the others; how many messages are in each state.
 

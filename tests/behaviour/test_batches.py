@@ -21,6 +21,7 @@ from rq_dlq.values.state import first_delivery
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import AT_ONCE, after, bury, counts, ids
 from tests.behaviour.stepping import alone, drive, stop_after
+from tests.behaviour.tables import each
 from tests.conftest import Clock
 
 LEASE = 60_000
@@ -372,7 +373,7 @@ async def test_a_released_batch_returns_to_its_old_place(broker: Any) -> None:
 # Halving
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, CLAIM, SEVERAL])
+@each("size", [1, 2, 3, CLAIM, SEVERAL])
 async def test_a_half_is_put_aside(size: int, broker: Any, raw: Any) -> None:
     """The first half stays; nothing is delivered, and both are found by their names."""
     queue = broker.queue("a")

@@ -9,6 +9,7 @@ import pytest
 
 from rq_dlq import UnprocessableMessage
 from tests.behaviour.helpers import AT_ONCE, bodies, counts, one
+from tests.behaviour.tables import each
 from tests.conftest import DIAGONAL, Clock
 
 pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
@@ -93,8 +94,8 @@ def look_at(message: Any) -> None:
             getattr(message, name, None)
 
 
-@pytest.mark.parametrize("name", DAMAGES)
-@pytest.mark.parametrize("expires", [False, True])
+@each("name", DAMAGES)
+@each("expires", [False, True])
 async def test_damaged_record(name: str, expires: bool, broker: Any, clock: Clock, raw: Any) -> None:
     queue = broker.queue("a", redelivery=AT_ONCE)
     options = {"ttl": "3650d"} if expires else {}
@@ -112,7 +113,7 @@ async def test_damaged_record(name: str, expires: bool, broker: Any, clock: Cloc
     assert await counts(queue) == {}
 
 
-@pytest.mark.parametrize("name", DAMAGES)
+@each("name", DAMAGES)
 async def test_record_damaged_while_it_is_held(name: str, broker: Any, clock: Clock, raw: Any) -> None:
     """A nack must not stumble over it either."""
     queue = broker.queue("a", redelivery=AT_ONCE)
@@ -128,7 +129,7 @@ async def test_record_damaged_while_it_is_held(name: str, broker: Any, clock: Cl
     assert await counts(queue) == {}
 
 
-@pytest.mark.parametrize("name", DAMAGES)
+@each("name", DAMAGES)
 async def test_damaged_dead_letter(name: str, broker: Any, clock: Clock, raw: Any) -> None:
     """It can be looked at and redriven, and does not hide the others."""
     queue = broker.queue("a", redelivery=AT_ONCE)
@@ -166,8 +167,8 @@ async def test_a_state_that_ends_in_nonsense_is_not_believed(broker: Any, raw: A
         assert (await queue.dlq.redrive(all=True)).counts.moved == 1
 
 
-@pytest.mark.parametrize("name", STATES_OF_NONSENSE)
-@pytest.mark.parametrize("part", ["ready", "scheduled", "dead"])
+@each("name", STATES_OF_NONSENSE)
+@each("part", ["ready", "scheduled", "dead"])
 async def test_state_of_nonsense(part: str, name: str, broker: Any, clock: Clock, raw: Any) -> None:
     """The message is not lost, and the queue goes on."""
     queue = broker.queue("a", redelivery=AT_ONCE)
@@ -278,8 +279,8 @@ VERBS: dict[str, tuple[list[str], Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("ttl", [None, "3650d"])
-@pytest.mark.parametrize("case", [f"{verb} {place}" for verb in VERBS for place in VERBS[verb][0]])
+@each("ttl", [None, "3650d"])
+@each("case", [f"{verb} {place}" for verb in VERBS for place in VERBS[verb][0]])
 async def test_an_operators_verb_on_damaged_records(
     case: str, ttl: str | None, broker: Any, clock: Clock, raw: Any
 ) -> None:
@@ -306,7 +307,7 @@ async def test_an_operators_verb_on_damaged_records(
         assert await counts(drained) == {}
 
 
-@pytest.mark.parametrize("damage", [b"\xff\xfe\nm\nn", b"", b"\n\n\n", b"no list"])
+@each("damage", [b"\xff\xfe\nm\nn", b"", b"\n\n\n", b"no list"])
 async def test_what_is_leased_can_be_looked_at_beside_a_damaged_claim(
     broker: Any, raw: Any, damage: bytes
 ) -> None:

@@ -14,6 +14,7 @@ from rq_dlq import InvalidInput, InvalidName, UnprocessableMessage
 from rq_dlq.core.choosing import changing
 from rq_dlq.core.choosing.choice import Choice
 from tests.behaviour.helpers import AT_ONCE, after, bodies, bury, counts, fail, ids, one
+from tests.behaviour.tables import each
 from tests.conftest import MOVED_CLOCK, Clock
 
 
@@ -85,8 +86,8 @@ async def test_it_tells_who_failed(broker: Any) -> None:
     assert letter.history[0].consumer
 
 
-@pytest.mark.parametrize(
-    ("one_error", "other_error", "alike"),
+@each(
+    "one_error, other_error, alike",
     [
         (ValueError("order 41 of 'ada'"), ValueError("order 7 of 'bob'"), True),
         (ValueError("no stock"), ValueError("no price"), False),
@@ -270,7 +271,7 @@ BULK: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("verb", BULK)
+@each("verb", BULK)
 async def test_a_bulk_verb_wants_a_condition_or_all(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
     await broker.queue("b").open()
@@ -359,7 +360,7 @@ async def test_its_own_queue_does_not_hand_it_out(broker: Any) -> None:
     assert await queue.claim(10) == []
 
 
-@pytest.mark.parametrize("end", ["nack", "poison", "release", "lapse"])
+@each("end", ["nack", "poison", "release", "lapse"])
 async def test_what_fails_there_stays_there(end: str, broker: Any, clock: Clock) -> None:
     """No dead-letter queue of a dead-letter queue; `test_resting` says when it comes again."""
     queue = broker.queue("a", redelivery=after("5s", most=0))
@@ -404,7 +405,7 @@ async def test_dead_letters_come_in_the_order_of_their_deaths(broker: Any, clock
     assert await bodies(broker.queue("DLQ.a")) == [2, 0, 3, 1]
 
 
-@pytest.mark.parametrize("name", ["DLQ.DLQ.a", "DLQ.EXP.a", "EXP.DLQ.a", "EXP.EXP.a"])
+@each("name", ["DLQ.DLQ.a", "DLQ.EXP.a", "EXP.DLQ.a", "EXP.EXP.a"])
 async def test_no_queue_beyond_it(name: str, broker: Any) -> None:
     with pytest.raises(InvalidName, match="has none of its own"):
         broker.queue(name)
@@ -490,8 +491,8 @@ async def test_undecodable_dead_letters_are_not_handed_out(broker: Any) -> None:
     assert await bodies(broker.queue("DLQ.a", type=Order)) == [Order(2)]
 
 
-@pytest.mark.parametrize(
-    ("conditions", "said"),
+@each(
+    "conditions, said",
     [
         ({"reason": "exausted"}, "reason 'exausted': pass one of exhausted, poison, unprocessable, expired"),
         ({"reason": 5}, "reason 5: pass one of exhausted"),
@@ -503,7 +504,7 @@ async def test_undecodable_dead_letters_are_not_handed_out(broker: Any) -> None:
         ({"places": ["ready"]}, "there is no condition 'places' here"),
     ],
 )
-@pytest.mark.parametrize("verb", ["select", "browse", "groups", "redrive", "purge"])
+@each("verb", ["select", "browse", "groups", "redrive", "purge"])
 async def test_a_condition_with_a_typo_is_refused(
     verb: str, conditions: dict[str, Any], said: str, broker: Any
 ) -> None:

@@ -15,6 +15,7 @@ from rq_dlq.core.looking.outcomes import Extent, extent
 from rq_dlq.core.steps.step import Steps
 from rq_dlq.values.failure import Cause
 from tests.behaviour.helpers import after, one
+from tests.behaviour.tables import each
 from tests.conftest import Clock
 
 A = QueueKeys("rq", "a")
@@ -230,7 +231,7 @@ async def test_a_lowered_limit_kills_at_the_claim(broker: Any, clock: Clock) -> 
     assert (await told(queue))[1:] == [fields]
 
 
-@pytest.mark.parametrize("end", ["ack", "session", "commit", "claim"])
+@each("end", ["ack", "session", "commit", "claim"])
 async def test_every_way_to_ack(end: str, broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", outcomes=1_000)
     await queue.send_many(range(3))
@@ -373,7 +374,7 @@ async def test_an_entry_that_is_damaged_still_reads(broker: Any, raw: Any) -> No
     assert outcome.at == datetime(1970, 1, 1, microsecond=5_000, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("since", ["x", "1-2-3", "", 5, datetime(2026, 1, 1), b"1-1"])  # noqa: DTZ001
+@each("since", ["x", "1-2-3", "", 5, datetime(2026, 1, 1), b"1-1"])  # noqa: DTZ001
 async def test_since_when(since: Any, broker: Any) -> None:
     with pytest.raises(InvalidInput, match="with its time zone"):
         await broker.queue("a").outcomes(since)

@@ -33,6 +33,7 @@ from rq_dlq.policy import Entry, PolicyMap
 from rq_dlq.values.leased import Leased
 from rq_dlq.values.names import Naming
 from tests.behaviour.helpers import waits
+from tests.behaviour.tables import each
 from tests.contents import contents
 
 NAMING = Naming()
@@ -216,7 +217,7 @@ CLIENTS: dict[str, tuple[list[Client], list[Client]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CLIENTS)
+@each("name", CLIENTS)
 def test_in_every_order(name: str, sync_broker: rq_dlq.Broker, raw: Any) -> None:
     before, clients = CLIENTS[name]
     ends, places = 0, set[str]()
@@ -406,8 +407,7 @@ def drawn_orders(
 
 def begin(broker: rq_dlq.Broker, raw: Any, before: Sequence[Client]) -> None:
     """Forget everything, and do what comes before."""
-    for key in raw.keys("rq:*"):
-        raw.delete(key)
+    raw.delete(*raw.keys("rq:*"), "rq:policies")
     for client in before:
         broker._run(client.start(broker))
 

@@ -11,6 +11,7 @@ import rq_dlq
 from rq_dlq import InvalidInput, PolicyError, RedeliveryPolicy, SharedDeadLetterStrategy
 from rq_dlq.policy import Entry
 from tests.behaviour.helpers import after, bodies, bury, counts, wait_of, waits
+from tests.behaviour.tables import each
 from tests.contents import contents
 
 # What cannot be read
@@ -27,7 +28,7 @@ DAMAGE: list[tuple[bytes, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize("field", DAMAGE, ids=repr)
+@each("field", DAMAGE)
 async def test_an_entry_that_does_not_decode_stops_nothing(
     field: tuple[bytes, bytes], broker: Any, raw: Any
 ) -> None:
@@ -92,8 +93,8 @@ async def test_a_map_that_was_removed_holds_no_more(broker: Any, raw: Any) -> No
 # Bad input
 
 
-@pytest.mark.parametrize(
-    ("pattern", "said"),
+@each(
+    "pattern, said",
     [
         ("a*", {"max_in_flight": 1}),
         ("#.a", {"max_in_flight": 1}),
@@ -132,7 +133,6 @@ async def test_a_map_that_was_removed_holds_no_more(broker: Any, raw: Any) -> No
         ("a", {"expiry": {"expiry_delay": 0}}),
         ("a", {"expiry": {"discard": 1}}),
     ],
-    ids=str,
 )
 async def test_nonsense_is_refused(pattern: Any, said: dict[str, Any], broker: Any, raw: Any) -> None:
     for name in ("here", "her"):
@@ -146,7 +146,7 @@ async def test_nonsense_is_refused(pattern: Any, said: dict[str, Any], broker: A
     assert contents(raw) == before
 
 
-@pytest.mark.parametrize("entry", [None, {}, {"max_in_flight": 1}, b"{}", 5, Entry], ids=str)
+@each("entry", [None, {}, {"max_in_flight": 1}, b"{}", 5, Entry])
 async def test_what_is_no_entry(entry: Any, broker: Any, raw: Any) -> None:
     await broker.policies.set("a", max_in_flight=1)
     before = contents(raw)

@@ -20,6 +20,7 @@ from rq_dlq.core.redrive import calls as redrive_calls
 from tests.behaviour.faults import connections_of, lose_replies, told_of
 from tests.behaviour.helpers import after, bury, counts, ids
 from tests.behaviour.stepping import alone
+from tests.behaviour.tables import each
 from tests.conftest import DIAGONAL, Clock
 
 WEEK = "7d"
@@ -67,7 +68,7 @@ async def test_what_becomes_of_them_counts(broker: Any) -> None:
     assert (await job.refresh()).counts == RedriveCounts(eligible=5, moved=5, gone=1, acked=4, died=1)
 
 
-@pytest.mark.parametrize("how", ["ack_all", "commit", "batch", "nack"])
+@each("how", ["ack_all", "commit", "batch", "nack"])
 async def test_each_way_to_an_end_counts(broker: Any, how: str) -> None:
     queue = broker.queue("a", redelivery=after(0, most=0))
     await bury(queue, range(2))
@@ -200,7 +201,7 @@ async def test_a_canary_of_which_nothing_was_acked_pauses_it(broker: Any) -> Non
     assert (job.state, job.counts.moved) == ("paused", 3)
 
 
-@pytest.mark.parametrize("how", ["nack", "poison", "lapse", "ttl", "claim after the ttl", "by hand"])
+@each("how", ["nack", "poison", "lapse", "ttl", "claim after the ttl", "by hand"])
 async def test_a_canary_sees_deaths_that_are_discarded(broker: Any, clock: Clock, how: str) -> None:
     queue = broker.queue("a", redelivery=after(0, most=0), expiry=ExpiryPolicy(discard=True), lease="30s")
     await bury(queue, range(9))
@@ -386,7 +387,7 @@ DAMAGES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("damage", [*DAMAGES, "eligible", "moved", "next", "ended", "last_score"], ids=str)
+@each("damage", [*DAMAGES, "eligible", "moved", "next", "ended", "last_score"])
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_a_damaged_redrive_holds_up_no_other(
     damage: dict[str, Any] | str, broker: Any, raw: Any
@@ -553,8 +554,8 @@ async def test_too_many_at_once_are_refused(broker: Any) -> None:
     assert (await queue.dlq.redrive(ids=dead[100:])).counts.moved == 1
 
 
-@pytest.mark.parametrize(
-    ("wrong", "why"),
+@each(
+    "wrong, why",
     [
         ({"rate": 0}, "rate 0"),
         ({"rate": True}, "rate True"),

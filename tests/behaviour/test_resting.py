@@ -11,6 +11,7 @@ from rq_dlq import Message, Redeliver, SharedDeadLetterStrategy
 from rq_dlq.core.claiming.calls import claim
 from tests.behaviour.helpers import after, bodies, bring_to, bury, counts, ids, one
 from tests.behaviour.stepping import alone
+from tests.behaviour.tables import each
 from tests.behaviour.test_dead_letters import Order
 from tests.conftest import Clock
 
@@ -92,10 +93,9 @@ async def test_its_failures_do_not_displace_those_of_which_it_died(broker: Any, 
     assert [event.event for event in letter.history] == ["nacked"] * 29 + ["kept"]
 
 
-@pytest.mark.parametrize(
-    ("options", "rest"),
+@each(
+    "options, rest",
     [({}, 2), ({"delay": "90s"}, 90), ({"delay": 0}, 1), ({"charge": False}, 2)],
-    ids=["by the policy", "as asked", "a second at least", "uncharged"],
 )
 async def test_how_long_it_rests(options: dict[str, Any], rest: int, broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", redelivery=after("2s", "7s", most=0))

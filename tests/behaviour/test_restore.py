@@ -13,6 +13,7 @@ from rq_dlq.values.message import Row
 from tests.audit import audit
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bring_to, counts
+from tests.behaviour.tables import each
 from tests.conftest import Clock
 
 LONG = "x" * 5_000  # its head stands in its state
@@ -70,7 +71,7 @@ async def test_they_are_as_they_were(broker: Any, raw: Any, clock: Clock) -> Non
     assert (await other.stats()).totals["sent"] == 5
 
 
-@pytest.mark.parametrize("state", ["ready", "scheduled", "leased", "dead", "expired"])
+@each("state", ["ready", "scheduled", "leased", "dead", "expired"])
 async def test_what_the_queue_knows_stays(broker: Any, raw: Any, clock: Clock, state: str) -> None:
     _, rows = await exported(broker, raw, clock)
     queue = broker.queue("b")

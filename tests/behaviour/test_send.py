@@ -10,6 +10,7 @@ import pytest
 
 from rq_dlq import InvalidInput, InvalidMessage, KnownId, Message
 from tests.behaviour.helpers import STATES, bodies, bring_to, counts, ids, one
+from tests.behaviour.tables import each
 from tests.conftest import Clock
 
 
@@ -30,7 +31,7 @@ async def test_drawn_ids_differ_and_are_short(broker: Any) -> None:
     assert {len(message_id) for message_id in drawn} == {12}
 
 
-@pytest.mark.parametrize("state", STATES)
+@each("state", STATES)
 async def test_known_id_is_not_sent_again(state: str, broker: Any, clock: Clock) -> None:
     """I12: whatever state the message is in."""
     queue = broker.queue("a")
@@ -40,7 +41,7 @@ async def test_known_id_is_not_sent_again(state: str, broker: Any, clock: Clock)
     assert (await queue.stats()).totals["sent"] == 1
 
 
-@pytest.mark.parametrize("state", STATES)
+@each("state", STATES)
 async def test_who_sends_a_new_message_is_told_that_its_id_is_known(
     state: str, broker: Any, clock: Clock
 ) -> None:
@@ -161,7 +162,7 @@ async def test_typed_body(broker: Any) -> None:
     assert (await one(queue)).body == Order(42, 9.9)
 
 
-@pytest.mark.parametrize("body", [None, 0, "", [], {}, "ä\u2028\0", 9007199254740993, {"a": [1.5]}])
+@each("body", [None, 0, "", [], {}, "ä\u2028\0", 9007199254740993, {"a": [1.5]}])
 async def test_json_body_is_unchanged(body: Any, broker: Any) -> None:
     queue = broker.queue("a")
     await queue.send(body)
@@ -185,7 +186,7 @@ async def test_extras_beside_each_other(broker: Any, clock: Clock) -> None:
     assert (delivery.body, delivery.priority, delivery.headers) == (b"\0\xff", 0, {"a": "b"})
 
 
-@pytest.mark.parametrize("make", [list, tuple, iter, lambda items: (item for item in items)])
+@each("make", [list, tuple, iter, lambda items: (item for item in items)])
 async def test_any_iterable(make: Any, broker: Any) -> None:
     queue = broker.queue("a")
     assert len(await queue.send_many(make(range(3)))) == 3
@@ -210,7 +211,7 @@ async def test_message_has_its_own_fields(broker: Any) -> None:
     assert (third.priority, third.headers) == (0, {})
 
 
-@pytest.mark.parametrize("count", [0, 1, 249, 250, 251, 1000, 1001])
+@each("count", [0, 1, 249, 250, 251, 1000, 1001])
 async def test_chunk_borders(count: int, broker: Any) -> None:
     """Nothing is lost, doubled or out of order where one script ends and the next begins."""
     queue = broker.queue("a")
@@ -259,7 +260,7 @@ async def test_queues_are_listed(broker: Any) -> None:
     assert await broker.queues() == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("bodies", [{"a": 1}, "ab", b"ab", bytearray(b"ab")], ids=repr)
+@each("bodies", [{"a": 1}, "ab", b"ab", bytearray(b"ab")])
 async def test_one_body_is_not_many(bodies: Any, broker: Any) -> None:
     with pytest.raises(InvalidInput, match="send_many takes an iterable of bodies, not one of type"):
         await broker.queue("a").send_many(bodies)
@@ -284,7 +285,7 @@ async def test_no_number_becomes_null(broker: Any, body: Any, where: str) -> Non
     assert sum((await counts(queue)).values()) == 0
 
 
-@pytest.mark.parametrize("body", [None, {"a": None}, msgspec.Raw(b'[null,"NaN"]'), {"n": "null", "m": 1e308}])
+@each("body", [None, {"a": None}, msgspec.Raw(b'[null,"NaN"]'), {"n": "null", "m": 1e308}])
 async def test_what_is_null_stays_null(broker: Any, body: Any) -> None:
     queue = broker.queue("a")
     await queue.send(body)

@@ -14,6 +14,7 @@ from rq_dlq import (
     SharedDeadLetterStrategy,
 )
 from tests.behaviour.helpers import after, bodies, bury, counts, ids, one
+from tests.behaviour.tables import each
 from tests.conftest import Clock
 
 NEVER = after(0, most=0)
@@ -35,8 +36,8 @@ async def expire_one(queue: Any, clock: Clock, **options: Any) -> None:
 # Where dead letters go
 
 
-@pytest.mark.parametrize(
-    ("strategy", "name"),
+@each(
+    "strategy, name",
     [
         (IndividualDeadLetterStrategy(), "DLQ.a.b"),
         (IndividualDeadLetterStrategy(prefix="D."), "D.a.b"),
@@ -90,7 +91,7 @@ async def test_the_same_id_twice_in_one_shared_queue(broker: Any) -> None:
 # Discarding
 
 
-@pytest.mark.parametrize("verb", ["nack", "poison", "lapse", "unprocessable"])
+@each("verb", ["nack", "poison", "lapse", "unprocessable"])
 async def test_discarded_outright_and_counted(verb: str, broker: Any, clock: Clock) -> None:
     """I1, I14."""
     await broker.policies.set("#", dead_letter=None)
@@ -141,8 +142,8 @@ async def test_discarded_only_of_some(broker: Any) -> None:
 # What else goes there
 
 
-@pytest.mark.parametrize(
-    ("dead_letter", "expiry", "state"),
+@each(
+    "dead_letter, expiry, state",
     [
         ({}, {}, "expired"),
         ({"process_expired": True}, {}, "dead"),

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from rq_dlq import Broker, ConfigurationError, Delivery, InvalidInput, InvalidMessage
+from tests.behaviour.tables import each
 from tests.conftest import Clock
 
 MAIL = "rq:{mail}:messages"
@@ -100,8 +101,8 @@ async def test_options_leave_the_task_as_it_was(broker: Any) -> None:
     assert len(await broker.queue("mail").claim()) == 1
 
 
-@pytest.mark.parametrize(
-    ("function", "call", "said"),
+@each(
+    "function, call, said",
     [
         (welcome, ((), {}), r"missing a required argument: 'user_id'; nothing was sent"),
         (welcome, ((7, "de"), {}), "too many positional arguments"),
@@ -215,11 +216,11 @@ async def meanwhile() -> None:
     """A task of the other colour."""
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_be_a_task_is_refused(what: str, sync_broker: Broker) -> None:
+@each("what", REFUSED)
+def test_what_cannot_be_a_task_is_refused(what: str) -> None:
     make, said = REFUSED[what]
     with pytest.raises(ConfigurationError, match=said):
-        make(sync_broker)
+        make(Broker("redis://localhost"))
 
 
 def test_what_one_task_says_of_its_queue_holds_for_the_others(sync_broker: Broker) -> None:

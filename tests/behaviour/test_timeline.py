@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from tests.behaviour.helpers import AT_ONCE, counts
+from tests.behaviour.tables import each
 from tests.cases import load
 from tests.conftest import DIAGONAL, Clock
 
-ROWS = [pytest.param(row, id=row["id"]) for row in load("stan_timeline")]
+ROWS = load("stan_timeline")
 PREFETCHING, ONE_BY_ONE = load("stan_timeline")
 
 
@@ -68,8 +69,8 @@ WORKERS: dict[str, Callable[[Worker], Awaitable[None]]] = {
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@pytest.mark.parametrize("kind", WORKERS)
-@pytest.mark.parametrize("row", ROWS)
+@each("kind", WORKERS)
+@each("row", ROWS)
 async def test_each_is_handled_once(kind: str, row: dict[str, Any], broker: Any, clock: Clock) -> None:
     limit = row["max_inflight"]
     queue = broker.queue("a", redelivery=AT_ONCE, lease=row["ack_wait"], max_in_flight=limit)

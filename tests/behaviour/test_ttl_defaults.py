@@ -8,6 +8,7 @@ import pytest
 
 from rq_dlq import ExpiryPolicy
 from tests.behaviour.helpers import after, bodies, bury, counts, one
+from tests.behaviour.tables import each
 from tests.cases import load
 from tests.conftest import DIAGONAL, Clock
 
@@ -23,7 +24,7 @@ async def ttl_of(queue: Any, clock: Clock, **options: Any) -> int | None:
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
+@each("row", ROWS)
 async def test_at_send(row: dict[str, Any], broker: Any, clock: Clock) -> None:
     """The rows of Artemis: the default is for who has no ttl, else the bounds hold."""
     names = {"expiry_delay": "expiry_delay", "min": "min_expiry_delay", "max": "max_expiry_delay"}
@@ -126,8 +127,8 @@ async def test_a_moved_message_keeps_its_own_time(broker: Any, clock: Clock) -> 
 # The queues of what expired
 
 
-@pytest.mark.parametrize(
-    ("expiry", "name"),
+@each(
+    "expiry, name",
     [
         ({}, "EXP.a.b"),
         ({"prefix": "OLD."}, "OLD.a.b"),

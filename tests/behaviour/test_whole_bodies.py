@@ -12,6 +12,7 @@ import pytest
 from rq_dlq import InvalidMessage
 from rq_dlq.values.codec import Codec
 from tests.behaviour.helpers import bodies
+from tests.behaviour.tables import each
 
 
 def model(name: str, **fields: Any) -> Any:
@@ -38,9 +39,9 @@ PLACES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("of", ["SecretStr", "SecretBytes", "Secret"])
-@pytest.mark.parametrize("many", [False, True])
+@each("place", PLACES)
+@each("of", ["SecretStr", "SecretBytes", "Secret"])
+@each("many", [False, True])
 async def test_a_secret_is_refused(place: str, of: str, many: bool, broker: Any) -> None:
     pydantic = pytest.importorskip("pydantic")
     kind = login(getattr(pydantic, of)[str] if of == "Secret" else getattr(pydantic, of))
@@ -113,8 +114,8 @@ async def test_a_field_that_its_model_excludes_stays_here(broker: Any) -> None:
     assert await bodies(broker.queue("a")) == [{"id": 1}]
 
 
-@pytest.mark.parametrize("kind", ["define", "frozen", "dict"])
-@pytest.mark.parametrize("typed", [False, True])
+@each("kind", ["define", "frozen", "dict"])
+@each("typed", [False, True])
 async def test_a_field_with_an_underscore_is_refused(kind: str, typed: bool, broker: Any) -> None:
     made = account(kind)
     queue = broker.queue("a", type=made if typed else None)
@@ -156,9 +157,9 @@ def within(inside: str, one: Any) -> Any:
 INSIDE = ("a dict", "lists", "an attrs object", "a dataclass", "a struct")
 
 
-@pytest.mark.parametrize("inside", INSIDE)
-@pytest.mark.parametrize("kind", ["define", "frozen", "dict"])
-@pytest.mark.parametrize("many", [False, True])
+@each("inside", INSIDE)
+@each("kind", ["define", "frozen", "dict"])
+@each("many", [False, True])
 async def test_such_a_field_is_refused_wherever_it_is(
     inside: str, kind: str, many: bool, broker: Any
 ) -> None:
@@ -207,8 +208,8 @@ class Node:
     inner: list[Node]
 
 
-@pytest.mark.parametrize("kind", [bytearray, memoryview])
-@pytest.mark.parametrize("of", [None, bytes])
+@each("kind", [bytearray, memoryview])
+@each("of", [None, bytes])
 async def test_a_buffer_is_sent_as_bytes(kind: Any, of: Any, broker: Any) -> None:
     queue = broker.queue("a", type=of)
     await queue.send(kind(b"\x00raw"))

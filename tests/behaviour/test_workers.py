@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-import pytest
 
 from rq_dlq import ConsumerReport
 from rq_dlq.values.failure import moment
+from tests.behaviour.tables import each
 
 NOW = 1_800_000_000_000  # moment(NOW) is a whole second
 
@@ -37,8 +37,8 @@ async def test_a_report_says_on_what_and_since_when(broker: Any, raw: Any) -> No
     assert 0 <= worker.ago < 10
 
 
-@pytest.mark.parametrize(
-    ("report", "state"),
+@each(
+    "report, state",
     [
         ({}, "idle"),
         ({"queues": {"a": {"concurrency": 1, "held": 1, "oldest": 0.1}}}, "working"),
