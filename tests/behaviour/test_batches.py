@@ -21,8 +21,8 @@ from rq_dlq.values.state import first_delivery
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import AT_ONCE, after, bury, counts, ids
 from tests.behaviour.stepping import alone, drive, stop_after
-from tests.behaviour.tables import each
 from tests.conftest import Clock
+from tests.each import each_afresh
 
 LEASE = 60_000
 SEVERAL = 2 * CLAIM + 200  # messages, of three claims
@@ -373,7 +373,7 @@ async def test_a_released_batch_returns_to_its_old_place(broker: Any) -> None:
 # Halving
 
 
-@each("size", [1, 2, 3, CLAIM, SEVERAL])
+@each_afresh("size", [1, 2, 3, CLAIM, SEVERAL])
 async def test_a_half_is_put_aside(size: int, broker: Any, raw: Any) -> None:
     """The first half stays; nothing is delivered, and both are found by their names."""
     queue = broker.queue("a")

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from rq_dlq import InvalidMessage
-from tests.behaviour.tables import each
+from tests.each import each_afresh
 
 
 @dataclass
@@ -64,7 +64,7 @@ def inside(kind: Any) -> Any:
 NOON = datetime(2026, 9, 1, 12, tzinfo=UTC)
 
 
-@each("name", KINDS)
+@each_afresh("name", KINDS)
 async def test_a_body_comes_back_as_what_it_was(name: str, broker: Any) -> None:
     kind = KINDS[name]()
     queue = broker.queue("a", type=kind)
@@ -74,7 +74,7 @@ async def test_a_body_comes_back_as_what_it_was(name: str, broker: Any) -> None:
     assert type(delivery.body) is type(kind(id=1, at=NOON))
 
 
-@each("name", KINDS)
+@each_afresh("name", KINDS)
 async def test_inside_other_types(name: str, broker: Any) -> None:
     kind: Any = KINDS[name]()
     queue = broker.queue("a", type=inside(kind))
@@ -83,7 +83,7 @@ async def test_inside_other_types(name: str, broker: Any) -> None:
     assert delivery.body == {"both": [kind(id=1, at=NOON), kind(id=2, at=NOON)]}
 
 
-@each("name", KINDS)
+@each_afresh("name", KINDS)
 async def test_a_queue_of_any_type_takes_them(name: str, broker: Any) -> None:
     queue = broker.queue("a")
     await queue.send(KINDS[name]()(id=1, at=NOON))
@@ -91,8 +91,8 @@ async def test_a_queue_of_any_type_takes_them(name: str, broker: Any) -> None:
     assert delivery.body == {"orderId" if name == "pydantic" else "id": 1, "at": "2026-09-01T12:00:00Z"}
 
 
-@each("name", KINDS)
-@each("listed", [False, True])
+@each_afresh("name", KINDS)
+@each_afresh("listed", [False, True])
 async def test_what_does_not_fit_says_where(name: str, listed: bool, broker: Any) -> None:
     kind = KINDS[name]()
     row = {"id": "a secret", "orderId": "a secret", "at": NOON}
@@ -133,8 +133,8 @@ async def test_a_model_with_a_number_that_json_lacks_is_refused(broker: Any) -> 
         await broker.queue("a").send(kind(total=float("nan")))
 
 
-@each("name", KINDS)
-@each("many", [False, True])
+@each_afresh("name", KINDS)
+@each_afresh("many", [False, True])
 async def test_a_body_that_no_consumer_could_read_is_not_sent(name: str, many: bool, broker: Any) -> None:
     kind = KINDS[name]()
     queue = broker.queue("a", type=kind)

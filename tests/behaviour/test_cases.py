@@ -14,9 +14,9 @@ from rq_dlq import PolicyError, RedeliveryPolicy
 from tests.behaviour.cases import CASES, NOT_RUN
 from tests.behaviour.cases.restartable import Restartable
 from tests.behaviour.helpers import counts, fail
-from tests.behaviour.tables import each
 from tests.cases import load
 from tests.conftest import DIAGONAL, Clock
+from tests.each import each_afresh
 
 BEHAVIOUR = {row["id"]: row for row in load("behaviour")}
 NOT_WANTED = ("N", "optional", "S if groups are built", "S for strict-order mode")
@@ -34,7 +34,7 @@ def policy_of(system: str, value: int | None) -> RedeliveryPolicy:
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@each("row", load("attempts"))
+@each_afresh("row", load("attempts"))
 async def test_attempts(row: dict[str, Any], broker: Any, clock: Clock) -> None:
     if row["rq"].startswith("D: ValueError"):
         with pytest.raises(PolicyError):
@@ -72,7 +72,7 @@ def test_every_row_is_run_or_has_a_reason() -> None:
     assert not CASES.keys() & NOT_RUN.keys()
 
 
-@each("case", BEHAVIOUR)
+@each_afresh("case", BEHAVIOUR)
 def test_verdict(case: str) -> None:
     """What is not run is not wanted; what differs from its system says so in the words of its row."""
     verdict = BEHAVIOUR[case]["rq"]

@@ -17,8 +17,8 @@ from rq_dlq.values.leased import Lease, Leased
 from rq_dlq.values.message import Row
 from tests.behaviour.helpers import AT_ONCE, after, counts
 from tests.behaviour.stepping import alone
-from tests.behaviour.tables import each
 from tests.conftest import Clock
+from tests.each import each_afresh
 
 LAPSED = 300
 
@@ -60,7 +60,7 @@ async def scripts(
             done(len(ran))
 
 
-@each("acked", [0, 9, 10, 15, LAPSED - 1])
+@each_afresh("acked", [0, 9, 10, 15, LAPSED - 1])
 async def test_a_claim_that_was_partly_acked_is_not_an_empty_queue(
     acked: int, broker: Any, clock: Clock
 ) -> None:
@@ -71,7 +71,7 @@ async def test_a_claim_that_was_partly_acked_is_not_an_empty_queue(
     assert await counts(queue) == {}
 
 
-@each("count", [1, 10, 100, 1_000])
+@each_afresh("count", [1, 10, 100, 1_000])
 async def test_what_lapsed_comes_before_what_is_new(count: int, broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", redelivery=AT_ONCE)
     await queue.send_many(range(LAPSED))

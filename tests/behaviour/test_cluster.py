@@ -17,10 +17,10 @@ from tests.audit import audit
 from tests.behaviour.faults import acked, lose_replies, meanwhile
 from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one
 from tests.behaviour.nodes import SCRIPTS, SlotClock
-from tests.behaviour.tables import each
 from tests.colours import Awaited
 from tests.conftest import Clock
 from tests.contents import contents
+from tests.each import each_afresh
 from tests.servers import running, wait_until
 from tests.servers.clusters import one_node
 from tests.verbs import VERBS, Verb, run_on
@@ -80,8 +80,8 @@ async def two(broker: Any, names: list[str]) -> tuple[Any, Any]:
     return queue, other
 
 
-@each("names", [TAGGED, APART])
-@each("verb", VERBS.values())
+@each_afresh("names", [TAGGED, APART])
+@each_afresh("verb", VERBS.values())
 async def test_every_verb(names: list[str], verb: Verb, broker: Any, clock: Clock, raw: Any) -> None:
     """I10: it runs, or says which queues are on different nodes."""
     scene = await set_up(broker, clock, *names)
@@ -166,8 +166,8 @@ async def test_a_session_of_each_queue_alone_works(broker: Any) -> None:
     assert await counts(queue) == await counts(other) == {"ready": 1}
 
 
-@each("verb", ["move", "copy"])
-@each("place", ["ready", "dead"])
+@each_afresh("verb", ["move", "copy"])
+@each_afresh("place", ["ready", "dead"])
 async def test_a_move_across_nodes_is_refused(place: str, verb: str, broker: Any, raw: Any) -> None:
     queue, other = await two(broker, APART)
     if place == "dead":
@@ -234,7 +234,7 @@ async def test_a_session_through_a_shared_name(broker: Any) -> None:
         assert [await counts(queue) for queue in queues] == [{} if works else {"dead": 1}] * 2
 
 
-@each("name", ["orders.{shop}", "{shop}", "{shop}orders", "{}.orders", "{a}{b}.orders", "{a.b"])
+@each_afresh("name", ["orders.{shop}", "{shop}", "{shop}orders", "{}.orders", "{a}{b}.orders", "{a.b"])
 def test_braces_elsewhere(name: str) -> None:
     with pytest.raises(InvalidName, match="braces only around a hash tag in front"):
         rq_dlq.Broker("redis://localhost").queue(name)

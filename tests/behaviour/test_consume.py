@@ -18,9 +18,9 @@ from rq_dlq.core.claiming import consume
 from rq_dlq.values.settlement import Settlement
 from tests.behaviour.faults import change_talk, connections_of, lose_calls, lose_replies
 from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one
-from tests.behaviour.tables import each
 from tests.colours import Awaited
 from tests.conftest import MOVED_CLOCK, Clock
+from tests.each import each_afresh
 
 
 async def watch(broker: Any) -> list[list[Any]]:
@@ -485,7 +485,7 @@ def test_closing_an_awaiting_broker_ends_its_loops(server: str, sync_broker: rq_
     assert (stats.ready, stats.leased) == (2, 0)
 
 
-@each("wrong", [{"count": 0}, {"count": 1_001}, {"wait": "soon"}, {"lease": 0}])
+@each_afresh("wrong", [{"count": 0}, {"count": 1_001}, {"wait": "soon"}, {"lease": 0}])
 async def test_wrong_arguments_are_refused_at_once(broker: Any, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         broker.queue("orders").consume(**wrong)

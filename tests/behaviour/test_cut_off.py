@@ -10,7 +10,7 @@ import pytest
 
 import rq_dlq.asyncio
 from tests.behaviour.faults import connections_of, lose, lose_calls, meanwhile
-from tests.behaviour.tables import each
+from tests.each import each_afresh
 
 OUTAGE = 1_000
 
@@ -31,8 +31,8 @@ async def session(queue: Any) -> Any:
         yield
 
 
-@each("block", [delivery, session])
-@each("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+@each_afresh("block", [delivery, session])
+@each_afresh("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
 async def test_what_cuts_a_block_off_goes_on(broker: Any, block: Any, error: type[BaseException]) -> None:
     queue = broker.queue("a")
     await queue.send(1)
@@ -129,8 +129,8 @@ async def consumes(queue: Any) -> None:
             pass
 
 
-@each("take", [claims, consumes])
-@each("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+@each_afresh("take", [claims, consumes])
+@each_afresh("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
 async def test_a_claim_that_is_cut_off_gives_back_what_it_took(
     broker: Any, take: Any, error: type[BaseException]
 ) -> None:

@@ -10,8 +10,8 @@ from rq_dlq import Message, SharedDeadLetterStrategy
 from rq_dlq.core.upkeep.rounds import MaintainedNamespace, one_round
 from rq_dlq.core.upkeep.upkeep import ROLES
 from tests.behaviour.helpers import after, counts, ids, one
-from tests.behaviour.tables import each
 from tests.conftest import DIAGONAL, Clock
+from tests.each import each_afresh
 
 pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 SETTINGS = "rq:{a}:settings"
@@ -53,7 +53,7 @@ NONSENSE: dict[str, list[str | bytes]] = {
 CASES = [(field, value) for field, values in NONSENSE.items() for value in values]
 
 
-@each("field, value", CASES)
+@each_afresh("field, value", CASES)
 async def test_a_field_of_nonsense(
     field: str, value: str | bytes, broker: Any, clock: Clock, raw: Any
 ) -> None:
@@ -77,7 +77,7 @@ async def test_a_field_of_nonsense(
     await queue.settings()
 
 
-@each(
+@each_afresh(
     "value",
     [
         '{"redelivery": {"arithmetic": ["rq"], "max_redeliveries": 0}}',
@@ -99,7 +99,7 @@ async def test_a_limit_of_what_cannot_be_read_is_none(
     assert [letter.reason for letter in await queue.dlq.browse()] == ["exhausted"]
 
 
-@each("field, value", CASES)
+@each_afresh("field, value", CASES)
 async def test_a_new_policy_takes_the_place_of_nonsense(
     field: str, value: str | bytes, broker: Any, raw: Any
 ) -> None:
@@ -115,7 +115,7 @@ async def test_a_new_policy_takes_the_place_of_nonsense(
     assert b"initial_delay" in raw.hget(SETTINGS, "redelivery")
 
 
-@each("value", NONSENSE["names"])
+@each_afresh("value", NONSENSE["names"])
 async def test_names_of_nonsense_do_not_hide_what_others_show(
     value: str | bytes, broker: Any, raw: Any
 ) -> None:
@@ -128,8 +128,8 @@ async def test_names_of_nonsense_do_not_hide_what_others_show(
     assert await ids(broker.queue("graves")) == ["b"]
 
 
-@each("version", ["", "x", "-1", "1.5", "nan", "inf", b"\xff"])
-@each("entry", ["", "no JSON", "[]", '{"max_in_flight": "x"}', b"\xff\x00"])
+@each_afresh("version", ["", "x", "-1", "1.5", "nan", "inf", b"\xff"])
+@each_afresh("entry", ["", "no JSON", "[]", '{"max_in_flight": "x"}', b"\xff\x00"])
 async def test_a_map_of_nonsense(version: str | bytes, entry: str | bytes, broker: Any, raw: Any) -> None:
     """What cannot be read is left out; what can be read counts, and the map can be changed."""
     queue = broker.queue("a")
@@ -159,7 +159,7 @@ async def test_maintenance_goes_on_where_a_strategy_is_no_text(
     assert await ids(queue) == ["m"]
 
 
-@each("value", ["", "x", "1.5", "-1", "9" * 40, b"\xff"])
+@each_afresh("value", ["", "x", "1.5", "-1", "9" * 40, b"\xff"])
 async def test_a_last_birth_of_nonsense(value: str | bytes, broker: Any, clock: Clock, raw: Any) -> None:
     """What is sent next is born now, and the counter is sound again."""
     queue = broker.queue("a")

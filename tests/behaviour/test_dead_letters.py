@@ -14,8 +14,8 @@ from rq_dlq import InvalidInput, InvalidName, UnprocessableMessage
 from rq_dlq.core.choosing import changing
 from rq_dlq.core.choosing.choice import Choice
 from tests.behaviour.helpers import AT_ONCE, after, bodies, bury, counts, fail, ids, one
-from tests.behaviour.tables import each
 from tests.conftest import MOVED_CLOCK, Clock
+from tests.each import each_afresh
 
 
 class Order(msgspec.Struct):
@@ -86,7 +86,7 @@ async def test_it_tells_who_failed(broker: Any) -> None:
     assert letter.history[0].consumer
 
 
-@each(
+@each_afresh(
     "one_error, other_error, alike",
     [
         (ValueError("order 41 of 'ada'"), ValueError("order 7 of 'bob'"), True),
@@ -271,7 +271,7 @@ BULK: dict[str, Any] = {
 }
 
 
-@each("verb", BULK)
+@each_afresh("verb", BULK)
 async def test_a_bulk_verb_wants_a_condition_or_all(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
     await broker.queue("b").open()
@@ -360,7 +360,7 @@ async def test_its_own_queue_does_not_hand_it_out(broker: Any) -> None:
     assert await queue.claim(10) == []
 
 
-@each("end", ["nack", "poison", "release", "lapse"])
+@each_afresh("end", ["nack", "poison", "release", "lapse"])
 async def test_what_fails_there_stays_there(end: str, broker: Any, clock: Clock) -> None:
     """No dead-letter queue of a dead-letter queue; `test_resting` says when it comes again."""
     queue = broker.queue("a", redelivery=after("5s", most=0))
@@ -405,7 +405,7 @@ async def test_dead_letters_come_in_the_order_of_their_deaths(broker: Any, clock
     assert await bodies(broker.queue("DLQ.a")) == [2, 0, 3, 1]
 
 
-@each("name", ["DLQ.DLQ.a", "DLQ.EXP.a", "EXP.DLQ.a", "EXP.EXP.a"])
+@each_afresh("name", ["DLQ.DLQ.a", "DLQ.EXP.a", "EXP.DLQ.a", "EXP.EXP.a"])
 async def test_no_queue_beyond_it(name: str, broker: Any) -> None:
     with pytest.raises(InvalidName, match="has none of its own"):
         broker.queue(name)
@@ -491,7 +491,7 @@ async def test_undecodable_dead_letters_are_not_handed_out(broker: Any) -> None:
     assert await bodies(broker.queue("DLQ.a", type=Order)) == [Order(2)]
 
 
-@each(
+@each_afresh(
     "conditions, said",
     [
         ({"reason": "exausted"}, "reason 'exausted': pass one of exhausted, poison, unprocessable, expired"),
@@ -504,7 +504,7 @@ async def test_undecodable_dead_letters_are_not_handed_out(broker: Any) -> None:
         ({"places": ["ready"]}, "there is no condition 'places' here"),
     ],
 )
-@each("verb", ["select", "browse", "groups", "redrive", "purge"])
+@each_afresh("verb", ["select", "browse", "groups", "redrive", "purge"])
 async def test_a_condition_with_a_typo_is_refused(
     verb: str, conditions: dict[str, Any], said: str, broker: Any
 ) -> None:

@@ -13,9 +13,9 @@ from rq_dlq.core.batches import calls as batch_calls
 from tests.audit import audit
 from tests.behaviour.faults import acked, lose_replies, meanwhile
 from tests.behaviour.helpers import AT_ONCE, counts, ids, one
-from tests.behaviour.tables import each
 from tests.behaviour.test_jobs import commit, move, stage
 from tests.conftest import DIAGONAL, Clock
+from tests.each import each_afresh
 
 IDS = ["a0", "a1", "a2"]
 BATCHES = count(1)
@@ -82,8 +82,8 @@ async def send_by_job(broker: Any, queue: Any) -> None:
     assert await move(broker, queue, *lists) == 3
 
 
-@each("again", [send, send_many, send_later, send_in_session, send_by_job])
-@each("ack", [by_one, together, by_session, by_session_that_sends, by_claim, as_dead_letters])
+@each_afresh("again", [send, send_many, send_later, send_in_session, send_by_job])
+@each_afresh("ack", [by_one, together, by_session, by_session_that_sends, by_claim, as_dead_letters])
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_an_acked_id_is_known(ack: Any, again: Any, broker: Any, clock: Clock, raw: Any) -> None:
     """However it was acked, however it is sent again; and it is free when its time is over."""
@@ -111,7 +111,7 @@ async def test_without_it_an_id_is_free(broker: Any, raw: Any) -> None:
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@each("end", ["purged", "discarded", "expired", "moved"])
+@each_afresh("end", ["purged", "discarded", "expired", "moved"])
 async def test_what_was_not_acked_is_not_remembered(end: str, broker: Any, clock: Clock) -> None:
     """It was not done, so a program that sends it again wants it done."""
     queue = broker.queue("a", dedup_window="2m", dead_letter=None, expiry={"discard": True})

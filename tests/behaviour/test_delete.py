@@ -19,8 +19,8 @@ from rq_dlq.values.failure import Cause
 from tests.behaviour.faults import lose_replies, meanwhile
 from tests.behaviour.helpers import bodies, bring_to, bury, counts, one
 from tests.behaviour.stepping import alone
-from tests.behaviour.tables import each
 from tests.conftest import Clock
+from tests.each import each_afresh
 from tests.verbs.scene import set_up
 
 COMMITTED = 2  # messages of a job that is committed, in the scene
@@ -47,7 +47,7 @@ async def test_an_empty_queue_leaves_nothing(broker: Any, raw: Any) -> None:
     assert (await again.settings()).redelivery == (await broker.queue("b").settings()).redelivery
 
 
-@each("state", STATES)
+@each_afresh("state", STATES)
 async def test_what_is_in_it(state: str, broker: Any, raw: Any, clock: Clock) -> None:
     """It is refused, with the counts and what to do; told to, everything goes and is reported."""
     queue = broker.queue("a")
@@ -282,7 +282,7 @@ async def test_an_entry_that_was_away_for_a_moment(broker: Any, sync_broker: rq_
     assert [delivery.body for delivery in consumer.claim()] == ["x"]
 
 
-@each("state", STATES)
+@each_afresh("state", STATES)
 async def test_a_queue_that_is_not_empty_keeps_its_name(state: str, broker: Any, clock: Clock) -> None:
     await bring_to(state, broker.queue("LOST"), clock)
     with pytest.raises(PolicyError, match=r"'LOST' is a queue of its own: .* `rq-dlq queue rm LOST`"):

@@ -21,8 +21,8 @@ from rq_dlq.values.wanted import STATE
 from tests.audit import audit
 from tests.behaviour.helpers import after, bury, one
 from tests.behaviour.stepping import alone, drive
-from tests.behaviour.tables import each
 from tests.conftest import MOVED_CLOCK, Clock
+from tests.each import each_afresh
 
 KEY = "rq:{a}:groups"
 DOWN, SOLD = ValueError("the shop is down"), ValueError("sold out")
@@ -273,7 +273,7 @@ async def test_a_group_that_grows(broker: Any, clock: Clock) -> None:
     assert not (await by_error(queue))["the shop is down"].growing
 
 
-@each("by", ["redrive", "purge", "move", "age"])
+@each_afresh("by", ["redrive", "purge", "move", "age"])
 async def test_a_group_that_regressed(by: str, broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", dead_letter=SharedDeadLetterStrategy("LOST", expiration="2d"))
     await broker.queue("b").send("there")
@@ -371,7 +371,7 @@ async def test_letters_of_an_earlier_version_are_seen(broker: Any, raw: Any, clo
     assert (await queue.maintain())["grouped"] == 0
 
 
-@each("harm", ["a row is gone", "a row of nobody", "a row of another group", "no rows"])
+@each_afresh("harm", ["a row is gone", "a row of nobody", "a row of another group", "no rows"])
 async def test_a_damaged_index_is_noticed_and_healed(harm: str, broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     await bury(queue, range(30), DOWN)

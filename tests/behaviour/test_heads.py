@@ -11,13 +11,13 @@ from rq_dlq.core.pages.calls import END, START, browse, scan
 from rq_dlq.values.wanted import HEAD, RECORD, STORY, Wanted
 from tests.behaviour.helpers import AT_ONCE
 from tests.behaviour.stepping import alone
-from tests.behaviour.tables import each
 from tests.behaviour.test_long_records import BODY, MESSAGES, STATES, dead, is_read_by_nobody
 from tests.conftest import DIAGONAL, Clock
+from tests.each import each_afresh
 
 
-@each("ttl", [None, "1h"])
-@each("by", ["range", "id"])
+@each_afresh("ttl", [None, "1h"])
+@each_afresh("by", ["range", "id"])
 async def test_a_filter_reads_heads_only(
     by: str, ttl: str | None, broker: Any, raw: Any, clock: Clock
 ) -> None:
@@ -69,7 +69,7 @@ async def test_the_state_of_an_earlier_version_says_nothing(broker: Any, raw: An
     assert [delivery.id for delivery in await queue.claim(10)] == ["b", "a"]
 
 
-@each("word", ["1/2/3", "1/256/0/5000", f"{10**16}/4/0/5000", f"1/4/{10**14}/5000", "a/b/c/d"])
+@each_afresh("word", ["1/2/3", "1/256/0/5000", f"{10**16}/4/0/5000", f"1/4/{10**14}/5000", "a/b/c/d"])
 async def test_a_damaged_head_is_not_believed(word: str, broker: Any, raw: Any) -> None:
     queue = broker.queue("a", redelivery=AT_ONCE)
     await queue.send(BODY, id="m", priority=7)

@@ -12,9 +12,9 @@ import pytest
 
 from rq_dlq import RedeliveryPolicy
 from tests.behaviour.helpers import one
-from tests.behaviour.tables import each
 from tests.cases import load
 from tests.conftest import DIAGONAL, Clock
+from tests.each import each_afresh
 
 pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 
@@ -43,7 +43,7 @@ async def delivered(queue: Any, clock: Clock, times: int) -> Any:
     return delivery
 
 
-@each("row", load("js_wait"))
+@each_afresh("row", load("js_wait"))
 async def test_wait(row: dict[str, Any], broker: Any, clock: Clock) -> None:
     backoff, lease = row.get("backoff", []), row.get("ack_wait", LEASE)
     policy = RedeliveryPolicy.jetstream(backoff=[ms / 1000 for ms in backoff])
@@ -66,7 +66,7 @@ async def test_wait(row: dict[str, Any], broker: Any, clock: Clock) -> None:
         assert total != row["expect"]
 
 
-@each("deliveries", [1, 2, 3, 4])
+@each_afresh("deliveries", [1, 2, 3, 4])
 async def test_a_lease_off_each_wait_gives_their_times_after_silence(
     deliveries: int, broker: Any, clock: Clock
 ) -> None:

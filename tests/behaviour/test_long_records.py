@@ -20,8 +20,8 @@ from rq_dlq.core.steps.step import CHUNK_BYTES, Batch
 from tests.audit import audit
 from tests.behaviour.helpers import AT_ONCE, after, counts
 from tests.behaviour.stepping import alone
-from tests.behaviour.tables import each
 from tests.conftest import DIAGONAL, Clock
+from tests.each import each_afresh
 
 BODY = "x" * 5_000
 MESSAGES, STATES = "rq:{a}:messages", "rq:{a}:states"
@@ -76,8 +76,8 @@ VERBS: dict[str, tuple[Step, Callable[[Any, Any], Awaitable[Any]], str]] = {
 }
 
 
-@each("ttl", [None, "1h"])
-@each("verb", VERBS)
+@each_afresh("ttl", [None, "1h"])
+@each_afresh("verb", VERBS)
 async def test_a_verb_reads_no_body(verb: str, ttl: str | None, broker: Any, raw: Any) -> None:
     """All that it needs is in the state: the place of a message follows its birth and its priority."""
     queue = broker.queue("a", redelivery=AT_ONCE, outcomes=1_000)
@@ -99,7 +99,7 @@ async def test_a_verb_reads_no_body(verb: str, ttl: str | None, broker: Any, raw
         assert [delivery.id for delivery in await queue.claim(10)] == ["b", "a", "c"]
 
 
-@each("what", ["lapse", "lapse of a worker", "expire", "retire"])
+@each_afresh("what", ["lapse", "lapse of a worker", "expire", "retire"])
 async def test_maintenance_reads_no_body(what: str, broker: Any, raw: Any, clock: Clock) -> None:
     queue = broker.queue(
         "a", redelivery=AT_ONCE, dead_letter={"expiration": "1m"} if what == "retire" else None
@@ -204,8 +204,8 @@ async def test_a_batch_has_a_size(body: int, size: int, sizes: tuple[int, ...], 
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@each("order", ["oldest", "newest"])
-@each("number", [1, 7, 10])
+@each_afresh("order", ["oldest", "newest"])
+@each_afresh("number", [1, 7, 10])
 async def test_pages_end_early_and_go_on(number: int, order: str, broker: Any) -> None:
     queue = broker.queue("a")
     names = [f"m{n}" for n in range(number)]

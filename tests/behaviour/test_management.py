@@ -8,9 +8,9 @@ import pytest
 
 from rq_dlq import FilterError, InvalidInput, Message
 from tests.behaviour.helpers import after, bury, counts, ids, one
-from tests.behaviour.tables import each
 from tests.conftest import Clock
 from tests.contents import contents
+from tests.each import each_afresh
 
 
 async def test_dead_lettered_by_hand(broker: Any, clock: Clock) -> None:
@@ -102,7 +102,7 @@ async def test_another_priority(nacked: bool, broker: Any, clock: Clock) -> None
     assert await ids(queue) == [sent[2], later, sent[0], sent[3], sent[1]]
 
 
-@each("priority", [23, -1, True, None, 4.0, "4"])
+@each_afresh("priority", [23, -1, True, None, 4.0, "4"])
 async def test_a_priority_that_is_none(priority: Any, broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     await queue.send("x")

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.behaviour.helpers import after, bodies, counts, one
-from tests.behaviour.tables import each
 from tests.cases import load
 from tests.conftest import DIAGONAL, Clock
+from tests.each import each_afresh
 
 pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 
 
-@each("row", load("expired_at"))
+@each_afresh("row", load("expired_at"))
 async def test_expired(row: dict[str, Any], broker: Any, clock: Clock) -> None:
     """Waiting, claimed or failed: it is over at the millisecond of its deadline, not after it."""
     ttl, now = row["expires_at"] / 1000, row["now"] / 1000

@@ -15,8 +15,8 @@ from rq_dlq.core.looking.outcomes import Extent, extent
 from rq_dlq.core.steps.step import Steps
 from rq_dlq.values.failure import Cause
 from tests.behaviour.helpers import after, one
-from tests.behaviour.tables import each
 from tests.conftest import Clock
+from tests.each import each_afresh
 
 A = QueueKeys("rq", "a")
 FAILED = ValueError("no such order: 17")
@@ -231,7 +231,7 @@ async def test_a_lowered_limit_kills_at_the_claim(broker: Any, clock: Clock) -> 
     assert (await told(queue))[1:] == [fields]
 
 
-@each("end", ["ack", "session", "commit", "claim"])
+@each_afresh("end", ["ack", "session", "commit", "claim"])
 async def test_every_way_to_ack(end: str, broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", outcomes=1_000)
     await queue.send_many(range(3))
@@ -374,7 +374,7 @@ async def test_an_entry_that_is_damaged_still_reads(broker: Any, raw: Any) -> No
     assert outcome.at == datetime(1970, 1, 1, microsecond=5_000, tzinfo=UTC)
 
 
-@each("since", ["x", "1-2-3", "", 5, datetime(2026, 1, 1), b"1-1"])  # noqa: DTZ001
+@each_afresh("since", ["x", "1-2-3", "", 5, datetime(2026, 1, 1), b"1-1"])  # noqa: DTZ001
 async def test_since_when(since: Any, broker: Any) -> None:
     with pytest.raises(InvalidInput, match="with its time zone"):
         await broker.queue("a").outcomes(since)

@@ -12,7 +12,7 @@ from rq_dlq.core.queues import counts
 from rq_dlq.core.queues.each import UnreachableQueue
 from tests.behaviour.helpers import bury, one
 from tests.behaviour.stepping import drive
-from tests.behaviour.tables import each
+from tests.each import each_afresh
 
 
 async def test_an_overview_has_the_counts_groups_and_redrives_of_all_queues(broker: Any) -> None:
@@ -92,7 +92,7 @@ async def test_an_overview_says_how_late_schedules_are(broker: Any, clock: Any) 
     assert (await broker.overview()).queues[0].schedules_overdue == 0
 
 
-@each("key", ["dead", "redriving", "ticks", "groups"])
+@each_afresh("key", ["dead", "redriving", "ticks", "groups"])
 async def test_a_damaged_queue_hides_no_other(key: str, broker: Any, clock: Any, raw: Any) -> None:
     for name in "abc":
         await bury(broker.queue(name), [1])

@@ -33,8 +33,8 @@ from rq_dlq.policy import Entry, PolicyMap
 from rq_dlq.values.leased import Leased
 from rq_dlq.values.names import Naming
 from tests.behaviour.helpers import waits
-from tests.behaviour.tables import each
 from tests.contents import contents
+from tests.each import each_afresh
 
 NAMING = Naming()
 NAMES = (b":queues", b":aliases", b":policies", b":settings")  # how keys of names and settings end
@@ -217,7 +217,7 @@ CLIENTS: dict[str, tuple[list[Client], list[Client]]] = {
 }
 
 
-@each("name", CLIENTS)
+@each_afresh("name", CLIENTS)
 def test_in_every_order(name: str, sync_broker: rq_dlq.Broker, raw: Any) -> None:
     before, clients = CLIENTS[name]
     ends, places = 0, set[str]()

@@ -11,8 +11,8 @@ import rq_dlq
 from rq_dlq import InvalidInput, PolicyError, RedeliveryPolicy, SharedDeadLetterStrategy
 from rq_dlq.policy import Entry
 from tests.behaviour.helpers import after, bodies, bury, counts, wait_of, waits
-from tests.behaviour.tables import each
 from tests.contents import contents
+from tests.each import each_afresh
 
 # What cannot be read
 
@@ -28,7 +28,7 @@ DAMAGE: list[tuple[bytes, bytes]] = [
 ]
 
 
-@each("field", DAMAGE)
+@each_afresh("field", DAMAGE)
 async def test_an_entry_that_does_not_decode_stops_nothing(
     field: tuple[bytes, bytes], broker: Any, raw: Any
 ) -> None:
@@ -93,7 +93,7 @@ async def test_a_map_that_was_removed_holds_no_more(broker: Any, raw: Any) -> No
 # Bad input
 
 
-@each(
+@each_afresh(
     "pattern, said",
     [
         ("a*", {"max_in_flight": 1}),
@@ -146,7 +146,7 @@ async def test_nonsense_is_refused(pattern: Any, said: dict[str, Any], broker: A
     assert contents(raw) == before
 
 
-@each("entry", [None, {}, {"max_in_flight": 1}, b"{}", 5, Entry])
+@each_afresh("entry", [None, {}, {"max_in_flight": 1}, b"{}", 5, Entry])
 async def test_what_is_no_entry(entry: Any, broker: Any, raw: Any) -> None:
     await broker.policies.set("a", max_in_flight=1)
     before = contents(raw)

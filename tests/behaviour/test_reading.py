@@ -19,8 +19,8 @@ from rq_dlq.core.pages import ranges
 from rq_dlq.core.steps.step import CHUNK
 from tests.behaviour.helpers import after, bury
 from tests.behaviour.stepping import drive
-from tests.behaviour.tables import each
 from tests.conftest import Clock
+from tests.each import each_afresh
 
 LETTERS = 4 * CHUNK
 ORDERS = ["oldest", "newest"]
@@ -85,8 +85,8 @@ async def test_groups_while_others_take_letters_away(order: Any, broker: Any, cl
     assert {group.error: group.count for group in found}["it stays"] == len(stays)
 
 
-@each("verb", ["redrive", "purge"])
-@each("order", ORDERS)
+@each_afresh("verb", ["redrive", "purge"])
+@each_afresh("order", ORDERS)
 async def test_verbs_while_others_take_letters_away(verb: str, order: Any, broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     stays, goes = await dead_of_two_kinds(queue, order)
@@ -229,7 +229,7 @@ async def test_the_moments_at_the_ends(milliseconds: int, broker: Any, clock: Cl
         assert await queue.dlq.select(ids=ids, since=since).count() == (milliseconds <= 0)
 
 
-@each("order", ["first", "", None, 5])
+@each_afresh("order", ["first", "", None, 5])
 async def test_an_order_that_is_none(order: Any, broker: Any) -> None:
     queue = broker.queue("a")
     with pytest.raises(rq_dlq.InvalidInput, match="pass 'oldest' or 'newest'"):
@@ -259,7 +259,7 @@ BODILESS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@each("verb", [*BODILESS, "browse", "count by body"])
+@each_afresh("verb", [*BODILESS, "browse", "count by body"])
 async def test_no_body_travels_that_nobody_asked_for(verb: str, broker: Any) -> None:
     """Whole records come for whoever looks at messages, or has a condition on what senders wrote."""
     queue = broker.queue("a")

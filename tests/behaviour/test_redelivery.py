@@ -10,8 +10,8 @@ import pytest
 
 from rq_dlq import RedeliveryPolicy
 from tests.behaviour.helpers import AT_ONCE, after, bring_to, counts, fail, one
-from tests.behaviour.tables import each
 from tests.conftest import Clock
+from tests.each import each_afresh
 
 
 async def waits(queue: Any, failures: int, clock: Clock) -> list[int]:
@@ -280,7 +280,7 @@ async def test_settlement_tells_the_wait_to_the_millisecond(broker: Any) -> None
     assert (await queue.stats()).next_due == 1.234
 
 
-@each("stored", ["", "{", "[]", "null", '{"redelivery": 7}', '{"redelivery": {"arithmetic": 7}}'])
+@each_afresh("stored", ["", "{", "[]", "null", '{"redelivery": 7}', '{"redelivery": {"arithmetic": 7}}'])
 async def test_a_policy_that_cannot_be_read_gives_way_to_the_client_s(
     stored: str, broker: Any, clock: Clock, raw: Any
 ) -> None:

@@ -29,9 +29,9 @@ from tests.audit import audit
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bodies, bury, counts, ids, one
 from tests.behaviour.stepping import drive
-from tests.behaviour.tables import each
 from tests.conftest import Clock
 from tests.contents import contents
+from tests.each import each_afresh
 
 
 @dataclass
@@ -96,7 +96,7 @@ async def test_what_the_edit_refuses_stays_dead(broker: Any) -> None:
     assert [delivery.body for delivery in await queue.claim(50)] == [4 * n for n in range(25)]
 
 
-@each(
+@each_afresh(
     "edit, why",
     [
         (lambda body: None, "the edit returned nothing"),  # noqa: ARG005
@@ -438,7 +438,7 @@ async def test_edited_for_the_type_of_the_other_queue(broker: Any) -> None:
     assert (await one(other)).body == Order(1)
 
 
-@each("target", ["nowhere", "a", "DLQ.a", "EXP.b", "", "no good"])
+@each_afresh("target", ["nowhere", "a", "DLQ.a", "EXP.b", "", "no good"])
 async def test_where_nothing_can_go(target: str, broker: Any, raw: Any) -> None:
     """A typo makes no queue."""
     queue, _ = await two(broker)
@@ -489,8 +489,8 @@ async def test_a_shared_name_gives_to_another_queue(broker: Any) -> None:
 # ttl
 
 
-@each("to", [None, "b"])
-@each("all_", [True, False])
+@each_afresh("to", [None, "b"])
+@each_afresh("all_", [True, False])
 async def test_a_new_time_to_live(all_: bool, to: str | None, broker: Any, clock: Clock) -> None:
     queue, other = await two(broker, redelivery=after(0, most=9))
     await bury(queue, ["x", "y"])
@@ -651,7 +651,7 @@ async def test_moved_and_copied_with_the_time_to_live_that_a_redrive_gave(broker
 # wrong arguments
 
 
-@each(
+@each_afresh(
     "wrong, why",
     [
         ({"to": "b", "canary": 5}, "not counted in another queue"),
@@ -679,7 +679,7 @@ async def test_an_edit_that_awaits(broker: Any) -> None:
         await broker.queue("a").dlq.redrive(all=True, edit=edit)
 
 
-@each("ttl", [0, -1, "soon", "kept", float("nan")])
+@each_afresh("ttl", [0, -1, "soon", "kept", float("nan")])
 async def test_a_wrong_time_to_live(ttl: Any, broker: Any) -> None:
     with pytest.raises(InvalidDuration, match="ttl"):
         await broker.queue("a").dlq.redrive(all=True, ttl=ttl)

@@ -20,8 +20,8 @@ from rq_dlq.core.redrive import calls as redrive_calls
 from tests.behaviour.faults import connections_of, lose_replies, told_of
 from tests.behaviour.helpers import after, bury, counts, ids
 from tests.behaviour.stepping import alone
-from tests.behaviour.tables import each
 from tests.conftest import DIAGONAL, Clock
+from tests.each import each_afresh
 
 WEEK = "7d"
 
@@ -68,7 +68,7 @@ async def test_what_becomes_of_them_counts(broker: Any) -> None:
     assert (await job.refresh()).counts == RedriveCounts(eligible=5, moved=5, gone=1, acked=4, died=1)
 
 
-@each("how", ["ack_all", "commit", "batch", "nack"])
+@each_afresh("how", ["ack_all", "commit", "batch", "nack"])
 async def test_each_way_to_an_end_counts(broker: Any, how: str) -> None:
     queue = broker.queue("a", redelivery=after(0, most=0))
     await bury(queue, range(2))
@@ -201,7 +201,7 @@ async def test_a_canary_of_which_nothing_was_acked_pauses_it(broker: Any) -> Non
     assert (job.state, job.counts.moved) == ("paused", 3)
 
 
-@each("how", ["nack", "poison", "lapse", "ttl", "claim after the ttl", "by hand"])
+@each_afresh("how", ["nack", "poison", "lapse", "ttl", "claim after the ttl", "by hand"])
 async def test_a_canary_sees_deaths_that_are_discarded(broker: Any, clock: Clock, how: str) -> None:
     queue = broker.queue("a", redelivery=after(0, most=0), expiry=ExpiryPolicy(discard=True), lease="30s")
     await bury(queue, range(9))
@@ -387,7 +387,7 @@ DAMAGES: list[dict[str, Any]] = [
 ]
 
 
-@each("damage", [*DAMAGES, "eligible", "moved", "next", "ended", "last_score"])
+@each_afresh("damage", [*DAMAGES, "eligible", "moved", "next", "ended", "last_score"])
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_a_damaged_redrive_holds_up_no_other(
     damage: dict[str, Any] | str, broker: Any, raw: Any
@@ -554,7 +554,7 @@ async def test_too_many_at_once_are_refused(broker: Any) -> None:
     assert (await queue.dlq.redrive(ids=dead[100:])).counts.moved == 1
 
 
-@each(
+@each_afresh(
     "wrong, why",
     [
         ({"rate": 0}, "rate 0"),

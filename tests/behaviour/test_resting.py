@@ -11,9 +11,9 @@ from rq_dlq import Message, Redeliver, SharedDeadLetterStrategy
 from rq_dlq.core.claiming.calls import claim
 from tests.behaviour.helpers import after, bodies, bring_to, bury, counts, ids, one
 from tests.behaviour.stepping import alone
-from tests.behaviour.tables import each
 from tests.behaviour.test_dead_letters import Order
 from tests.conftest import Clock
+from tests.each import each_afresh
 
 REPEATED = pytest.mark.parametrize("end", ["nack", "poison"])
 
@@ -93,7 +93,7 @@ async def test_its_failures_do_not_displace_those_of_which_it_died(broker: Any, 
     assert [event.event for event in letter.history] == ["nacked"] * 29 + ["kept"]
 
 
-@each(
+@each_afresh(
     "options, rest",
     [({}, 2), ({"delay": "90s"}, 90), ({"delay": 0}, 1), ({"charge": False}, 2)],
 )

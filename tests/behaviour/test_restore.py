@@ -13,8 +13,8 @@ from rq_dlq.values.message import Row
 from tests.audit import audit
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bring_to, counts
-from tests.behaviour.tables import each
 from tests.conftest import Clock
+from tests.each import each_afresh
 
 LONG = "x" * 5_000  # its head stands in its state
 HEAD = re.compile(rb"( head=\S*)(.*)")  # its place among the words of a state says nothing
@@ -71,7 +71,7 @@ async def test_they_are_as_they_were(broker: Any, raw: Any, clock: Clock) -> Non
     assert (await other.stats()).totals["sent"] == 5
 
 
-@each("state", ["ready", "scheduled", "leased", "dead", "expired"])
+@each_afresh("state", ["ready", "scheduled", "leased", "dead", "expired"])
 async def test_what_the_queue_knows_stays(broker: Any, raw: Any, clock: Clock, state: str) -> None:
     _, rows = await exported(broker, raw, clock)
     queue = broker.queue("b")

@@ -16,9 +16,9 @@ from rq_dlq.core.pages.ranges import MOST_SHARES, Range, Stretch, divide, pages,
 from rq_dlq.core.steps.step import Step, Steps
 from rq_dlq.values.wanted import Wanted
 from tests.behaviour.helpers import AT_ONCE, bring_to, bury, counts
-from tests.behaviour.tables import each
 from tests.conftest import Clock
 from tests.contents import contents
+from tests.each import each_afresh
 
 KEYS = QueueKeys("rq", "a")
 ALL = Wanted()
@@ -52,7 +52,7 @@ def look(request: pytest.FixtureRequest, broker: Any) -> Looker:
     return Looker(broker, request.param)
 
 
-@each("state", INDEXES)
+@each_afresh("state", INDEXES)
 async def test_all_parts_of_a_message(state: str, broker: Any, look: Looker, clock: Clock, raw: Any) -> None:
     queue = broker.queue("a", redelivery=AT_ONCE)
     await bring_to(state, queue, clock)
@@ -65,7 +65,7 @@ async def test_all_parts_of_a_message(state: str, broker: Any, look: Looker, clo
     assert contents(raw) == before
 
 
-@each("record", ["whole", "head", "no"])
+@each_afresh("record", ["whole", "head", "no"])
 async def test_only_what_is_wanted(record: Any, broker: Any, look: Looker, raw: Any) -> None:
     queue = broker.queue("a")
     await queue.send("a body", id="m")
@@ -76,7 +76,7 @@ async def test_only_what_is_wanted(record: Any, broker: Any, look: Looker, raw: 
     assert (page.states, page.histories) == ([], [])
 
 
-@each("limit", [1, 2, 7, 1_000])
+@each_afresh("limit", [1, 2, 7, 1_000])
 async def test_many_rows_of_one_millisecond(limit: int, broker: Any, look: Looker) -> None:
     """Their scores are equal, and Redis sorts them by the bytes of their members."""
     queue = broker.queue("a")
@@ -97,7 +97,7 @@ async def test_nothing_is_there(broker: Any, look: Looker) -> None:
     assert await look.run(divide([Stretch(KEYS, "ready")], 4)) == []
 
 
-@each("gone", ["claimed", "died", "sent before", "sent after"])
+@each_afresh("gone", ["claimed", "died", "sent before", "sent after"])
 async def test_a_row_that_stays_is_seen_once(gone: str, broker: Any, look: Looker, clock: Clock) -> None:
     queue = broker.queue("a")
     sent = await queue.send_many(range(20))
@@ -163,7 +163,7 @@ async def test_a_live_consumer(broker: Any, look: Looker, clock: Clock) -> None:
     assert set(seen) <= there | moved, "what was sent after it was divided"
 
 
-@each("wanted", [1, 2, 3, 7, 40])
+@each_afresh("wanted", [1, 2, 3, 7, 40])
 async def test_shares_are_of_about_one_size(wanted: int, broker: Any, look: Looker, clock: Clock) -> None:
     queue, other = broker.queue("a"), broker.queue("b")
     sent = await queue.send_many(range(17))
@@ -179,7 +179,7 @@ async def test_shares_are_of_about_one_size(wanted: int, broker: Any, look: Look
     assert len(read) == -(-len(sent) // size) <= wanted
 
 
-@each(
+@each_afresh(
     "messages, wanted, cores, shares",
     [
         (0, 0, 2, 1),

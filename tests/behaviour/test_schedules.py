@@ -17,8 +17,8 @@ from rq_dlq.core.schedules import schedules
 from rq_dlq.values.failure import moment
 from tests.behaviour.helpers import counts, ids
 from tests.behaviour.stepping import alone
-from tests.behaviour.tables import each
 from tests.conftest import MOVED_CLOCK, Clock
+from tests.each import each_afresh
 from tests.model.stops import stop
 
 
@@ -69,8 +69,8 @@ async def test_cron_goes_by_its_time_zone(broker: Any, clock: Clock) -> None:
 HOURS = ["t@10:00:00", "t@11:00:00", "t@12:00:00", "t@13:00:00"]
 
 
-@each("missed, sent", [("last", HOURS[-1:]), ("all", HOURS), ("skip", [])])
-@each("rule", [{"every": "1h"}, {"cron": "0 * * * *"}])
+@each_afresh("missed, sent", [("last", HOURS[-1:]), ("all", HOURS), ("skip", [])])
+@each_afresh("rule", [{"every": "1h"}, {"cron": "0 * * * *"}])
 async def test_missed_ticks(broker: Any, clock: Clock, missed: Any, sent: list[str], rule: Any) -> None:
     orders = broker.queue("orders")
     start = datetime(2026, 6, 1, 9, tzinfo=UTC)

@@ -13,9 +13,9 @@ from rq_dlq.core.steps.step import CHANGED
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import STATES, after, bring_to, bury, counts, one
 from tests.behaviour.stepping import drive, stop_after
-from tests.behaviour.tables import each
 from tests.conftest import DIAGONAL, Clock
 from tests.contents import contents
+from tests.each import each_afresh
 from tests.verbs import SELECTED
 
 MANY = 1_100
@@ -200,7 +200,7 @@ async def test_ids_come_in_the_order_of_their_place(place: str, broker: Any, clo
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@each("verb", VERBS)
+@each_afresh("verb", VERBS)
 async def test_more_than_a_chunk_and_more_than_a_claim(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
     sent = await waiting_for(verb, queue, MANY)
@@ -209,7 +209,7 @@ async def test_more_than_a_chunk_and_more_than_a_claim(verb: str, broker: Any) -
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@each("verb", VERBS)
+@each_afresh("verb", VERBS)
 async def test_it_can_be_stopped_and_said_again(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
     sent = await waiting_for(verb, queue, 2 * CHANGED + 10)
@@ -221,7 +221,7 @@ async def test_it_can_be_stopped_and_said_again(verb: str, broker: Any) -> None:
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@each("verb", VERBS)
+@each_afresh("verb", VERBS)
 async def test_it_can_be_said_again_after_a_fault(verb: str, broker: Any) -> None:
     """I12: a chunk was done, and nobody knows."""
     queue = broker.queue("a")
@@ -233,7 +233,7 @@ async def test_it_can_be_said_again_after_a_fault(verb: str, broker: Any) -> Non
     await all_are_there(verb, queue, sent)
 
 
-@each("verb", [*VERBS, "move", "copy"])
+@each_afresh("verb", [*VERBS, "move", "copy"])
 async def test_what_is_leased_is_never_touched(verb: str, broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     await broker.queue("b").open()
@@ -246,7 +246,7 @@ async def test_what_is_leased_is_never_touched(verb: str, broker: Any, raw: Any)
     assert await delivery.ack()
 
 
-@each("verb", VERBS)
+@each_afresh("verb", VERBS)
 async def test_while_others_claim_and_send(verb: str, broker: Any) -> None:
     """What is claimed between the look and the chunk stays with its consumer; what is sent then is left."""
     queue = broker.queue("a")
@@ -289,7 +289,7 @@ NONSENSE: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@each("options", NONSENSE)
+@each_afresh("options", NONSENSE)
 async def test_a_choice_that_makes_no_sense(options: dict[str, Any], broker: Any) -> None:
     with pytest.raises(InvalidInput):
         broker.queue("a").select(**options)

@@ -10,8 +10,8 @@ import pytest
 
 from rq_dlq import InvalidInput, InvalidMessage, KnownId, Message
 from tests.behaviour.helpers import STATES, bodies, bring_to, counts, ids, one
-from tests.behaviour.tables import each
 from tests.conftest import Clock
+from tests.each import each_afresh
 
 
 class Order(msgspec.Struct):
@@ -31,7 +31,7 @@ async def test_drawn_ids_differ_and_are_short(broker: Any) -> None:
     assert {len(message_id) for message_id in drawn} == {12}
 
 
-@each("state", STATES)
+@each_afresh("state", STATES)
 async def test_known_id_is_not_sent_again(state: str, broker: Any, clock: Clock) -> None:
     """I12: whatever state the message is in."""
     queue = broker.queue("a")
@@ -41,7 +41,7 @@ async def test_known_id_is_not_sent_again(state: str, broker: Any, clock: Clock)
     assert (await queue.stats()).totals["sent"] == 1
 
 
-@each("state", STATES)
+@each_afresh("state", STATES)
 async def test_who_sends_a_new_message_is_told_that_its_id_is_known(
     state: str, broker: Any, clock: Clock
 ) -> None:
@@ -162,7 +162,7 @@ async def test_typed_body(broker: Any) -> None:
     assert (await one(queue)).body == Order(42, 9.9)
 
 
-@each("body", [None, 0, "", [], {}, "ä\u2028\0", 9007199254740993, {"a": [1.5]}])
+@each_afresh("body", [None, 0, "", [], {}, "ä\u2028\0", 9007199254740993, {"a": [1.5]}])
 async def test_json_body_is_unchanged(body: Any, broker: Any) -> None:
     queue = broker.queue("a")
     await queue.send(body)
@@ -186,7 +186,7 @@ async def test_extras_beside_each_other(broker: Any, clock: Clock) -> None:
     assert (delivery.body, delivery.priority, delivery.headers) == (b"\0\xff", 0, {"a": "b"})
 
 
-@each("make", [list, tuple, iter, lambda items: (item for item in items)])
+@each_afresh("make", [list, tuple, iter, lambda items: (item for item in items)])
 async def test_any_iterable(make: Any, broker: Any) -> None:
     queue = broker.queue("a")
     assert len(await queue.send_many(make(range(3)))) == 3
@@ -211,7 +211,7 @@ async def test_message_has_its_own_fields(broker: Any) -> None:
     assert (third.priority, third.headers) == (0, {})
 
 
-@each("count", [0, 1, 249, 250, 251, 1000, 1001])
+@each_afresh("count", [0, 1, 249, 250, 251, 1000, 1001])
 async def test_chunk_borders(count: int, broker: Any) -> None:
     """Nothing is lost, doubled or out of order where one script ends and the next begins."""
     queue = broker.queue("a")
@@ -260,7 +260,7 @@ async def test_queues_are_listed(broker: Any) -> None:
     assert await broker.queues() == ["a", "b", "c"]
 
 
-@each("bodies", [{"a": 1}, "ab", b"ab", bytearray(b"ab")])
+@each_afresh("bodies", [{"a": 1}, "ab", b"ab", bytearray(b"ab")])
 async def test_one_body_is_not_many(bodies: Any, broker: Any) -> None:
     with pytest.raises(InvalidInput, match="send_many takes an iterable of bodies, not one of type"):
         await broker.queue("a").send_many(bodies)
@@ -285,7 +285,7 @@ async def test_no_number_becomes_null(broker: Any, body: Any, where: str) -> Non
     assert sum((await counts(queue)).values()) == 0
 
 
-@each("body", [None, {"a": None}, msgspec.Raw(b'[null,"NaN"]'), {"n": "null", "m": 1e308}])
+@each_afresh("body", [None, {"a": None}, msgspec.Raw(b'[null,"NaN"]'), {"n": "null", "m": 1e308}])
 async def test_what_is_null_stays_null(broker: Any, body: Any) -> None:
     queue = broker.queue("a")
     await queue.send(body)

@@ -20,9 +20,9 @@ from rq_dlq.policy import ExpiryPolicy
 from tests.audit import audit
 from tests.behaviour.helpers import after, bury, counts, ids, one
 from tests.behaviour.shop import WrongOrderError, leave, shop, totals
-from tests.behaviour.tables import each
 from tests.conftest import DIAGONAL, Clock
 from tests.contents import contents
+from tests.each import each_afresh
 
 # All
 
@@ -108,8 +108,8 @@ async def test_a_session_of_sends_only_and_one_of_nothing(broker: Any, raw: Any)
     assert await counts(invoices) == await counts(orders) == {"ready": 1}
 
 
-@each("source", ["orders", "DLQ.orders", "LOST"])
-@each("delay", [None, "1m"])
+@each_afresh("source", ["orders", "DLQ.orders", "LOST"])
+@each_afresh("delay", [None, "1m"])
 async def test_no_message_is_lost_by_a_send_under_its_own_id(
     source: str, delay: str | None, broker: Any, raw: Any
 ) -> None:
@@ -158,7 +158,7 @@ async def test_a_commit_that_is_refused_changes_nothing(broker: Any) -> None:
 # Nothing
 
 
-@each("how", ["error", "rollback", "recover", "close"])
+@each_afresh("how", ["error", "rollback", "recover", "close"])
 async def test_nothing_is_sent_and_all_goes_back(how: str, broker: Any, clock: Clock) -> None:
     """By the policy, charged, with the cause."""
     orders, invoices = await shop(broker)
@@ -220,8 +220,8 @@ LENIENT = [
 ]
 
 
-@each("policy", LENIENT)
-@each("error", [Poison("no"), WrongOrderError("no")])
+@each_afresh("policy", LENIENT)
+@each_afresh("error", [Poison("no"), WrongOrderError("no")])
 async def test_a_fatal_error_does_not_kill_the_innocent(
     error: Exception, policy: RedeliveryPolicy, broker: Any
 ) -> None:
@@ -247,8 +247,8 @@ ENDINGS = ["rollback", "close", "recover", "error", "ack", "nack", "poison", "re
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@each("ending", ENDINGS)
-@each("policy", PRESETS.values())
+@each_afresh("ending", ENDINGS)
+@each_afresh("policy", PRESETS.values())
 async def test_several_deliveries_end_by_any_policy(
     policy: RedeliveryPolicy, ending: str, broker: Any
 ) -> None:

@@ -16,9 +16,9 @@ from rq_dlq import (
     UnprocessableMessage,
 )
 from tests.behaviour.helpers import AT_ONCE, after, bodies, bury, counts, one
-from tests.behaviour.tables import each
 from tests.conftest import Clock
 from tests.contents import contents
+from tests.each import each_afresh
 
 VERBS = ["ack", "nack", "poison", "release", "extend"]
 
@@ -108,7 +108,7 @@ async def test_extend_is_for_all_that_was_claimed_together(broker: Any, clock: C
     assert all(await queue.ack(claimed))
 
 
-@each("verb", VERBS)
+@each_afresh("verb", VERBS)
 async def test_a_zombie_is_refused_and_changes_nothing(
     verb: str, broker: Any, clock: Clock, raw: Any
 ) -> None:
@@ -125,7 +125,7 @@ async def test_a_zombie_is_refused_and_changes_nothing(
     assert await current.ack()
 
 
-@each("verb", VERBS)
+@each_afresh("verb", VERBS)
 async def test_a_settled_message_is_refused(verb: str, broker: Any, raw: Any) -> None:
     """I2: settled by its own token, and not a repetition of the call."""
     queue = broker.queue("a")
@@ -138,7 +138,7 @@ async def test_a_settled_message_is_refused(verb: str, broker: Any, raw: Any) ->
     assert contents(raw) == before
 
 
-@each("verb", VERBS)
+@each_afresh("verb", VERBS)
 async def test_a_message_that_is_gone_is_refused(verb: str, broker: Any, raw: Any) -> None:
     """I2."""
     queue = broker.queue("a")
@@ -151,7 +151,7 @@ async def test_a_message_that_is_gone_is_refused(verb: str, broker: Any, raw: An
     assert contents(raw) == before
 
 
-@each("verb", VERBS)
+@each_afresh("verb", VERBS)
 async def test_a_late_word_counts_while_nobody_else_has_it(verb: str, broker: Any, clock: Clock) -> None:
     """The lease is over, but no one swept it."""
     queue = broker.queue("a")
@@ -162,7 +162,7 @@ async def test_a_late_word_counts_while_nobody_else_has_it(verb: str, broker: An
     assert (await queue.stats()).totals.get("lapsed", 0) == 0
 
 
-@each("verb", VERBS)
+@each_afresh("verb", VERBS)
 async def test_a_lapse_that_was_judged_is_final(verb: str, broker: Any, clock: Clock) -> None:
     """I2: it waits for its redelivery; the old token is stale."""
     queue = broker.queue("a", redelivery=after("5s"))
@@ -175,7 +175,7 @@ async def test_a_lapse_that_was_judged_is_final(verb: str, broker: Any, clock: C
     assert await counts(queue) == {"scheduled": 1}
 
 
-@each("verb", ["ack", "nack", "poison", "release"])
+@each_afresh("verb", ["ack", "nack", "poison", "release"])
 async def test_a_batch_is_settled_one_by_one(verb: str, broker: Any, clock: Clock) -> None:
     """Lost, gone and held beside each other; each is told."""
     queue = broker.queue("a", redelivery=after("0s", most=9))
@@ -204,7 +204,7 @@ async def test_a_batch_is_judged_one_by_one(broker: Any) -> None:
     assert [settlement.outcome for settlement in settlements] == ["dead", "redelivered"]
 
 
-@each("verb", ["ack", "nack", "poison", "release"])
+@each_afresh("verb", ["ack", "nack", "poison", "release"])
 async def test_one_message_twice_in_a_batch_is_settled_once(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
     await queue.send_many(range(2))
@@ -213,7 +213,7 @@ async def test_one_message_twice_in_a_batch_is_settled_once(verb: str, broker: A
     assert [bool(settlement) for settlement in settlements] == [True, False, True]
 
 
-@each("verb", ["ack", "nack", "poison", "release"])
+@each_afresh("verb", ["ack", "nack", "poison", "release"])
 async def test_a_batch_larger_than_a_script(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
     await queue.send_many(range(251))
@@ -232,7 +232,7 @@ async def test_extend_of_a_batch_says_what_is_held(broker: Any) -> None:
     assert await queue.extend(claimed, "1m") == [False] + [True] * 250
 
 
-@each("verb", VERBS)
+@each_afresh("verb", VERBS)
 async def test_an_empty_batch_is_nothing(verb: str, broker: Any) -> None:
     assert await getattr(broker.queue("a"), verb)([]) == []
 
@@ -358,8 +358,8 @@ def test_keyboard_interrupt_releases(sync_broker: Any, raw: Any) -> None:
     assert raw.hget("rq:{a}:counters", "released") == b"1"
 
 
-@each("verb", ["ack", "nack", "poison", "release"])
-@each("error", [None, KeyError("boom")])
+@each_afresh("verb", ["ack", "nack", "poison", "release"])
+@each_afresh("error", [None, KeyError("boom")])
 async def test_settled_inside_the_block_is_settled(verb: str, error: Exception | None, broker: Any) -> None:
     """The end of the block changes nothing more."""
     queue = broker.queue("a")
@@ -399,7 +399,7 @@ async def test_a_batch_must_be_a_batch(broker: Any) -> None:
         await queue.ack(delivery)
 
 
-@each("verb", ["ack", "nack", "poison", "release"])
+@each_afresh("verb", ["ack", "nack", "poison", "release"])
 async def test_what_a_batch_settled_is_settled(broker: Any, clock: Clock, verb: str) -> None:
     del clock
     queue = broker.queue("a", lease="1h")
@@ -414,7 +414,7 @@ async def test_what_a_batch_settled_is_settled(broker: Any, clock: Clock, verb: 
     assert not stale
 
 
-@each("verb", VERBS)
+@each_afresh("verb", VERBS)
 async def test_a_delivery_of_another_queue_is_refused(verb: str, broker: Any, raw: Any) -> None:
     """By the names of both, before anything is sent."""
     orders, mails = broker.queue("orders"), broker.queue("mails")
@@ -432,7 +432,7 @@ async def test_a_delivery_of_another_queue_is_refused(verb: str, broker: Any, ra
     assert all(await getattr(broker.queue("orders"), verb)([order]))
 
 
-@each("verb", VERBS)
+@each_afresh("verb", VERBS)
 async def test_a_shared_name_takes_the_deliveries_of_its_members(verb: str, broker: Any) -> None:
     """And each member those that came through the name; a stranger's are refused."""
     await broker.policies.set("#", dead_letter=SharedDeadLetterStrategy("lost"))

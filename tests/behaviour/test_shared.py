@@ -16,8 +16,8 @@ from rq_dlq.core.claiming import claim
 from rq_dlq.core.steps.call import Call, Command
 from rq_dlq.core.steps.step import Batch, Wait
 from tests.behaviour.helpers import bodies, bury, one
-from tests.behaviour.tables import each
 from tests.conftest import Clock
+from tests.each import each_afresh
 
 LOST = SharedDeadLetterStrategy("LOST")
 MANY, EACH = 250, 100  # queues, and how many of them a claim that waits looks at each second
@@ -243,7 +243,7 @@ OF_A_QUEUE: dict[str, Any] = {
 }
 
 
-@each("verb", OF_A_QUEUE)
+@each_afresh("verb", OF_A_QUEUE)
 async def test_an_object_that_knew_a_shared_name_is_one_of_the_queue_that_has_it_now(
     verb: str, broker: Any
 ) -> None:
@@ -274,8 +274,8 @@ OF_LETTERS: dict[str, Any] = {
 }
 
 
-@each("before", [looked_at, opened])
-@each("verb", OF_LETTERS)
+@each_afresh("before", [looked_at, opened])
+@each_afresh("verb", OF_LETTERS)
 async def test_an_object_that_knew_a_queue_shows_the_letters_that_have_its_name_now(
     verb: str, before: Any, broker: Any
 ) -> None:

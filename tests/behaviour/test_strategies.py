@@ -14,8 +14,8 @@ from rq_dlq import (
     SharedDeadLetterStrategy,
 )
 from tests.behaviour.helpers import after, bodies, bury, counts, ids, one
-from tests.behaviour.tables import each
 from tests.conftest import Clock
+from tests.each import each_afresh
 
 NEVER = after(0, most=0)
 """The first failure is the last."""
@@ -36,7 +36,7 @@ async def expire_one(queue: Any, clock: Clock, **options: Any) -> None:
 # Where dead letters go
 
 
-@each(
+@each_afresh(
     "strategy, name",
     [
         (IndividualDeadLetterStrategy(), "DLQ.a.b"),
@@ -91,7 +91,7 @@ async def test_the_same_id_twice_in_one_shared_queue(broker: Any) -> None:
 # Discarding
 
 
-@each("verb", ["nack", "poison", "lapse", "unprocessable"])
+@each_afresh("verb", ["nack", "poison", "lapse", "unprocessable"])
 async def test_discarded_outright_and_counted(verb: str, broker: Any, clock: Clock) -> None:
     """I1, I14."""
     await broker.policies.set("#", dead_letter=None)
@@ -142,7 +142,7 @@ async def test_discarded_only_of_some(broker: Any) -> None:
 # What else goes there
 
 
-@each(
+@each_afresh(
     "dead_letter, expiry, state",
     [
         ({}, {}, "expired"),

@@ -21,8 +21,8 @@ from rq_dlq.spark.query import Query
 from rq_dlq.values.message import DeadLetter
 from tests.behaviour.helpers import counts
 from tests.behaviour.stepping import alone, stop_after
-from tests.behaviour.tables import each
 from tests.conftest import Clock
+from tests.each import each_afresh
 
 FRESH = Offset("query", {"orders": Position()})
 
@@ -323,7 +323,7 @@ async def test_batches_that_lapse_are_not_charged(broker: Any, clock: Clock) -> 
     assert (first.event, first.delay) == ("lapsed", 0)
 
 
-@each("poison", [0, 1, 499, 700, 999])
+@each_afresh("poison", [0, 1, 499, 700, 999])
 async def test_a_poison_message_is_found_by_halving(broker: Any, poison: int) -> None:
     queue, runs = broker.queue("orders"), Runs(broker, maxBatchFailures="1")
     sent = await queue.send_many(range(1_000))

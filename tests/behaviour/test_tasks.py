@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from rq_dlq import Broker, ConfigurationError, Delivery, InvalidInput, InvalidMessage
-from tests.behaviour.tables import each
 from tests.conftest import Clock
+from tests.each import each_afresh
 
 MAIL = "rq:{mail}:messages"
 
@@ -101,7 +101,7 @@ async def test_options_leave_the_task_as_it_was(broker: Any) -> None:
     assert len(await broker.queue("mail").claim()) == 1
 
 
-@each(
+@each_afresh(
     "function, call, said",
     [
         (welcome, ((), {}), r"missing a required argument: 'user_id'; nothing was sent"),
@@ -216,7 +216,7 @@ async def meanwhile() -> None:
     """A task of the other colour."""
 
 
-@each("what", REFUSED)
+@each_afresh("what", REFUSED)
 def test_what_cannot_be_a_task_is_refused(what: str) -> None:
     make, said = REFUSED[what]
     with pytest.raises(ConfigurationError, match=said):

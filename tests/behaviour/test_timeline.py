@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.behaviour.helpers import AT_ONCE, counts
-from tests.behaviour.tables import each
 from tests.cases import load
 from tests.conftest import DIAGONAL, Clock
+from tests.each import each_afresh
 
 ROWS = load("stan_timeline")
 PREFETCHING, ONE_BY_ONE = load("stan_timeline")
@@ -69,8 +69,8 @@ WORKERS: dict[str, Callable[[Worker], Awaitable[None]]] = {
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@each("kind", WORKERS)
-@each("row", ROWS)
+@each_afresh("kind", WORKERS)
+@each_afresh("row", ROWS)
 async def test_each_is_handled_once(kind: str, row: dict[str, Any], broker: Any, clock: Clock) -> None:
     limit = row["max_inflight"]
     queue = broker.queue("a", redelivery=AT_ONCE, lease=row["ack_wait"], max_in_flight=limit)

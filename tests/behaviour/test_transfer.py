@@ -15,9 +15,9 @@ from tests.audit import audit
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bring_to, bury, counts, fail, ids, one
 from tests.behaviour.stepping import drive, stop_after
-from tests.behaviour.tables import each
 from tests.conftest import DIAGONAL, MOVED_CLOCK, Clock
 from tests.contents import contents
+from tests.each import each_afresh
 
 PLACES = ["ready", "scheduled", "dead", "expired"]
 
@@ -76,8 +76,8 @@ async def test_moved_with_its_story(broker: Any, clock: Clock) -> None:
     assert event.at.timestamp() * 1000 == clock.now - 60_000
 
 
-@each("place", PLACES)
-@each("verb", ["move", "copy"])
+@each_afresh("place", PLACES)
+@each_afresh("verb", ["move", "copy"])
 async def test_from_wherever_it_waits(verb: str, place: str, broker: Any, clock: Clock) -> None:
     """The dead are alive again, as after a redrive."""
     queue, other = await two(broker)
@@ -128,8 +128,8 @@ async def test_a_copy_starts_clean(broker: Any, clock: Clock) -> None:
     assert "moved" not in await totals(queue)
 
 
-@each("verb", ["move", "copy"])
-@each("delay", [None, "1m"])
+@each_afresh("verb", ["move", "copy"])
+@each_afresh("delay", [None, "1m"])
 async def test_a_time_to_live_goes_with_it(delay: Any, verb: str, broker: Any, clock: Clock) -> None:
     """I7; and the default of its new queue is for what is sent there."""
     queue, other = await two(broker, expiry=ExpiryPolicy(expiry_delay="1s"))
@@ -160,8 +160,8 @@ async def test_a_death_has_ended_the_time_to_live(verb: str, broker: Any, clock:
     assert await counts(other) == {"scheduled": 1}
 
 
-@each("verb", ["move", "copy"])
-@each("state", ["ready", "scheduled", "leased", "dead", "expired"])
+@each_afresh("verb", ["move", "copy"])
+@each_afresh("state", ["ready", "scheduled", "leased", "dead", "expired"])
 async def test_what_the_target_knows_is_left(
     state: str, verb: str, broker: Any, clock: Clock, raw: Any
 ) -> None:
@@ -186,8 +186,8 @@ async def test_copied_then_moved(broker: Any) -> None:
     assert await ids(other) == sent
 
 
-@each("verb", ["move", "copy"])
-@each("target", ["a", "nowhere", "DLQ.b", "EXP.b", "DLQ.a", "", "no good"])
+@each_afresh("verb", ["move", "copy"])
+@each_afresh("target", ["a", "nowhere", "DLQ.b", "EXP.b", "DLQ.a", "", "no good"])
 async def test_where_nothing_can_be_put(target: str, verb: str, broker: Any, raw: Any) -> None:
     queue, _ = await two(broker)
     await queue.send_many(range(3))
@@ -199,7 +199,7 @@ async def test_where_nothing_can_be_put(target: str, verb: str, broker: Any, raw
     assert contents(raw) == before
 
 
-@each("target", [None, 5, object(), b"b"])
+@each_afresh("target", [None, 5, object(), b"b"])
 async def test_what_is_no_queue(target: Any, broker: Any) -> None:
     queue, _ = await two(broker)
     with pytest.raises(InvalidInput, match="is not a queue of"):
@@ -234,8 +234,8 @@ async def test_more_than_a_chunk_in_order(place: str, broker: Any) -> None:
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@each("place", ["ready", "dead"])
-@each("how", ["stopped", "reply lost"])
+@each_afresh("place", ["ready", "dead"])
+@each_afresh("how", ["stopped", "reply lost"])
 async def test_stopped_half_way_and_said_again(how: str, place: str, broker: Any, raw: Any) -> None:
     """Each message is in exactly one of the two queues, at any time."""
     queue, other = await two(broker)

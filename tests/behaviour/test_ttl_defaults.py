@@ -8,9 +8,9 @@ import pytest
 
 from rq_dlq import ExpiryPolicy
 from tests.behaviour.helpers import after, bodies, bury, counts, one
-from tests.behaviour.tables import each
 from tests.cases import load
 from tests.conftest import DIAGONAL, Clock
+from tests.each import each_afresh
 
 ROWS = [row for row in load("expiry_clamp") if row["rq"] == "S"]
 
@@ -24,7 +24,7 @@ async def ttl_of(queue: Any, clock: Clock, **options: Any) -> int | None:
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-@each("row", ROWS)
+@each_afresh("row", ROWS)
 async def test_at_send(row: dict[str, Any], broker: Any, clock: Clock) -> None:
     """The rows of Artemis: the default is for who has no ttl, else the bounds hold."""
     names = {"expiry_delay": "expiry_delay", "min": "min_expiry_delay", "max": "max_expiry_delay"}
@@ -127,7 +127,7 @@ async def test_a_moved_message_keeps_its_own_time(broker: Any, clock: Clock) -> 
 # The queues of what expired
 
 
-@each(
+@each_afresh(
     "expiry, name",
     [
         ({}, "EXP.a.b"),

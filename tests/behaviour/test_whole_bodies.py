@@ -12,7 +12,7 @@ import pytest
 from rq_dlq import InvalidMessage
 from rq_dlq.values.codec import Codec
 from tests.behaviour.helpers import bodies
-from tests.behaviour.tables import each
+from tests.each import each_afresh
 
 
 def model(name: str, **fields: Any) -> Any:
@@ -39,9 +39,9 @@ PLACES: dict[str, Any] = {
 }
 
 
-@each("place", PLACES)
-@each("of", ["SecretStr", "SecretBytes", "Secret"])
-@each("many", [False, True])
+@each_afresh("place", PLACES)
+@each_afresh("of", ["SecretStr", "SecretBytes", "Secret"])
+@each_afresh("many", [False, True])
 async def test_a_secret_is_refused(place: str, of: str, many: bool, broker: Any) -> None:
     pydantic = pytest.importorskip("pydantic")
     kind = login(getattr(pydantic, of)[str] if of == "Secret" else getattr(pydantic, of))
@@ -114,8 +114,8 @@ async def test_a_field_that_its_model_excludes_stays_here(broker: Any) -> None:
     assert await bodies(broker.queue("a")) == [{"id": 1}]
 
 
-@each("kind", ["define", "frozen", "dict"])
-@each("typed", [False, True])
+@each_afresh("kind", ["define", "frozen", "dict"])
+@each_afresh("typed", [False, True])
 async def test_a_field_with_an_underscore_is_refused(kind: str, typed: bool, broker: Any) -> None:
     made = account(kind)
     queue = broker.queue("a", type=made if typed else None)
@@ -157,9 +157,9 @@ def within(inside: str, one: Any) -> Any:
 INSIDE = ("a dict", "lists", "an attrs object", "a dataclass", "a struct")
 
 
-@each("inside", INSIDE)
-@each("kind", ["define", "frozen", "dict"])
-@each("many", [False, True])
+@each_afresh("inside", INSIDE)
+@each_afresh("kind", ["define", "frozen", "dict"])
+@each_afresh("many", [False, True])
 async def test_such_a_field_is_refused_wherever_it_is(
     inside: str, kind: str, many: bool, broker: Any
 ) -> None:
@@ -208,8 +208,8 @@ class Node:
     inner: list[Node]
 
 
-@each("kind", [bytearray, memoryview])
-@each("of", [None, bytes])
+@each_afresh("kind", [bytearray, memoryview])
+@each_afresh("of", [None, bytes])
 async def test_a_buffer_is_sent_as_bytes(kind: Any, of: Any, broker: Any) -> None:
     queue = broker.queue("a", type=of)
     await queue.send(kind(b"\x00raw"))

@@ -9,7 +9,7 @@ import msgspec
 
 from rq_dlq import ConsumerReport
 from rq_dlq.values.failure import moment
-from tests.behaviour.tables import each
+from tests.each import each_afresh
 
 NOW = 1_800_000_000_000  # moment(NOW) is a whole second
 
@@ -37,7 +37,7 @@ async def test_a_report_says_on_what_and_since_when(broker: Any, raw: Any) -> No
     assert 0 <= worker.ago < 10
 
 
-@each(
+@each_afresh(
     "report, state",
     [
         ({}, "idle"),

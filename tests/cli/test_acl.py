@@ -10,7 +10,7 @@ import pytest
 from rq_dlq._redis.roles import ROLES
 from tests import servers
 from tests.cli.conftest import ROOT, Shell
-from tests.rows import for_each
+from tests.each import each
 from tests.servers import Server, wait_until
 
 APP = """
@@ -41,7 +41,7 @@ def line(role: str) -> str:
     return (ROOT / "docs" / "acl" / f"{role}.acl").read_text().strip()
 
 
-@for_each("role", ROLES)
+@each("role", ROLES)
 def test_the_files_are_what_it_prints(role: str, tmp_path: Path) -> None:
     """Where not: `rq-dlq acl producer > docs/acl/producer.acl`, and so on."""
     assert Shell("", "rq", tmp_path)("acl", role).output == f"{line(role)}\n"
@@ -100,7 +100,7 @@ def test_what_a_durability_asks_is_granted_with_it(tmp_path: Path) -> None:
         assert set(shell("acl", "producer", "--durability", durability).output.split()) - usual == {right}
 
 
-@for_each("words", [("producer", "--user", "joe +@all"), ("producer", "--queue", "a b"), ("god",)])
+@each("words", [("producer", "--user", "joe +@all"), ("producer", "--queue", "a b"), ("god",)])
 def test_wrong_words_are_usage_errors(words: tuple[str, ...], tmp_path: Path) -> None:
     Shell("", "rq", tmp_path)("acl", *words, code=2)
 

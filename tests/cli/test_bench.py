@@ -20,7 +20,7 @@ from rq_dlq.cli.bench import BUSY, limits
 from rq_dlq.cli.bench.figures import WORKERS, Figure
 from rq_dlq.cli.bench.view import show
 from tests.cli.conftest import Shell
-from tests.rows import for_each
+from tests.each import each
 from tests.servers import wait_until
 from tests.servers.clusters import Cluster
 
@@ -46,8 +46,8 @@ def test_it_measures_everything_and_leaves_nothing(shell: Shell, redis_socket: s
         assert ours(client) == set()
 
 
-@for_each("seconds", ["nan", "NaN", "-nan", "inf", "0", "3601", "soon"])
-@for_each("command", ["bench", "demo"])
+@each("seconds", ["nan", "NaN", "-nan", "inf", "0", "3601", "soon"])
+@each("command", ["bench", "demo"])
 def test_a_time_that_is_none_is_refused(command: str, seconds: str) -> None:
     told = CliRunner().invoke(main, [command, "--seconds", seconds])
     assert told.exit_code == 2
@@ -95,7 +95,7 @@ def test_a_signal_ends_it_and_nothing_is_left(shell: Shell, redis_socket: str) -
 def test_each_signal_interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
     """As Ctrl-C does, of which Python makes an interrupt by itself."""
     heard: dict[int, Any] = {signal.SIGINT: signal.default_int_handler}
-    monkeypatch.setattr(_scratch.signal, "signal", heard.__setitem__)
+    monkeypatch.setattr(signal, "signal", heard.__setitem__)
     _scratch.interrupt_on_signals()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with pytest.raises(KeyboardInterrupt):
@@ -157,7 +157,7 @@ def test_bars_are_as_long_as_there_is_room(width: int, bar: int, capsys: pytest.
     assert "EVALSHA of an empty script" in text
 
 
-@for_each(
+@each(
     ("unit", "value", "limit", "share"),
     [("/s", 50, 100, 0.5), ("ms", 4, 1, 0.25), ("/s", 50, None, None), ("ms", 0, 1, None)],
 )

@@ -11,7 +11,7 @@ import redis
 from examples.demo.play import MOST_DEAD
 from examples.demo.stage import read_flights
 from tests.cli.conftest import Shell
-from tests.rows import for_each
+from tests.each import each
 from tests.servers import wait_until
 
 
@@ -36,7 +36,7 @@ def test_the_sums_add_up_and_nothing_is_left(rows: int, shell: Shell, redis_sock
         assert text in stderr
 
 
-@for_each("rows", range(20, 1960, 97))
+@each("rows", range(20, 1960, 97))
 def test_each_scene_has_payments(rows: int) -> None:
     """A third of them, and in the middle one more than have to die."""
     owed = sum(flight.owed > 0 for flight in read_flights(rows))

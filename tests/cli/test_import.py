@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import rq_dlq
 from rq_dlq.cli import _show, main
 from tests.cli.conftest import Shell
-from tests.rows import for_each
+from tests.each import each
 
 DATA = Path(__file__).parents[2] / "examples"
 BROKER, ACTIVEMQ = str(DATA / "broker.xml"), str(DATA / "activemq.xml")
@@ -111,7 +111,7 @@ def test_a_name_that_is_a_queue_of_its_own_is_refused(
     assert broker.policies.read().entries == {}
 
 
-@for_each(
+@each(
     ("text", "said"),
     [
         ("", ":1: not XML: no element found"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import rq_dlq
 from tests.cli.conftest import Shell
-from tests.rows import for_each
+from tests.each import each
 from tests.servers import wait_until
 
 
@@ -84,7 +84,7 @@ def test_queue_ls_says_who_maintains(shell: Shell, broker: rq_dlq.Broker) -> Non
         assert shell("queue", "ls", "-o", "json").stderr == ""
 
 
-@for_each(
+@each(
     ("words", "said"),
     [
         (["--roles", "reaper"], "there is no role 'reaper': choose from redelivery, expiry, retention"),

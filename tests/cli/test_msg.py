@@ -9,7 +9,7 @@ import pytest
 import rq_dlq
 from rq_dlq.policy import IndividualDeadLetterStrategy, SharedDeadLetterStrategy
 from tests.cli.conftest import Shell
-from tests.rows import for_each
+from tests.each import each
 
 Die = Callable[..., list[str]]
 
@@ -216,7 +216,7 @@ VERBS = ["cancel", "dead-letter", "expire", "deliver-now"]
 
 
 @pytest.mark.usefixtures("ids")
-@for_each("verb", VERBS)
+@each("verb", VERBS)
 def test_verbs_want_exactly_one_choice(shell: Shell, broker: rq_dlq.Broker, verb: str) -> None:
     for words in ([], ["one", "--all"], ["one", "--where", "TRUE"], ["--all", "--where", "TRUE"]):
         told = shell("msg", verb, "orders", *words, "--yes", code=2).stderr
@@ -224,7 +224,7 @@ def test_verbs_want_exactly_one_choice(shell: Shell, broker: rq_dlq.Broker, verb
     assert bodies(broker) == ["one", "two", "later"]
 
 
-@for_each(
+@each(
     ("words", "code", "said"),
     [
         (["ls", "nope"], 1, "there is no queue 'nope'"),

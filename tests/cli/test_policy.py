@@ -22,7 +22,7 @@ from rq_dlq.client import policies as policies_module
 from rq_dlq.errors import BrokerUnavailable, PolicyError
 from rq_dlq.policy import Entry, RedeliveryPolicy
 from tests.cli.conftest import Shell
-from tests.rows import for_each
+from tests.each import each
 
 DATA = Path(__file__).parents[2] / "examples"
 
@@ -66,7 +66,7 @@ def test_set_with_an_option_for_each_field(shell: Shell, broker: rq_dlq.Broker) 
     }
 
 
-@for_each(
+@each(
     ("words", "entry"),
     [
         (["--delays", "1s,10s, 1m"], Entry.of(redelivery={"delays": ["1s", "10s", "1m"]})),
@@ -124,7 +124,7 @@ def test_a_dry_run_sets_nothing(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert entries(broker) == {}
 
 
-@for_each(
+@each(
     ("words", "said"),
     [
         ([], "pass either a PATTERN with options, or --file"),

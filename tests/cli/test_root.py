@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import rq_dlq
 from rq_dlq.cli import main
 from tests.cli.conftest import Shell
-from tests.rows import for_each
+from tests.each import each
 
 
 def test_it_tells_its_version(shell: Shell) -> None:
@@ -49,7 +49,7 @@ def test_a_server_that_is_not_there_is_one_sentence_and_code_3(tmp_path: Path) -
     assert len(result.stderr.splitlines()) == 1
 
 
-@for_each(
+@each(
     ("words", "env", "coloured"),
     [
         ((), {}, True),
@@ -58,7 +58,7 @@ def test_a_server_that_is_not_there_is_one_sentence_and_code_3(tmp_path: Path) -
         ((), {"TERM": "dumb"}, False),
     ],
 )
-@for_each("last", [False, True])
+@each("last", [False, True])
 def test_errors_have_colours_only_where_they_are_wanted(
     shell: Shell, words: tuple[str, ...], env: dict[str, str], *, coloured: bool, last: bool
 ) -> None:
@@ -83,7 +83,7 @@ def test_twice_verbose_shows_where_an_error_came_from(shell: Shell) -> None:
     assert "Traceback" in shell("-vv", "queue", "show", "a b", code=2).stderr
 
 
-@for_each("place", ["before", "after"])
+@each("place", ["before", "after"])
 def test_global_options_may_stand_anywhere(shell: Shell, place: str) -> None:
     words = ["queue", "ls"]
     words = ["-o", "json", *words] if place == "before" else [*words, "-o", "json"]
@@ -96,7 +96,7 @@ def test_the_environment_says_where_the_server_is(shell: Shell) -> None:
     assert '"name":"orders"' in result.stdout
 
 
-@for_each("words", [["nonsense"], ["queue", "show"], ["-o", "xml", "queue", "ls"]])
+@each("words", [["nonsense"], ["queue", "show"], ["-o", "xml", "queue", "ls"]])
 def test_what_makes_no_sense_is_code_2(shell: Shell, words: list[str]) -> None:
     shell(*words, code=2)
 

@@ -13,7 +13,7 @@ import rq_dlq
 from rq_dlq.client import queue as queue_module
 from rq_dlq.errors import BrokerUnavailable
 from tests.cli.conftest import Shell
-from tests.rows import for_each
+from tests.each import each
 
 
 def bodies(broker: rq_dlq.Broker, queue: str = "orders") -> list[Any]:
@@ -93,7 +93,7 @@ def test_options_reach_the_messages(shell: Shell, broker: rq_dlq.Broker) -> None
     assert broker.queue("orders").stats().scheduled == 1
 
 
-@for_each(
+@each(
     "words",
     [
         ["orders", "--priority", "10"],

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import rq_dlq
 from rq_dlq.cli import main
 from tests.cli.conftest import Shell
-from tests.rows import for_each
+from tests.each import each
 from tests.servers import Server, wait_until
 from tests.telemetry.test_health import ask
 from tests.worker.test_processes import logged
@@ -251,7 +251,7 @@ def test_a_syntax_error_has_one_place(shell: Shell) -> None:
 
 
 @pytest.mark.usefixtures("imported_here")
-@for_each(
+@each(
     ("words", "said"),
     [
         (["nosuch:broker"], "there is no module 'nosuch'"),

@@ -12,15 +12,15 @@ from rq_dlq._redis.connection import socket_of
 from rq_dlq.core.steps.call import Call, Command, WrongReply
 from tests.behaviour.faults import change_talk
 from tests.behaviour.helpers import counts
+from tests.each import each
 from tests.model.world import World
-from tests.rows import for_each
 from tests.verbs import VERBS, Verb
 
 OTHERS = [[1], [1, 1, 1], [], 5, b"OK", None]
 MORE = [b"", [b"a"], [b"a", b"b", b"c"], [None, None], [[b"a", [b"b"]]], [b"x"] * 11, [*range(11)]]
 
 
-@for_each(("name", "other"), zip("abcdef", OTHERS, strict=True))
+@each(("name", "other"), zip("abcdef", OTHERS, strict=True))
 @pytest.mark.parametrize("verb", ["claim", "ack", "nack", "extend"])
 @pytest.mark.parametrize("backend", ["real"], indirect=True)
 async def test_a_reply_to_another_call_is_a_lost_reply(verb: str, name: str, other: Any, broker: Any) -> None:
@@ -93,7 +93,7 @@ def check_its_reader(call: Call[Any] | Command[Any]) -> None:
 def test_what_a_script_cannot_have_replied(raw: Any) -> None:
     world = World(raw)
 
-    @for_each("verb", VERBS.values())
+    @each("verb", VERBS.values())
     def check(verb: Verb) -> None:
         check_its_reader(verb.call(world))
 
@@ -127,7 +127,7 @@ async def test_what_a_command_cannot_have_replied(broker: Any, monkeypatch: pyte
         check_its_reader(command)
 
 
-@for_each("other", [other for other in OTHERS if other != []])
+@each("other", [other for other in OTHERS if other != []])
 @pytest.mark.parametrize("backend", ["real"], indirect=True)
 async def test_a_command_is_repeated_like_a_script(broker: Any, other: Any) -> None:
     await broker.policies.set("a", redelivery=RedeliveryPolicy())

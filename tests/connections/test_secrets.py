@@ -21,7 +21,7 @@ from rq_dlq.cli import main
 from rq_dlq.cli._processes import worker_command
 from rq_dlq.errors import ConfigurationError, RqDlqError
 from tests.connections.conftest import Opening
-from tests.rows import for_each
+from tests.each import each
 from tests.servers import Server, free_port, wait_until
 from tests.servers.clusters import Cluster
 from tests.servers.sentinels import MASTER, Watched
@@ -65,7 +65,7 @@ URLS += [url.format(password) for url in WITH_PARAMETER for password in PASSWORD
 IMPATIENT = Retries(attempts=2, seconds=0.01)
 
 
-@for_each("url", URLS)
+@each("url", URLS)
 def test_masked(url: str) -> None:
     assert NEEDLE not in masked(url)
 
@@ -75,7 +75,7 @@ def test_a_password_that_looks_like_a_parameter_is_masked() -> None:
     assert NEEDLE not in masked(f"redis://user:{NEEDLE}{odd}@host:1/0?{odd}")
 
 
-@for_each(
+@each(
     ("url", "shown"),
     [
         ("redis://localhost:6379/0", "redis://localhost:6379/0"),
@@ -135,7 +135,7 @@ async def said_about(url: str, opened: Opening, said: Said) -> None:
         logging.getLogger("rq_dlq").warning("cannot go on", exc_info=raised.value)
 
 
-@for_each("url", [url.format(NEEDLE) for url in (*WITH_ACCOUNT, *WITH_PARAMETER)])
+@each("url", [url.format(NEEDLE) for url in (*WITH_ACCOUNT, *WITH_PARAMETER)])
 async def test_servers_that_cannot_be_reached(url: str, opened: Opening, said: Said) -> None:
     if url.startswith(("redis:/me", "me:", "http:")):  # no URL, so there is no broker
         with pytest.raises(ConfigurationError) as raised:
@@ -205,8 +205,8 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@for_each("command", COMMANDS)
-@for_each("works", [True, False])
+@each("command", COMMANDS)
+@each("works", [True, False])
 def test_the_command_line(command: list[str], works: bool, server: Server, said: Said) -> None:
     password = NEEDLE if works else f"x{NEEDLE}"
     for url in (f"redis://:{password}@127.0.0.1:{server.port}/0", f"redis://me:{NEEDLE}@127.0.0.1:1"):

@@ -18,7 +18,7 @@ from rq_dlq import BrokerUnavailable
 from rq_dlq._redis.connection import socket_of
 from rq_dlq._redis.errors import unavailable
 from tests.connections.conftest import Opening
-from tests.rows import for_each
+from tests.each import each
 from tests.servers import Server, free_port, needed
 from tests.servers.certificates import Certificate
 from tests.servers.clusters import Cluster
@@ -97,7 +97,7 @@ async def test_a_file_that_is_not_there(opened: Opening, server: Server) -> None
             await broker.queues()
 
 
-@for_each(
+@each(
     ("url", "said", "told"),
     [
         (

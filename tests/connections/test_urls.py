@@ -11,9 +11,9 @@ import redis.asyncio
 
 from rq_dlq._redis.pools import AWAITING, BLOCKING, SOCKET_TIMEOUT, Colour, pool_at, pool_of
 from rq_dlq.errors import ConfigurationError
-from tests.rows import for_each
+from tests.each import each
 
-COLOURS = for_each("colour", [BLOCKING, AWAITING])
+COLOURS = each("colour", [BLOCKING, AWAITING])
 
 
 def settings(url: str, colour: Colour) -> dict[str, Any]:
@@ -40,7 +40,7 @@ _SAID = {
 
 
 @COLOURS
-@for_each(
+@each(
     ("url", "said"),
     [
         ("redis://localhost", {"host": "localhost"}),
@@ -84,27 +84,27 @@ def test_through_sentinels_with_tls(colour: Colour) -> None:
     """Both the sentinels and the servers, in the same way."""
     pool = pool_of("rediss+sentinel://one/orders?ssl_ca_certs=/ca.pem", colour)
     (sentinel,) = pool.sentinel_manager.sentinels
-    for each in (pool, sentinel.connection_pool):
-        assert issubclass(each.connection_class, colour.connection.SSLConnection)
-        assert each.connection_kwargs["ssl_ca_certs"] == "/ca.pem"
+    for one in (pool, sentinel.connection_pool):
+        assert issubclass(one.connection_class, colour.connection.SSLConnection)
+        assert one.connection_kwargs["ssl_ca_certs"] == "/ca.pem"
     assert sentinel.connection_pool.connection_kwargs["password"] is None
 
 
 @COLOURS
 def test_nothing_is_tried_twice_without_our_knowledge(colour: Colour) -> None:
     pool = pool_of("redis+sentinel://one/orders?retry_on_timeout=yes&retry_on_error=x", colour)
-    for each in (pool, pool.sentinel_manager.sentinels[0].connection_pool):
-        assert each.connection_kwargs["retry"]._retries == 0
+    for one in (pool, pool.sentinel_manager.sentinels[0].connection_pool):
+        assert one.connection_kwargs["retry"]._retries == 0
 
 
 @COLOURS
-@for_each(("said", "meant"), [("", SOCKET_TIMEOUT), ("?socket_timeout=9", 9), ("?socket_timeout=0.1", 2)])
+@each(("said", "meant"), [("", SOCKET_TIMEOUT), ("?socket_timeout=9", 9), ("?socket_timeout=0.1", 2)])
 def test_what_blocks_on_purpose_is_no_dead_server(said: str, meant: float, colour: Colour) -> None:
     assert pool_of(f"redis://h{said}", colour).connection_kwargs["socket_timeout"] == meant
 
 
 @COLOURS
-@for_each(
+@each(
     "url",
     [
         "http://h", "h:6379", "", "redis://h:port", "redis://h:99999", "redis://h?db=x", "redis://h?nonsense=1",
@@ -118,7 +118,7 @@ def test_urls_that_say_nothing(url: str, colour: Colour) -> None:
 
 
 @COLOURS
-@for_each(
+@each(
     "url",
     [
         "redis://h/abc", "redis://h/1/0", "rediss://h/-1", "redis://h//1", "redis://h/+1", "redis://h/%31",
@@ -133,8 +133,8 @@ def test_a_database_is_a_number(url: str, colour: Colour) -> None:
 
 
 @COLOURS
-@for_each("host", ["a..b", ".redis.svc", "a" * 64, "\udcff"])
-@for_each("url", ["redis://{}", "rediss://me:secret@{}:1/0", "redis+sentinel://h,{}:1/orders"])
+@each("host", ["a..b", ".redis.svc", "a" * 64, "\udcff"])
+@each("url", ["redis://{}", "rediss://me:secret@{}:1/0", "redis+sentinel://h,{}:1/orders"])
 def test_a_host_that_cannot_be_looked_up(url: str, host: str, colour: Colour) -> None:
     """As where a variable in its name was empty."""
     with pytest.raises(ConfigurationError, match="in its host a part between dots is empty") as told:
@@ -143,9 +143,9 @@ def test_a_host_that_cannot_be_looked_up(url: str, host: str, colour: Colour) ->
 
 
 @COLOURS
-@for_each("scheme", ["redis", "rediss", "redis+sentinel", "unix"])
-@for_each("password", ["12{}34", "12/{}34", "se{}cret", "se{}", "{}cret", "a{}b=c&d"])
-@for_each(("mark", "encoded"), [("?", "%3F"), ("#", "%23"), ("/", "%2F")])
+@each("scheme", ["redis", "rediss", "redis+sentinel", "unix"])
+@each("password", ["12{}34", "12/{}34", "se{}cret", "se{}", "{}cret", "a{}b=c&d"])
+@each(("mark", "encoded"), [("?", "%3F"), ("#", "%23"), ("/", "%2F")])
 def test_a_mark_in_a_password_does_not_end_it(
     mark: str, encoded: str, password: str, scheme: str, colour: Colour
 ) -> None:
@@ -162,20 +162,20 @@ def test_a_mark_in_a_password_does_not_end_it(
 
 
 @COLOURS
-@for_each("url", ["redis://h/0#x", "redis://h#", "unix:///r#1.sock", "redis://h?client_name=a#b"])
+@each("url", ["redis://h/0#x", "redis://h#", "unix:///r#1.sock", "redis://h?client_name=a#b"])
 def test_nothing_is_dropped_in_silence(url: str, colour: Colour) -> None:
     with pytest.raises(ConfigurationError, match="write # as %23"):
         pool_of(url, colour)
 
 
 @COLOURS
-@for_each("url", ["redis://h?client_name=a@b", "redis://h/2?db=2&client_name=a?b@c", "unix:///a@b.sock"])
+@each("url", ["redis://h?client_name=a@b", "redis://h/2?db=2&client_name=a?b@c", "unix:///a@b.sock"])
 def test_an_at_elsewhere_is_no_password(url: str, colour: Colour) -> None:
     pool_of(url, colour)
 
 
 @COLOURS
-@for_each(
+@each(
     ("url", "database"),
     [
         ("redis://h", None), ("redis://h/", None), ("redis://h/2", 2), ("redis://h/2/", 2),
@@ -187,7 +187,7 @@ def test_databases(url: str, database: int | None, colour: Colour) -> None:
 
 
 @COLOURS
-@for_each(
+@each(
     ("said", "allowed"),
     [
         ("socket_timeout=nan", "socket_timeout is seconds, from 0.001 to a day"),
@@ -212,7 +212,7 @@ def test_databases(url: str, database: int | None, colour: Colour) -> None:
         ("credential_provider=x", "credential_provider cannot be in a URL"),
     ],
 )
-@for_each("url", ["redis://h/0", "redis+sentinel://h/orders"])
+@each("url", ["redis://h/0", "redis+sentinel://h/orders"])
 def test_options_that_no_connection_can_use(url: str, said: str, allowed: str, colour: Colour) -> None:
     with pytest.raises(ConfigurationError, match="is not a Redis URL") as told:
         pool_of(f"{url}?{said}", colour)

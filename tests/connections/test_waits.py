@@ -11,7 +11,7 @@ from redis import exceptions
 
 from rq_dlq._redis.blocking.link import NUDGES, replies_to
 from tests.connections.conftest import Opening
-from tests.rows import for_each
+from tests.each import each
 from tests.servers import Server, free_port
 
 TICK = 1.0  # seconds, by hz 1
@@ -70,9 +70,9 @@ class Scripted:
         return reply
 
 
-@for_each("last", [b"PONG", REFUSED])
-@for_each("nudges", range(len(NUDGES) + 1))
-@for_each("reply", [None, [b"a", b"1"], exceptions.ResponseError("UNBLOCKED")])
+@each("last", [b"PONG", REFUSED])
+@each("nudges", range(len(NUDGES) + 1))
+@each("reply", [None, [b"a", b"1"], exceptions.ResponseError("UNBLOCKED")])
 def test_each_nudge_has_a_reply(reply: Any, nudges: int, last: Any) -> None:
     connection = Scripted(*[SILENCE] * nudges, reply, *[last] * nudges)
     (read,) = replies_to(connection, [BLPOP])

@@ -14,7 +14,7 @@ from rq_dlq.errors import BrokerUnavailable, ConfigurationError, InvalidInput, R
 from rq_dlq.spark import Archive, poison_report, queue_report
 from rq_dlq.spark.archive.source import Source
 from rq_dlq.spark.archive.store import EVENTS, LETTERS, ParquetStore, add, store_at
-from tests.rows import for_each
+from tests.each import each
 from tests.spark.lived import live, settle
 
 
@@ -100,7 +100,7 @@ def test_without_spark_s_jar_delta_is_only_local(spark: SparkSession) -> None:
         store_at(spark, "s3a://bucket/x", "delta")
 
 
-@for_each(
+@each(
     ("out", "folder"),
     [
         ("dbfs:/mnt/archive", "dbfs:/mnt/archive"),
@@ -160,7 +160,7 @@ def test_what_cannot_be_is_said_before_anything_is_done(
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "file", "manifest"]
 
 
-@for_each(
+@each(
     ("given", "error", "said"),
     [
         ({"format": "orc"}, InvalidInput, "format is 'orc'. Pass one of parquet, delta"),

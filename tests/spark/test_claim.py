@@ -11,7 +11,7 @@ import rq_dlq
 from rq_dlq.errors import ConfigurationError, InvalidInput
 from rq_dlq.spark import claim
 from rq_dlq.spark.brokers import broker_at
-from tests.rows import for_each
+from tests.each import each
 
 
 def test_a_batch_is_the_same_for_each_action_and_acked_at_the_end(
@@ -94,7 +94,7 @@ def test_a_socket_of_another_machine() -> None:
     assert "secret" not in str(caught.value)
 
 
-@for_each("password", ["a/secret", "a/secret/x", "secret\u2100x"])
+@each("password", ["a/secret", "a/secret/x", "secret\u2100x"])
 def test_no_folder_is_seen_in_a_password(password: str) -> None:
     with pytest.raises(ConfigurationError) as caught, broker_at(f"unix://me:{password}@/no/redis.sock") as at:
         at.queues()

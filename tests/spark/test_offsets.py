@@ -10,7 +10,7 @@ from rq_dlq.errors import InvalidInput, UpgradeRequired
 from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.schemas import HISTORY
-from tests.rows import for_each
+from tests.each import each
 from tests.spark.versions import since
 
 OFFSET = Offset("query", {"orders": Position(3, 2, 600, 1)})
@@ -23,14 +23,14 @@ def test_an_offset_is_read_as_it_was_stored_also_by_an_earlier_version() -> None
     assert Offset.of(stored).position("orders") == Position(3, 2, 600, 0)
 
 
-@for_each("stored", [5, "5", None, ["query", "queues"], {"orders": "1-1"}])
+@each("stored", [5, "5", None, ["query", "queues"], {"orders": "1-1"}])
 def test_an_offset_of_another_source_is_refused(stored: Any) -> None:
     with pytest.raises(InvalidInput, match="the checkpoint is not of a stream of messages"):
         Offset.of(stored)
 
 
 @since(4, 2)
-@for_each("stored", [5, "5", None, OFFSET.as_json()])
+@each("stored", [5, "5", None, OFFSET.as_json()])
 def test_a_history_refuses_it_too(stored: Any) -> None:
     from rq_dlq.spark.stream_history import HistoryStreamReader  # noqa: PLC0415 - an older Spark cannot
 

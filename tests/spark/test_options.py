@@ -11,7 +11,7 @@ from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.option_values import queue_text
 from rq_dlq.spark.options import ReadOptions, StreamOptions
 from rq_dlq.spark.partitions import tasks_for
-from tests.rows import for_each
+from tests.each import each
 
 NOON = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)
 
@@ -41,12 +41,12 @@ def test_lists_and_patterns() -> None:
     assert StreamOptions.of({"queue": queue_text(["a,b"])}).queue == "a,b"
 
 
-@for_each("text", ["2026-11-21T12:00:00Z", "2026-11-21T12:00:00", "2026-11-21T13:00+01:00", str(NOON)])
+@each("text", ["2026-11-21T12:00:00Z", "2026-11-21T12:00:00", "2026-11-21T13:00+01:00", str(NOON)])
 def test_times_are_utc_unless_they_say_otherwise(text: str) -> None:
     assert ReadOptions.of({"queue": "a", "since": text}).since == NOON
 
 
-@for_each(("text", "more"), [("12:00:00.000001", 1), ("12:00:00.001", 1), ("12:00:00.0011", 2)])
+@each(("text", "more"), [("12:00:00.000001", 1), ("12:00:00.001", 1), ("12:00:00.0011", 2)])
 def test_less_than_a_millisecond_is_rounded_up(text: str, more: int) -> None:
     """So a filter of rows by the same bound keeps the same: times of messages are whole milliseconds."""
     found = ReadOptions.of({"queue": "a", "since": f"2026-11-21T{text}", "until": f"2026-11-21T{text}Z"})
@@ -58,7 +58,7 @@ def test_the_url_is_never_shown() -> None:
         assert "secret" not in repr(kind.of({"queue": "a", "url": "redis://:secret@host"}))
 
 
-@for_each(
+@each(
     ("given", "said"),
     [
         ({"nope": "1"}, "unknown option 'nope': the options are url, namespace"),
@@ -101,7 +101,7 @@ def test_bad_input(given: dict[str, str], said: str) -> None:
         ReadOptions.of({"queue": "orders"} | given)
 
 
-@for_each(
+@each(
     ("text", "ids"),
     [("a", ["a"]), ("a, b,a", ["a", "b"]), ('["a,b", " c"]', ["a,b", " c"]), ("", []), (" ", [])],
 )
@@ -118,12 +118,12 @@ def test_streams() -> None:
     assert StreamOptions.of({"queue": "orders"}).families() == [("orders", 0)]
 
 
-@for_each(("text", "value"), [("1000", 1_000), ("512k", 512 << 10), ("64MB", 64 << 20), ("1 g", 1 << 30)])
+@each(("text", "value"), [("1000", 1_000), ("512k", 512 << 10), ("64MB", 64 << 20), ("1 g", 1 << 30)])
 def test_bytes(text: str, value: int) -> None:
     assert StreamOptions.of({"queue": "orders", "maxBytesPerTrigger": text}).max_bytes == value
 
 
-@for_each(
+@each(
     ("given", "said"),
     [
         ({"queue": "a*"}, "is not the name of one queue; only spark.read takes several"),
@@ -144,7 +144,7 @@ def test_bad_input_of_streams(given: dict[str, Any], said: str) -> None:
         StreamOptions.of({"queue": "orders"} | given)
 
 
-@for_each(
+@each(
     ("messages", "cores", "tasks"),
     [
         (50_000, 0, 2), (50_000, 2, 2), (50_000, 32, 32), (50_000, 400, 50), (10**6, 8, 40), (900, 8, 1),

@@ -6,7 +6,7 @@ import pytest
 
 from rq_dlq.spark.records import CONTENT_TYPES, Records
 from rq_dlq.values import record as records
-from tests.rows import for_each
+from tests.each import each
 
 BIRTH = (1_700_000_000_000 << records.NUMBER_BITS) + 7
 ENDS = 1_700_000_060_000
@@ -37,7 +37,7 @@ def test_each_form(count: int) -> None:
     ]
 
 
-@for_each("cells", [[], [b""], [b"short"], [b"", records.sent(BIRTH, b"\4body"), b"cut"]])
+@each("cells", [[], [b""], [b"short"], [b"", records.sent(BIRTH, b"\4body"), b"cut"]])
 def test_damaged(cells: list[bytes]) -> None:
     found = Records(cells)
     expected = [records.content_of(cell).body if len(cell) >= records.BARE else None for cell in cells]

@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from rq_dlq import InvalidInput, Poison
 from rq_dlq.spark import by_row, split
-from tests.rows import for_each
+from tests.each import each
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,7 +87,7 @@ def test_what_does_not_fit_the_schema_is_the_error_of_its_row() -> None:
     assert fourth["error_class"] == "TypeError"
 
 
-@for_each(
+@each(
     ("kind", "value", "fits"),
     [
         ("bigint", 19.90 * 100, False),  # 1989.9999999999998

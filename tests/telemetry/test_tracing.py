@@ -29,7 +29,7 @@ from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
 from rq_dlq.telemetry import tracing
 from rq_dlq.telemetry.tracing import instrument
-from tests.rows import for_each
+from tests.each import each
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 ORDERS = {"messaging.system": "rq_dlq", "messaging.destination.name": "orders"}
@@ -402,7 +402,7 @@ def test_without_an_sdk_nothing_is_added(real_broker: rq_dlq.Broker) -> None:
         assert delivery.headers == {}
 
 
-@for_each(
+@each(
     ("url", "server"),
     [
         ("redis://:secret@example.com/3", {"server.address": "example.com", "server.port": 6379}),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rq_dlq.errors import ConfigurationError
-from tests.rows import for_each
+from tests.each import each
 from tests.web.conftest import TOKEN, Browser, Open
 
 
@@ -57,7 +57,7 @@ async def test_a_session_that_is_not_ours(opened: Open) -> None:
     assert (await other.client.get("/", headers={"cookie": f"rq_dlq_web={ours}"})).status_code == 401
 
 
-@for_each(
+@each(
     "after",
     ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "\t//x", ""],
 )
@@ -119,7 +119,7 @@ async def test_the_headers_of_each_answer(opened: Open) -> None:
         assert headers["cache-control"] == ("max-age=3600" if "static" in path else "no-store"), path
 
 
-@for_each(
+@each(
     "path",
     ["../__init__.py", "..%2f__init__.py", "%2e%2e/site.py", "..\\site.py", "vendor/../../site.py",
      "%2fetc%2fpasswd", "....//site.py", "vendor%00", "//etc/passwd", "..%252fsite.py"],

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from rq_dlq.values.masks import MOST, Masks
-from tests.rows import for_each
+from tests.each import each
 
 HARD = (
     "token=" * 300_000, "token " * 300_000, "token=[" * 300_000, "a\\" * 500_000, "\\" * 1_000_000,
@@ -31,7 +31,7 @@ def test_fields_by_their_names() -> None:
     }
 
 
-@for_each(
+@each(
     ("text", "masked"),
     [
         ("login failed: password=hunter2, user=anna", "login failed: password=***, user=anna"),
@@ -98,7 +98,7 @@ def test_texts(text: str, masked: str) -> None:
     assert Masks().text(text) == masked
 
 
-@for_each(
+@each(
     ("value", "masked"),
     [
         ([["password", "x"], ["user", "anna"]], [["password", "***"], ["user", "anna"]]),

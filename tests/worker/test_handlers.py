@@ -30,7 +30,7 @@ from rq_dlq.worker.claiming import Pace
 from rq_dlq.worker.consumer import Consumer
 from rq_dlq.worker.reporting import Reporting
 from tests.behaviour.helpers import after
-from tests.rows import for_each
+from tests.each import each
 from tests.servers import wait_until
 from tests.worker.conftest import Working
 
@@ -725,7 +725,7 @@ class Yields:
         yield
 
 
-@for_each("function", [
+@each("function", [
     yields, yields_meanwhile, Yields(), Yields().method, partial(yields), partial(partial(Yields())),
 ])  # fmt: skip
 def test_a_function_that_yields_is_no_handler(function: Any, broker: rq_dlq.Broker) -> None:
@@ -733,7 +733,7 @@ def test_a_function_that_yields_is_no_handler(function: Any, broker: rq_dlq.Brok
         broker.queue("a").handler(function)
 
 
-@for_each("function", [lambda: None, lambda _, __, ___: None])
+@each("function", [lambda: None, lambda _, __, ___: None])
 def test_a_function_that_takes_no_message_is_no_handler(function: Any, broker: rq_dlq.Broker) -> None:
     with pytest.raises(ConfigurationError, match="a handler takes"):
         broker.queue("a").handler()(function)

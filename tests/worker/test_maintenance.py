@@ -35,7 +35,7 @@ from rq_dlq.values.readable import UPKEEP
 from rq_dlq.worker.maintenance import ROLES, Maintenance
 from tests import servers
 from tests.behaviour.helpers import after
-from tests.rows import for_each
+from tests.each import each
 from tests.servers import wait_until
 from tests.worker.conftest import Working
 from tests.worker.killed import maintained
@@ -451,7 +451,7 @@ def _seen_since(broker: Broker, when: datetime) -> Callable[[], bool]:
     return lambda: broker._run(processes.maintainers("rq"))[0].seen_at > when
 
 
-@for_each("roles", [["reaper"], ["expiry", "Redelivery"], "expire", []])
+@each("roles", [["reaper"], ["expiry", "Redelivery"], "expire", []])
 def test_unknown_roles_are_told(broker: Broker, roles: Any) -> None:
     with pytest.raises(InvalidInput, match="choose from redelivery, expiry, retention"):
         Maintenance(broker, roles)
