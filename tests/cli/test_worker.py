@@ -149,7 +149,8 @@ def test_the_default_attribute_is_broker_and_q_chooses_queues(shell: Shell, brok
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_the_log_as_json(shell: Shell, broker: rq_dlq.Broker, processes: str) -> None:
+def test_burst_with_its_log_as_json(shell: Shell, broker: rq_dlq.Broker, processes: str) -> None:
+    broker.queue("orders").send_many(map(str, range(20)))
     broker.queue("mails").send(7, id="m")  # which is no text to write
     options = ["--burst", "--log-format", "json", "--processes", processes]
     with shell.process("worker", "app:broker", *options) as worker:
@@ -162,6 +163,7 @@ def test_the_log_as_json(shell: Shell, broker: rq_dlq.Broker, processes: str) ->
     assert (failed["logger"], failed["level"]) == ("rq_dlq.worker", "WARNING")
     assert (failed["queue"], failed["message_id"], failed["delivery_count"]) == ("mails", "m", 1)
     assert sum(line["message"] == "stopped" for line in lines) == int(processes)
+    assert len(done(shell)) == 20
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
@@ -222,13 +224,6 @@ def test_processes_end_when_their_parent_is_killed(shell: Shell) -> None:
         children = parent.children()
         supervisor.kill()
         wait_until(lambda: not any(child.is_running() for child in children))
-
-
-def test_burst_with_processes_ends(shell: Shell, broker: rq_dlq.Broker) -> None:
-    broker.queue("orders").send_many(map(str, range(20)))
-    with shell.process("worker", "app:broker", "--processes", "2", "--burst") as supervisor:
-        assert supervisor.wait(60) == 0
-    assert len(done(shell)) == 20
 
 
 @pytest.fixture

@@ -136,9 +136,9 @@ def systemd(
 
 
 def heard(manager: socket.socket, line: str) -> list[str]:
-    """What it hears until this line, without the watchdog."""
+    """What it hears until a line that begins like this, without the watchdog."""
     lines: list[str] = []
-    while line not in lines:
+    while not any(one.startswith(line) for one in lines):
         lines += manager.recv(4096).decode().splitlines()
     return [line for line in lines if line != "WATCHDOG=1"]
 
@@ -175,6 +175,6 @@ def test_systemd_hears_what_could_not_be_sent_at_first(
 def test_the_watchdog_hears_nothing_of_a_process_that_hangs(vitals: Vitals, systemd: socket.socket) -> None:
     vitals._turns["worker"] -= 1_000
     with announced(vitals):
-        assert heard(systemd, "STATUS=worker: turned 1000.0 s ago") is not None
+        assert heard(systemd, "STATUS=worker: turned 100") is not None  # seconds ago
         vitals.turn("worker")
         assert heard(systemd, "WATCHDOG=1") == ["STATUS=working", "READY=1"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 import rq_dlq
+from rq_dlq.worker.claiming import Pace
 from tests.behaviour.helpers import AT_ONCE
 from tests.servers import wait_until
 from tests.worker.conftest import Working
@@ -18,6 +20,7 @@ def test_what_was_lost_before_it_began_is_not_begun(
 ) -> None:
     queue, other = broker.queue("a", lease=1, redelivery=AT_ONCE), broker.queue("a", lease="1m")
     seen, taken, begun = list[int](), list[int](), set[int]()
+    monkeypatch.setattr("rq_dlq.worker.thread_consumer.Pace", partial(Pace, soon=60.0))  # busy or not
     monkeypatch.setattr(
         "rq_dlq.worker.thread_consumer.STUCK_AFTER", 60
     )  # else it would be given back while the handler runs
