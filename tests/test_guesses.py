@@ -146,7 +146,7 @@ GUESSES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(GUESSES)))
+@each("number", range(len(GUESSES)))
 def test_a_guess_is_answered(number: int, shop: dict[str, Any]) -> None:
     guess, kind, sentence = GUESSES[number]
     with pytest.raises(kind) as raised:
@@ -155,7 +155,7 @@ def test_a_guess_is_answered(number: int, shop: dict[str, Any]) -> None:
     assert len(str(raised.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("kind", sorted(ATTRIBUTES))
+@each("kind", sorted(ATTRIBUTES))
 def test_no_answer_is_about_a_name_that_there_is(kind: str, shop: dict[str, Any]) -> None:
     for name in ATTRIBUTES[kind]:
         assert not hasattr(shop[kind], name), name
@@ -171,7 +171,7 @@ def test_python_guesses_no_other_name(shop: dict[str, Any]) -> None:
         assert raised.value.obj is None
 
 
-@pytest.mark.parametrize("kind", sorted(ATTRIBUTES))
+@each("kind", sorted(ATTRIBUTES))
 def test_no_guess_is_listed(kind: str, shop: dict[str, Any]) -> None:
     listed = {*dir(shop[kind]), *dir(type(shop[kind])), *dict(inspect.getmembers(type(shop[kind])))}
     assert not listed & {*ATTRIBUTES[kind]}

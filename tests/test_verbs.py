@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import redis
 
 from rq_dlq._redis.roles import ROLES
 from rq_dlq.core.steps.call import Call
 from tests.behaviour import test_damaged
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import counts
-from tests.conftest import Clock
+from tests.conftest import DIAGONAL, Clock
 from tests.contents import contents
-from tests.model.world import World
+from tests.model.world import Beginning, World
 from tests.verbs import SELECTED, VERBS, Again, Verb, check_all_tried
 from tests.verbs.scene import set_up
 from tests.verbs.verb import table
@@ -51,9 +52,12 @@ def test_every_method_of_a_selection_meets_what_is_damaged() -> None:
     check_all_tried(SELECTED, test_damaged.VERBS.keys() - {"copy"}, {})
 
 
-@EACH
-def test_a_row_calls_its_own_script(verb: Verb, raw: Any) -> None:
-    assert verb.call(World(raw)).script == verb.name
+def test_a_row_calls_its_own_script(redis_client: redis.Redis) -> None:
+    beginning = Beginning.of(World(redis_client))
+    called = {
+        name: verb.call(World(redis_client, beginning=beginning)).script for name, verb in VERBS.items()
+    }
+    assert called == {name: name for name in VERBS}
 
 
 def test_who_may_run_a_script() -> None:
@@ -92,6 +96,7 @@ def done(reply: Any, call: Call[Any]) -> bool:
 
 
 @EACH
+@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_a_client_repeats_a_call_whose_reply_was_lost(verb: Verb, broker: Any, clock: Clock) -> None:
     """And it comes to the same as where none was lost."""
     ends = []
