@@ -17,7 +17,7 @@ from rq_dlq.core.choosing.choice import Choice
 from rq_dlq.core.choosing.counting import groups
 from rq_dlq.core.pages import ranges
 from rq_dlq.core.steps.step import CHUNK
-from tests.behaviour.helpers import after, bury
+from tests.behaviour.helpers import after, bury, counts
 from tests.behaviour.stepping import drive
 from tests.conftest import Clock
 from tests.each import each_afresh
@@ -253,30 +253,31 @@ BODILESS: dict[str, Callable[[Any], Any]] = {
     "count": lambda dlq: dlq.select().count(),
     "count by state": lambda dlq: dlq.select("delivery_count > 0 and age >= 0 and priority = 4").count(),
     "count by story": lambda dlq: dlq.select("error = 'ValueError' or message like 'e%'").count(),
-    "redrive": lambda dlq: dlq.redrive(reason="poison"),
     "purge": lambda dlq: dlq.purge(where="error = 'ValueError'"),
     "move": lambda dlq: dlq.select("fingerprint <> 'x'").move("b"),
+    "redrive": lambda dlq: dlq.redrive(reason="poison"),
+}
+WHOLE: dict[str, Callable[[Any], Any]] = {
+    "browse": lambda dlq: dlq.browse(limit=None),
+    "count by body": lambda dlq: dlq.select("body.n >= 0").count(),
 }
 
 
-@each_afresh("verb", [*BODILESS, "browse", "count by body"])
-async def test_no_body_travels_that_nobody_asked_for(verb: str, broker: Any) -> None:
+async def test_no_body_travels_that_nobody_asked_for(broker: Any) -> None:
     """Whole records come for whoever looks at messages, or has a condition on what senders wrote."""
     queue = broker.queue("a")
     await broker.queue("b").send("x")
-    await heavy(queue, 2 * CHUNK)
-    asking: dict[str, Callable[[Any], Any]] = {
-        **BODILESS,
-        "browse": lambda dlq: dlq.browse(limit=None),
-        "count by body": lambda dlq: dlq.select("body.n >= 0").count(),
-    }
-    fetched = Fetched(broker)
-    await asking[verb](queue.dlq)
-    assert fetched.pages
-    if verb in BODILESS:
-        assert fetched.bytes < 2 * CHUNK * HEAVY / 4
-    else:
-        assert fetched.bytes > 2 * CHUNK * HEAVY
+    for verb, ask in (WHOLE | BODILESS).items():
+        if not (await queue.stats()).dead:  # a verb took them
+            await heavy(queue, 2 * CHUNK)
+        fetched = Fetched(broker)
+        await ask(queue.dlq)
+        assert fetched.pages, verb
+        if verb in BODILESS:
+            assert fetched.bytes < 2 * CHUNK * HEAVY / 4, verb
+        else:
+            assert fetched.bytes > 2 * CHUNK * HEAVY, verb
+    assert await counts(queue) == {"ready": 2 * CHUNK}
 
 
 class Fetched:

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import BrokerUnavailable, InvalidInput, LeaseLost, Poison
-from tests.audit import audit
+from tests.audit import audit, audit_all
 from tests.behaviour.faults import lose, lose_calls, lose_replies
 from tests.behaviour.helpers import AT_ONCE, after, counts, one
 from tests.behaviour.shop import WrongOrderError, leave, shop, totals
@@ -302,8 +302,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def the_sums_hold(self) -> None:
-        audit(self.raw, "orders")
-        audit(self.raw, "bills")
+        audit_all(self.raw)
         acked = self.orders.stats().totals.get("acked", 0)
         billed = self.bills.stats().totals.get("sent", 0)
         assert acked == billed, f"{acked} orders were acked, {billed} billed"
