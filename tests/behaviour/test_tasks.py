@@ -101,8 +101,8 @@ async def test_options_leave_the_task_as_it_was(broker: Any) -> None:
     assert len(await broker.queue("mail").claim()) == 1
 
 
-@each_afresh(
-    "function, call, said",
+@pytest.mark.parametrize(
+    ("function", "call", "said"),
     [
         (welcome, ((), {}), r"missing a required argument: 'user_id'; nothing was sent"),
         (welcome, ((7, "de"), {}), "too many positional arguments"),
