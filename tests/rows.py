@@ -18,6 +18,8 @@ def for_each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Cal
         names: the arguments that a row gives; one name: each row is its value.
         rows: the values. They are tried in this order, up to the first that fails.
     """
+    kept, given_names = [*rows], {names} if isinstance(names, str) else {*names}
+    assert kept, "a test without rows tries nothing"
 
     @contextmanager
     def told(row: Any) -> Iterator[dict[str, Any]]:
@@ -43,10 +45,8 @@ def for_each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Cal
 
         run: Any = awaiting if inspect.iscoroutinefunction(test) else plain
         signature = inspect.signature(test)
-        fixtures = [one for name, one in signature.parameters.items() if name not in names_of]
+        fixtures = [one for name, one in signature.parameters.items() if name not in given_names]
         run.__signature__ = signature.replace(parameters=fixtures)
         return run
 
-    kept, names_of = [*rows], {names} if isinstance(names, str) else {*names}
-    assert kept, "a test without rows tries nothing"
     return of

@@ -95,7 +95,7 @@ def test_a_signal_ends_it_and_nothing_is_left(shell: Shell, redis_socket: str) -
 def test_each_signal_interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
     """As Ctrl-C does, of which Python makes an interrupt by itself."""
     heard: dict[int, Any] = {signal.SIGINT: signal.default_int_handler}
-    monkeypatch.setattr(_scratch.signal, "signal", heard.__setitem__)
+    monkeypatch.setattr(signal, "signal", heard.__setitem__)
     _scratch.interrupt_on_signals()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with pytest.raises(KeyboardInterrupt):
