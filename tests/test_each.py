@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.each import each
@@ -32,3 +34,17 @@ def test_every_row_is_tried_and_those_that_fail_are_named() -> None:
         ["differs, in the row right=1, sign='a'", "differs, in the row left=1"],
         ["differs, in the row right=2, sign='c'", "differs, in the row left=2"],
     ]
+
+
+def test_all_rows_of_two_tables_with_a_fixture_in_a_coroutine() -> None:
+    tried = list[str]()
+
+    @each("letter", "ab")
+    @each(("number", "sign"), [(1, "+"), (2, "-")])
+    async def check(prefix: str, letter: str, number: int, sign: str) -> None:
+        tried.append(f"{prefix}{letter}{number}{sign}")
+
+    asyncio.run(check(prefix="-"))
+    assert tried == ["-a1+", "-a2-", "-b1+", "-b2-"]
+    with pytest.raises(AssertionError, match="without rows"):
+        each("number", [])
