@@ -23,7 +23,7 @@ import rq_dlq.asyncio
 from rq_dlq.testing.clock import MOVED_CLOCK as MOVED_CLOCK  # noqa: PLC0414 - the tests have both from here
 from rq_dlq.testing.clock import Clock as Clock  # noqa: PLC0414
 from tests import servers, shares, ways
-from tests.audit import audit_queue, check_names
+from tests.audit import audit_all
 from tests.colours import Awaited
 from tests.servers.clusters import Cluster
 from tests.servers.fakes import Fakes
@@ -209,6 +209,4 @@ def _nothing_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     client = request.getfixturevalue("raw") if "raw" in request.fixturenames else None
     yield
     if client is not None:
-        check_names(client, "rq")
-        for family in client.smembers("rq:queues"):
-            audit_queue(client, family.decode())
+        audit_all(client)
