@@ -137,15 +137,15 @@ def test_a_tick_within_the_repeated_hour_is_not_sent_twice() -> None:
         cron("0,15,30,45 1,2,3 * * *"),
     ],
 )
-@each("hours", [0, 1, 3, 26, 24 * 40])
 @each("start", ["2026-03-28T23:10Z", "2026-10-24T23:10Z", "2026-12-31T12:00Z"])
-def test_the_last_tick_that_is_due(rule: Rule, start: str, hours: int) -> None:
+def test_the_last_tick_that_is_due(rule: Rule, start: str) -> None:
     due = rule.following(at(start))
-    now = due + hours * HOUR
     expected, following = due, rule.following(due)
-    while following <= now:
-        expected, following = following, rule.following(following)
-    assert rule.last_due(due, now) == expected
+    for hours in (0, 1, 3, 26, 24 * 40):
+        now = due + hours * HOUR
+        while following <= now:
+            expected, following = following, rule.following(following)
+        assert rule.last_due(due, now) == expected, hours
 
 
 def test_a_long_outage_is_quickly_over() -> None:
