@@ -142,7 +142,7 @@ def trouble(broker: rq_dlq.Broker, dead: Die) -> None:
 def test_it_fits(terminal: Start, columns: int, lines: int) -> None:
     with terminal(columns=columns, lines=lines, NO_COLOR="1") as shown:
         shown.shows("q quit")
-        shown.shows("over 1s")
+        shown.shows("/min  over ")  # so many seconds: there are rates
         rows = shown.frame.split("\r\n")
         shown.press("q")
         assert shown.end() == 0
