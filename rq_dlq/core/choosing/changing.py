@@ -1,4 +1,4 @@
-"""The verbs of a selection: count and change messages in chunks, one script each.
+"""The verbs of a selection: they change messages in chunks, one script each.
 
 The script checks again whether a message is still where it was seen. So every verb can be stopped half-way
 and repeated; it returns how many messages it changed.

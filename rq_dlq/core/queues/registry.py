@@ -1,4 +1,4 @@
-"""The list of the names of all queues: a name comes onto it, leaves it, or gives way to a policy.
+"""The list of the names of all queues: a name comes onto it, and leaves it.
 
 A queue is open while its settings hold an opening, a random word. A client opens it before it lists the name,
 and checks then that no policy gives the name to dead letters. What it sends names the opening, so the script
