@@ -32,7 +32,6 @@ from tests.servers.fakes import running as running_fakes
 ROOT = Path(__file__).parent.parent
 DIAGONAL = ["either"]
 """For large tables: the fake server with the one colour, the real one with the other."""
-VARIANTS = ["fake-sync", "fake-async", "real-sync", "real-async"]
 
 
 hypothesis.settings.register_profile("patient", deadline=None)  # the machine may be busy
@@ -62,10 +61,14 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The ways of each test; before pytest looks for parameters of its fixtures."""
+    ways.make(metafunc)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long begins first; of four ways one is left to `make slow`."""
-    for item in filter(ways.is_left_out, items):
-        item.add_marker("fourth_way")
+    """What takes long begins first."""
     items.sort(key=lambda item: shares.rank(item.nodeid))
 
 
@@ -131,7 +134,7 @@ def empty_socket(redis_socket: str, redis_client: redis.Redis) -> str:
     return redis_socket
 
 
-@pytest.fixture(params=["fake", "real"])
+@pytest.fixture(params=ways.VALUES["backend"])
 def backend(request: pytest.FixtureRequest) -> str:
     """Which kind of server."""
     return str(request.param)
@@ -191,7 +194,7 @@ async def async_broker(server: Any, clock: Clock) -> AsyncIterator[rq_dlq.asynci
     await broker.close()
 
 
-@pytest.fixture(params=["sync", "async"])
+@pytest.fixture(params=ways.VALUES["broker"])
 def broker(request: pytest.FixtureRequest, clock: Clock) -> Any:
     """A broker to be awaited, of either colour; the behaviour suite runs on this."""
     del clock  # named here, so that the audit below sees that there is a server
