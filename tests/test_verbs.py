@@ -17,6 +17,9 @@ from tests.model.world import World
 from tests.verbs import SELECTED, VERBS, Again, Verb, check_all_tried
 from tests.verbs.scene import set_up
 from tests.verbs.verb import table
+from tests.ways import on_fakeredis
+
+pytestmark = on_fakeredis("each verb runs there")
 
 EACH = pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
 

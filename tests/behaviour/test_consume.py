@@ -20,6 +20,9 @@ from tests.behaviour.faults import change_talk, connections_of, lose_calls, lose
 from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one
 from tests.colours import Awaited
 from tests.conftest import MOVED_CLOCK, Clock
+from tests.ways import both_colours
+
+pytestmark = both_colours("the loop is in the files `own.py`")
 
 
 async def watch(broker: Any) -> list[list[Any]]:

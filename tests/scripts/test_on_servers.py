@@ -21,6 +21,9 @@ from tests.conftest import MOVED_CLOCK
 from tests.model.driver import Driver
 from tests.model.steps import STEPS
 from tests.model.world import World
+from tests.ways import on_fakeredis
+
+pytestmark = on_fakeredis("each server runs the scripts")
 
 DAY = 86_400_000
 
