@@ -30,9 +30,6 @@ from tests.servers.fakes import Fakes
 from tests.servers.fakes import running as running_fakes
 
 ROOT = Path(__file__).parent.parent
-DIAGONAL = ["either"]
-"""For large tables: the fake server with the one colour, the real one with the other."""
-
 
 hypothesis.settings.register_profile("patient", deadline=None)  # the machine may be busy
 hypothesis.settings.load_profile("patient")
@@ -198,8 +195,7 @@ async def async_broker(server: Any, clock: Clock) -> AsyncIterator[rq_dlq.asynci
 def broker(request: pytest.FixtureRequest, clock: Clock) -> Any:
     """A broker to be awaited, of either colour; the behaviour suite runs on this."""
     del clock  # named here, so that the audit below sees that there is a server
-    fake = request.getfixturevalue("backend") == "fake"
-    if request.param == "async" or (request.param == "either" and fake):
+    if request.param == "async":
         return request.getfixturevalue("async_broker")
     return Awaited(request.getfixturevalue("sync_broker"))
 

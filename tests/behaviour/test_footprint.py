@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.helpers import AT_ONCE, after, bury, fail, one
-from tests.conftest import DIAGONAL, Clock
-
-pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
+from tests.conftest import Clock
 
 
 def size(raw: Any) -> tuple[int, int]:

@@ -13,9 +13,7 @@ import pytest
 from rq_dlq import RedeliveryPolicy
 from tests.behaviour.helpers import one
 from tests.cases import load
-from tests.conftest import DIAGONAL, Clock
-
-pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
+from tests.conftest import Clock
 
 LEASE = 7_000
 """Milliseconds, where a row does not say: JetStream does not look at it when there is a backoff."""

@@ -8,9 +8,7 @@ import pytest
 
 from tests.behaviour.helpers import after, bodies, counts, one
 from tests.cases import load
-from tests.conftest import DIAGONAL, Clock
-
-pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
+from tests.conftest import Clock
 
 
 @pytest.mark.parametrize("row", load("expired_at"), ids=lambda row: row["id"])

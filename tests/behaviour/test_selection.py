@@ -13,7 +13,7 @@ from rq_dlq.core.steps.step import CHANGED
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import STATES, after, bring_to, bury, counts, one
 from tests.behaviour.stepping import drive, stop_after
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.contents import contents
 from tests.verbs import SELECTED
 
@@ -198,7 +198,6 @@ async def test_ids_come_in_the_order_of_their_place(place: str, broker: Any, clo
 # What is done to them
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize("verb", VERBS)
 async def test_more_than_a_chunk_and_more_than_a_claim(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
@@ -207,7 +206,6 @@ async def test_more_than_a_chunk_and_more_than_a_claim(verb: str, broker: Any) -
     await all_are_there(verb, queue, sent)
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize("verb", VERBS)
 async def test_it_can_be_stopped_and_said_again(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
@@ -219,7 +217,6 @@ async def test_it_can_be_stopped_and_said_again(verb: str, broker: Any) -> None:
     await all_are_there(verb, queue, sent)
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize("verb", VERBS)
 async def test_it_can_be_said_again_after_a_fault(verb: str, broker: Any) -> None:
     """I12: a chunk was done, and nobody knows."""

@@ -15,7 +15,7 @@ import pytest
 
 from tests.behaviour.helpers import AT_ONCE, counts
 from tests.cases import load
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 
 ROWS = [pytest.param(row, id=row["id"]) for row in load("stan_timeline")]
 PREFETCHING, ONE_BY_ONE = load("stan_timeline")
@@ -67,7 +67,6 @@ WORKERS: dict[str, Callable[[Worker], Awaitable[None]]] = {
 }
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize("kind", WORKERS)
 @pytest.mark.parametrize("row", ROWS)
 async def test_each_is_handled_once(kind: str, row: dict[str, Any], broker: Any, clock: Clock) -> None:

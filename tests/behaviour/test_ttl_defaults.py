@@ -9,7 +9,7 @@ import pytest
 from rq_dlq import ExpiryPolicy
 from tests.behaviour.helpers import after, bodies, bury, counts, one
 from tests.cases import load
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 
 ROWS = [row for row in load("expiry_clamp") if row["rq"] == "S"]
 
@@ -22,7 +22,6 @@ async def ttl_of(queue: Any, clock: Clock, **options: Any) -> int | None:
     return None if expires is None else round(expires.timestamp() * 1000) - clock.now
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
 async def test_at_send(row: dict[str, Any], broker: Any, clock: Clock) -> None:
     """The rows of Artemis: the default is for who has no ttl, else the bounds hold."""
