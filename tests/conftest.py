@@ -22,7 +22,7 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq.testing.clock import MOVED_CLOCK as MOVED_CLOCK  # noqa: PLC0414 - the tests have both from here
 from rq_dlq.testing.clock import Clock as Clock  # noqa: PLC0414
-from tests import servers, shares, ways
+from tests import needs, servers, shares, ways
 from tests.audit import audit_queue, check_names
 from tests.colours import Awaited
 from tests.servers.clusters import Cluster
@@ -77,6 +77,13 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> shares.Shares | None:
     """For `-n`."""
     return shares.scheduler(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What could not run here."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    for line in needs.summary(report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session", autouse=True)

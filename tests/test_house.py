@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,11 @@ from tests.assembled_lua import ROOT
 from tests.changes import CHANGES, Change, DoesNotApply
 from tests.effort import calls
 from tests.house import DESIGN, GOALS, HEAD, LONG_FILE, LUACHECK, Goal, Tree, product, with_table
+from tests.needs import missing
 from tests.rooms import Rooms
 
 EACH = pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+needs_git = pytest.mark.skipif(bool(missing("git")), reason=missing("git"))
 
 
 @pytest.fixture(scope="module")
@@ -162,8 +162,8 @@ def test_the_table_takes_the_place_of_the_old_one() -> None:
 
 @pytest.mark.parametrize("goal", GOALS, ids=lambda goal: goal.what)
 def test_a_goal_is_kept(goal: Goal, tree: Tree) -> None:
-    if "new" in goal.what and shutil.which("git") is None:
-        pytest.skip("git is not installed")
+    if "new" in goal.what and (reason := missing("git")):
+        pytest.skip(reason)
     count, found = goal.count(tree)
     if count is None:
         pytest.skip(found[0])

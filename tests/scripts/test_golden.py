@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.assembled_lua import GOLDEN, REFRESH, assembled, luacheck, write
+from tests.needs import missing
 
 TEXTS = assembled()
 
@@ -27,11 +27,11 @@ def test_luacheck_finds_nothing(tmp_path: Path) -> None:
     write(tmp_path)
     checked = luacheck(tmp_path)
     if checked is None:
-        pytest.skip("luacheck is not installed (Debian: lua-check)")
+        pytest.skip(missing("luacheck"))
     assert checked.returncode == 0, checked.stdout
 
 
-@pytest.mark.skipif(shutil.which("luacheck") is None, reason="luacheck is not installed")
+@pytest.mark.skipif(bool(missing("luacheck")), reason=missing("luacheck"))
 @pytest.mark.parametrize(
     "mistake",
     [
