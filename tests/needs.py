@@ -63,5 +63,5 @@ def summary(reasons: Iterable[str]) -> list[str]:
         found = LACK.search(reason)
         lacking.update([found[0]] if found else [])
         others += found is None
-    lines = [f"{count:5} tests not run: {reason}" for reason, count in lacking.most_common()]
-    return [*lines, f"{others:5} tests not run for other reasons, which -rs tells"] if others else lines
+    lines = [f"{count:5} not run: {reason}" for reason, count in lacking.most_common()]
+    return [*lines, f"{others:5} not run for other reasons, which -rs tells"] if others else lines

@@ -40,6 +40,7 @@ def test_a_change_applies_and_is_counted(change: Change, tree: Tree) -> None:
     assert not any((ROOT / path).exists() for path in new), "it changes a generated file"
 
 
+@needs_git
 @EACH
 def test_a_change_says_what_it_adds_and_names_its_tests(change: Change) -> None:
     assert change.adds.lower().startswith(f"a {change.file.stem}")

@@ -12,9 +12,9 @@ def test_a_line_for_each_thing_that_is_not_here(monkeypatch: pytest.MonkeyPatch)
     java, luacheck = needs.missing("java"), needs.missing("luacheck")
     others = ["Skipped: before Redis 7 there is none", "unconditional skip"]
     assert needs.summary([*others, f"Skipped: {luacheck}", *[f"Skipped: {java}"] * 12]) == [
-        "   12 tests not run: no java here: apt-get install default-jre-headless",
-        "    1 tests not run: no luacheck here: apt-get install lua-check",
-        "    2 tests not run for other reasons, which -rs tells",
+        "   12 not run: no java here: apt-get install default-jre-headless",
+        "    1 not run: no luacheck here: apt-get install lua-check",
+        "    2 not run for other reasons, which -rs tells",
     ]
     assert needs.summary([]) == []
 
