@@ -6,8 +6,8 @@ python -m tests.for_change --list lua/nack.lua   only say which, and why
 
 A table in CONTRIBUTING.md names the tests of each room. Of a folder there those files run that are named
 after the subject of the change, as tests/behaviour/test_redrive_pace.py after rq_dlq/core/redrive, or all
-where none is. Test files that import or name what changed run, too. A verb in Lua has the subject of the calls that
-name it, and every Lua file has the cases that killed its mutants.
+where none is. Test files that import or name what changed run, too. A verb in Lua has the subject of the
+calls that name it, and every Lua file has the cases that killed its mutants.
 """
 
 from __future__ import annotations
