@@ -53,3 +53,12 @@ def test_default_and_other_ways_are_all_and_a_way_that_is_named_runs() -> None:
     assert len({*default, *other}) == len(default) + len(other) == 4 * len(tests[0])
     named = [default[0], other[0], other[-1]]
     assert collected(*named) == named
+
+
+def test_a_file_has_what_it_asks_for() -> None:
+    loops = collected("tests/behaviour/test_consume.py", "-k", "the_ack or break")
+    assert {name.partition("[")[2].rstrip("]") for name in loops} >= {"sync-real", "async-real"}
+    met = Counter(name.partition("[")[0] for name in loops if "[sync-real" in name or "[async-real" in name)
+    assert {*met.values()} == {2}
+    verbs = collected("tests/test_verbs.py", "-k", "its_own_script")
+    assert len([name for name in verbs if "fake" in name]) == len([name for name in verbs if "real" in name])
