@@ -56,9 +56,8 @@ def test_default_and_other_ways_are_all_and_a_way_that_is_named_runs() -> None:
 
 
 def test_a_file_has_what_it_asks_for() -> None:
-    loops = collected("tests/behaviour/test_consume.py", "-k", "the_ack or break")
-    assert {name.partition("[")[2].rstrip("]") for name in loops} >= {"sync-real", "async-real"}
-    met = Counter(name.partition("[")[0] for name in loops if "[sync-real" in name or "[async-real" in name)
-    assert {*met.values()} == {2}
-    verbs = collected("tests/test_verbs.py", "-k", "its_own_script")
-    assert len([name for name in verbs if "fake" in name]) == len([name for name in verbs if "real" in name])
+    loop = "tests/behaviour/test_consume.py::test_a_break_makes_the_ack_and_releases_the_rest"
+    assert {f"{loop}[sync-real]", f"{loop}[async-real]"} <= {*collected(loop)}
+    servers = "tests/scripts/test_on_servers.py"
+    (drawn,) = (name for name in collected(servers, "-k", "fake") if name.endswith("[fake]"))
+    assert ways.chosen(drawn.removesuffix("[fake]"))[1:] == [], "else it would show nothing"
