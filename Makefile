@@ -28,8 +28,8 @@ types: ## mypy and pyright
 test: ## the tests; for some of them: pytest tests/policy -k jitter
 	@.ci/run tests
 
-slow: ## what `pytest` leaves out: the long tests, and fakeredis in the other colour
-	pytest -m fourth_way -n auto
+slow: ## what `pytest` leaves out: the long tests, and the other ways of each test
+	pytest -m other_way -n auto
 	pytest -m slow --timeout 0
 
 proofs: ## the proofs, one after the other; what each takes and shows: docs/proofs.md

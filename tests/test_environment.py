@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import missing
+
 ROOT = Path(__file__).resolve().parent.parent
 FILES = ("Makefile", ".ci/run", "pyproject.toml", "constraints.txt")
 PYTHON = """\
@@ -22,7 +24,7 @@ echo "$1" >> calls
 """
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.skipif(bool(missing("make")), reason=missing("make"))
 def test_an_interrupted_installation_is_done_again(tmp_path: Path) -> None:
     for file in FILES:
         (tmp_path / file).parent.mkdir(exist_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,11 @@ from tests.changes import CHANGES, Change, DoesNotApply
 from tests.each import each
 from tests.effort import calls
 from tests.house import DESIGN, GOALS, HEAD, LONG_FILE, LUACHECK, Goal, Tree, product, with_table
+from tests.needs import missing
 from tests.rooms import Rooms
 
 EACH = pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+needs_git = pytest.mark.skipif(bool(missing("git")), reason=missing("git"))
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,7 @@ def test_a_change_applies_and_is_counted(change: Change, tree: Tree) -> None:
     assert not any((ROOT / path).exists() for path in new), "it changes a generated file"
 
 
+@needs_git
 @EACH
 def test_a_change_says_what_it_adds_and_names_its_tests(change: Change) -> None:
     assert change.adds.lower().startswith(f"a {change.file.stem}")
@@ -163,8 +164,8 @@ def test_the_table_takes_the_place_of_the_old_one() -> None:
 
 @pytest.mark.parametrize("goal", GOALS, ids=lambda goal: goal.what)
 def test_a_goal_is_kept(goal: Goal, tree: Tree) -> None:
-    if "new" in goal.what and shutil.which("git") is None:
-        pytest.skip("git is not installed")
+    if "new" in goal.what and (reason := missing("git")):
+        pytest.skip(reason)
     count, found = goal.count(tree)
     if count is None:
         pytest.skip(found[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from tests.benchmarks.peers.install import Environment
 from tests.benchmarks.peers.measure import ONE_BY_ONE, P50, P99, SEND_MANY, SEND_ONE, Measured, Plan, measure
 from tests.benchmarks.peers.peer import AS_IT_COMES, ASYNC_10, ASYNC_100, THREADS
 from tests.benchmarks.peers.servers import Redis
+from tests.needs import missing
 
 FOLDER = Path(install.__file__).parent
 
@@ -72,7 +72,7 @@ def test_what_is_left_of_a_stream_is_what_its_group_has_not_acked(tmp_path: Path
 
 
 @pytest.mark.redis
-@pytest.mark.skipif(shutil.which("taskset") is None, reason="no taskset here: install util-linux")
+@pytest.mark.skipif(bool(missing("taskset")), reason=missing("taskset"))
 @pytest.mark.skipif(
     not (Path(sys.prefix) / "bin" / "rq-dlq").exists(), reason="rq-dlq is installed elsewhere"
 )

@@ -12,12 +12,15 @@ from rq_dlq.core.steps.call import Call
 from tests.behaviour import test_damaged
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import counts
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.contents import contents
 from tests.model.world import Beginning, World
 from tests.verbs import SELECTED, VERBS, Again, Verb, check_all_tried
 from tests.verbs.scene import set_up
 from tests.verbs.verb import table
+from tests.ways import on_fakeredis
+
+pytestmark = on_fakeredis("each verb runs there")
 
 EACH = pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
 
@@ -96,7 +99,6 @@ def done(reply: Any, call: Call[Any]) -> bool:
 
 
 @EACH
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_a_client_repeats_a_call_whose_reply_was_lost(verb: Verb, broker: Any, clock: Clock) -> None:
     """And it comes to the same as where none was lost."""
     ends = []

@@ -1,15 +1,63 @@
-"""Which three of its four ways a test runs by default."""
+"""Which ways a test runs by default, and that all others can be had."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
 from tests import ways
 
+ROOT = Path(__file__).parent.parent
+NAMES = [f"tests/test_x.py::test_{n}" for n in range(400)]
 
-def test_each_test_meets_redis_in_both_colours_and_fakeredis_in_one() -> None:
-    met = set[str]()
-    for name in "abcdefghijklmnop":
-        test = f"tests/test_x.py::test_{name}"
-        assert all(ways.is_chosen(test, colour, "real") for colour in ways.COLOURS)
-        (colour,) = (colour for colour in ways.COLOURS if ways.is_chosen(test, colour, "fake"))
-        met.add(colour)
-    assert met == {*ways.COLOURS}
+
+def test_a_test_runs_on_a_real_server_in_one_colour_and_some_on_fakeredis_in_the_other() -> None:
+    met = Counter[str]()
+    for name in NAMES:
+        real, *fake = ways.chosen(name)
+        assert real["backend"] == "real"
+        assert [way["backend"] for way in fake] in ([], ["fake"])
+        assert real["broker"] not in [way["broker"] for way in fake]
+        met.update(f"{way['backend']} {way['broker']}" for way in (real, *fake))
+    for server, tests in (("real", 400), ("fake", 100)):
+        asked, made = met[f"{server} async"], met[f"{server} sync"]
+        assert tests * 0.8 < asked + made < tests * 1.25
+        assert 0.15 < min(asked, made) / (asked + made) < 0.35
+
+
+def test_a_test_may_need_more() -> None:
+    for name in NAMES:
+        usual = ways.chosen(name)
+        both, fake = ways.chosen(name, in_both=True), ways.chosen(name, on_fake=True)
+        assert {way["broker"] for way in both if way["backend"] == "real"} == {"sync", "async"}
+        assert [way["backend"] for way in fake] == ["real", "fake"]
+        assert all(way in both and way in fake for way in usual)
+
+
+def collected(*arguments: str) -> list[str]:
+    """What pytest would run."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return [line for line in done.stdout.splitlines() if "::" in line]
+
+
+def test_default_and_other_ways_are_all_and_a_way_that_is_named_runs() -> None:
+    file = "tests/behaviour/test_explain.py"
+    default, other = collected(file), collected(file, "-m", "other_way")
+    tests = [{name.partition("[")[0] for name in names} for names in (default, other)]
+    assert tests[0] == tests[1]
+    assert len({*default, *other}) == len(default) + len(other) == 4 * len(tests[0])
+    named = [default[0], other[0], other[-1]]
+    assert collected(*named) == named
+
+
+def test_a_file_has_what_it_asks_for() -> None:
+    loop = "tests/behaviour/test_consume.py::test_a_break_makes_the_ack_and_releases_the_rest"
+    assert {f"{loop}[sync-real]", f"{loop}[async-real]"} <= {*collected(loop)}
+    verbs = "tests/test_verbs.py"
+    on_fakes = {name.partition("[")[0] for name in collected(verbs, "-k", "fake")}
+    assert any(ways.chosen(name)[1:] == [] for name in on_fakes), "else it would show nothing"

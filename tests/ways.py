@@ -1,28 +1,81 @@
-"""Which three of its four ways a test runs by default: a broker of either colour, on either kind of server.
+"""Which of its four ways a test runs by default: a broker of either colour, on either kind of server.
 
-On a real server it runs in both colours. fakeredis takes more than twice as long, and what it does otherwise
-than Redis does not depend on the colour; so half of the tests meet it in one colour, half in the other.
+What users have is a real server, and the blocking colour is made from the awaiting one
+(tests/colours_twin.py). So a test runs on a real server in one colour: three of four tests in the awaiting
+one, the fourth in the one that is made. A quarter of the tests also runs on fakeredis, in the other colour.
+A hash of the test's name draws them: neither order nor parameters change it. A file or a test that needs more
+says so, with the reason:
+
+    both_colours("...")   what the files `own.py` do by hand, what threads and forks do
+    on_fakeredis("...")   what must hold on fakeredis for each row of a table
+
+The rest are the other ways: `pytest -m other_way`. They are made only where `-m` does not leave them out,
+since making them takes time. A way that is named runs: `pytest 'tests/test_x.py::test_y[sync-real]'`.
 """
 
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from itertools import product
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
-COLOURS, SERVERS = ("sync", "async"), ("fake", "real")
+VALUES = {"broker": ("sync", "async"), "backend": ("fake", "real")}
+"""The fixtures that make the ways, with their values."""
 
-
-def is_left_out(item: pytest.Item) -> bool:
-    """Whether this is the fourth way, which `make slow` runs."""
-    params = getattr(getattr(item, "callspec", None), "params", {})
-    colour, server = params.get("broker"), params.get("backend")
-    test, _, _ = item.nodeid.partition("[")
-    return colour in COLOURS and server in SERVERS and not is_chosen(test, colour, server)
+both_colours = pytest.mark.both_colours
+on_fakeredis = pytest.mark.on_fakeredis
 
 
-def is_chosen(test: str, colour: str, server: str) -> bool:
-    """Whether a test runs this way by default."""
-    return server == "real" or colour == COLOURS[zlib.crc32(test.encode()) % 2]
+def chosen(test: str, *, in_both: bool = False, on_fake: bool = False) -> list[dict[str, str]]:
+    """The ways in which a test runs by default: first the one on a real server that it is never without."""
+    draw = zlib.crc32(test.encode())
+    first, second = ("sync", "async") if draw % 4 == 0 else ("async", "sync")
+    ways = [(first, "real")]
+    if in_both:
+        ways.append((second, "real"))
+    if on_fake or draw // 4 % 4 == 0:
+        ways.append((second, "fake"))
+    return [{"broker": colour, "backend": server} for colour, server in ways]
+
+
+def make(metafunc: pytest.Metafunc) -> None:
+    """Parametrize a test with its ways, as far as neither it nor its file sets them."""
+    names = [name for name in VALUES if _is_open(metafunc, name)]
+    if not names:
+        return
+    names.sort(key=metafunc.fixturenames.index)
+    test = metafunc.definition
+    in_both, on_fake = (
+        test.get_closest_marker(mark.name) is not None for mark in (both_colours, on_fakeredis)
+    )
+    ways = chosen(test.nodeid, in_both=in_both, on_fake=on_fake)
+    if "backend" not in names:  # then only the colour is drawn
+        ways = [way for way in ways if way["backend"] == "real"]
+    named, left_out = _is_named(metafunc), "not other_way" in metafunc.config.option.markexpr
+    default = {tuple(way[name] for name in names) for way in ways}
+    rows: list[object] = []
+    for row in product(*(VALUES[name] for name in names)):
+        if row in default or named:
+            rows.append(row)
+        elif not left_out:
+            rows.append(pytest.param(*row, marks=pytest.mark.other_way))
+    # As a mark: where there is one, pytest takes no parameters from the fixtures. As the first: so the way is
+    # the first part of the id.
+    test.add_marker(pytest.mark.parametrize(names, rows, indirect=True), append=False)
+
+
+def _is_open(metafunc: pytest.Metafunc, name: str) -> bool:
+    """Whether a test has this fixture, with all its values: a file's own may have fewer or none."""
+    fixtures = metafunc._arg2fixturedefs.get(name)
+    if not fixtures or fixtures[-1].params != VALUES[name]:
+        return False
+    given = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    return not any(name in ([names] if isinstance(names, str) else names) for names in given)
+
+
+def _is_named(metafunc: pytest.Metafunc) -> bool:
+    """Whether the command line names a way of this test."""
+    config = metafunc.config
+    test = config.rootpath / metafunc.definition.nodeid
+    return any(str(config.invocation_params.dir / arg).startswith(f"{test}[") for arg in config.args)

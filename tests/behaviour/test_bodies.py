@@ -12,6 +12,7 @@ import pytest
 
 from rq_dlq import InvalidMessage
 from tests.each import each_afresh
+from tests.ways import both_colours
 
 
 @dataclass
@@ -184,6 +185,7 @@ async def test_none_is_no_type(broker: Any) -> None:
 
 
 @pytest.mark.parametrize("way", ["claim", "consume"])
+@both_colours("the loop is in the files `own.py`")
 async def test_a_body_that_cannot_be_read_is_a_line_of_the_log(way: str, broker: Any, caplog: Any) -> None:
     await broker.queue("a").send("x\n", id="m")
     queue = broker.queue("a", type=Plain)

@@ -15,7 +15,7 @@ from tests.behaviour.cases import CASES, NOT_RUN
 from tests.behaviour.cases.restartable import Restartable
 from tests.behaviour.helpers import counts, fail
 from tests.cases import load
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.each import each_afresh
 
 BEHAVIOUR = {row["id"]: row for row in load("behaviour")}
@@ -33,7 +33,6 @@ def policy_of(system: str, value: int | None) -> RedeliveryPolicy:
     return RedeliveryPolicy(max_redeliveries=value - 1)  # JetStream counts deliveries
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @each_afresh("row", load("attempts"))
 async def test_attempts(row: dict[str, Any], broker: Any, clock: Clock) -> None:
     if row["rq"].startswith("D: ValueError"):
@@ -46,7 +45,6 @@ async def test_attempts(row: dict[str, Any], broker: Any, clock: Clock) -> None:
     assert await counts(queue) == {"dead": 1}
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize("case", [case for case in CASES if case not in RESTARTED])
 async def test_case(case: str, broker: Any, clock: Clock) -> None:
     here = {"broker": broker, "clock": clock}

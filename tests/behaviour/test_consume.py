@@ -21,6 +21,9 @@ from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one
 from tests.colours import Awaited
 from tests.conftest import MOVED_CLOCK, Clock
 from tests.each import each_afresh
+from tests.ways import both_colours
+
+pytestmark = both_colours("the loop is in the files `own.py`")
 
 
 async def watch(broker: Any) -> list[list[Any]]:

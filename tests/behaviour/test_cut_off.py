@@ -11,6 +11,9 @@ import pytest
 import rq_dlq.asyncio
 from tests.behaviour.faults import connections_of, lose, lose_calls, meanwhile
 from tests.each import each_afresh
+from tests.ways import both_colours
+
+pytestmark = both_colours("what Ctrl-C cuts off in one colour is a cancellation in the other")
 
 OUTAGE = 1_000
 

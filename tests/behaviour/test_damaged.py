@@ -9,10 +9,9 @@ import pytest
 
 from rq_dlq import UnprocessableMessage
 from tests.behaviour.helpers import AT_ONCE, bodies, counts, one
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.each import each_afresh
 
-pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 FLAGS = 7  # the place of the flags in a record; before it the birth, after it the expiry, headers, body
 
 

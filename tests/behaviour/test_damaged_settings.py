@@ -10,10 +10,9 @@ from rq_dlq import Message, SharedDeadLetterStrategy
 from rq_dlq.core.upkeep.rounds import MaintainedNamespace, one_round
 from rq_dlq.core.upkeep.upkeep import ROLES
 from tests.behaviour.helpers import after, counts, ids, one
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.each import each_afresh
 
-pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 SETTINGS = "rq:{a}:settings"
 TWICE = after("1s", most=1)
 

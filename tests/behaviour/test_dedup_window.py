@@ -14,7 +14,7 @@ from tests.audit import audit
 from tests.behaviour.faults import acked, lose_replies, meanwhile
 from tests.behaviour.helpers import AT_ONCE, counts, ids, one
 from tests.behaviour.test_jobs import commit, move, stage
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.each import each_afresh
 
 IDS = ["a0", "a1", "a2"]
@@ -84,7 +84,6 @@ async def send_by_job(broker: Any, queue: Any) -> None:
 
 @each_afresh("again", [send, send_many, send_later, send_in_session, send_by_job])
 @each_afresh("ack", [by_one, together, by_session, by_session_that_sends, by_claim, as_dead_letters])
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_an_acked_id_is_known(ack: Any, again: Any, broker: Any, clock: Clock, raw: Any) -> None:
     """However it was acked, however it is sent again; and it is free when its time is over."""
     queue = broker.queue("a", dedup_window="2m")
@@ -110,7 +109,6 @@ async def test_without_it_an_id_is_free(broker: Any, raw: Any) -> None:
     assert await ids(queue) == ["a0"]
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @each_afresh("end", ["purged", "discarded", "expired", "moved"])
 async def test_what_was_not_acked_is_not_remembered(end: str, broker: Any, clock: Clock) -> None:
     """It was not done, so a program that sends it again wants it done."""
@@ -130,7 +128,6 @@ async def test_what_was_not_acked_is_not_remembered(end: str, broker: Any, clock
     assert await ids(queue) == ["a0"]
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize("verb", ["move", "copy"])
 async def test_what_operators_bring_is_not_refused(verb: str, broker: Any) -> None:
     """A move, a copy and a redrive are no sends: who makes them chose the message."""
@@ -174,7 +171,6 @@ async def test_a_repeated_ack_is_remembered_once(broker: Any, raw: Any) -> None:
     assert raw.zcard(KEY) == 1
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_a_setting_takes_effect_at_once(broker: Any, clock: Clock) -> None:
     """Also for what was acked before, as far as it is remembered."""
     queue = broker.queue("a")
@@ -191,7 +187,6 @@ async def test_a_setting_takes_effect_at_once(broker: Any, clock: Clock) -> None
     assert (await queue.settings()).dedup_window == 600
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_the_memory_shrinks_and_goes(broker: Any, clock: Clock, raw: Any) -> None:
     """I9, I13: an ack removes twice what it adds, and the key has a time to live of its own."""
     queue = broker.queue("a", dedup_window="2m")

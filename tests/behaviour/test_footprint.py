@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.behaviour.helpers import AT_ONCE, after, bury, fail, one
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.each import each_afresh
 
-pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 SIZED = (20, 59)  # the rounds after which a growth would show
 
 

@@ -12,7 +12,7 @@ from rq_dlq.values.wanted import HEAD, RECORD, STORY, Wanted
 from tests.behaviour.helpers import AT_ONCE
 from tests.behaviour.stepping import alone
 from tests.behaviour.test_long_records import BODY, MESSAGES, STATES, dead, is_read_by_nobody
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.each import each_afresh
 
 
@@ -86,7 +86,6 @@ async def test_a_damaged_head_is_not_believed(word: str, broker: Any, raw: Any) 
 # As much as fits
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize("wanted", [RECORD, STORY])
 async def test_a_page_has_what_fits(wanted: Wanted, broker: Any) -> None:
     queue = broker.queue("a", redelivery=AT_ONCE)
@@ -101,7 +100,6 @@ async def test_a_page_has_what_fits(wanted: Wanted, broker: Any) -> None:
         assert 300 < len((await broker._run(alone(call))).ids) <= 500
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize("size", [1_000, 5_000])
 async def test_of_heads_no_body_is_sent(size: int, broker: Any) -> None:
     queue = broker.queue("a")
@@ -113,7 +111,6 @@ async def test_of_heads_no_body_is_sent(size: int, broker: Any) -> None:
         assert [len(record) for record in (await broker._run(alone(call))).records] == [14, 14]
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize(("short", "rows"), [(0, 3), (250, 251)])
 async def test_no_more_is_read_than_fits(short: int, rows: int, broker: Any) -> None:
     """Beside the short records of a page, which are there first."""

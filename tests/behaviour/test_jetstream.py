@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rq_dlq import RedeliveryPolicy
 from tests.behaviour.helpers import one
 from tests.cases import load
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.each import each_afresh
-
-pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 
 LEASE = 7_000
 """Milliseconds, where a row does not say: JetStream does not look at it when there is a backoff."""

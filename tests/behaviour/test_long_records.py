@@ -20,7 +20,7 @@ from rq_dlq.core.steps.step import CHUNK_BYTES, Batch
 from tests.audit import audit
 from tests.behaviour.helpers import AT_ONCE, after, counts
 from tests.behaviour.stepping import alone
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.each import each_afresh
 
 BODY = "x" * 5_000
@@ -153,7 +153,6 @@ async def test_what_changes_a_record_changes_its_state(where: str, broker: Any, 
 # As much as fits
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize(("size", "first"), [(1_500, 300), (200_000, 3), (600_000, 1)])
 async def test_a_claim_takes_what_fits(size: int, first: int, broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
@@ -165,7 +164,6 @@ async def test_a_claim_takes_what_fits(size: int, first: int, broker: Any, raw: 
     assert await counts(queue) == {"leased": number}
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_histories_count_too(broker: Any) -> None:
     queue = broker.queue("a", redelivery=AT_ONCE)
     await queue.send_many(range(60))
@@ -179,7 +177,6 @@ async def test_histories_count_too(broker: Any) -> None:
     assert len(await queue.dlq.browse(limit=None)) > 30
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_a_batch_of_large_messages(broker: Any) -> None:
     queue = broker.queue("a")
     await queue.send_many(["x" * 200_000] * 10)
@@ -188,7 +185,6 @@ async def test_a_batch_of_large_messages(broker: Any) -> None:
     assert await counts(queue) == {"ready": 2, "leased": 8}
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize(
     ("body", "size", "sizes"),
     [(200_000, 1_000_000, (3, 3)), (200_000, 1, (3,)), (1_000, 600_000, (500, 500))],
@@ -203,7 +199,6 @@ async def test_a_batch_has_a_size(body: int, size: int, sizes: tuple[int, ...], 
     assert await counts(queue) == {"ready": 10, "leased": sum(sizes)}
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @each_afresh("order", ["oldest", "newest"])
 @each_afresh("number", [1, 7, 10])
 async def test_pages_end_early_and_go_on(number: int, order: str, broker: Any) -> None:
@@ -234,7 +229,6 @@ async def run(broker: Any, steps: Any) -> list[tuple[int, Call[Any]]]:
     return made
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_a_round_trip_of_a_send_is_not_larger_than_that(broker: Any) -> None:
     queue = broker.queue("a")
     bodies = ["x" * size for size in (10, 300_000, 300_000, 1_000_000, 20, 600_000, 30)]
@@ -250,7 +244,6 @@ async def test_a_round_trip_of_a_send_is_not_larger_than_that(broker: Any) -> No
     assert [len(message.body) for message in await queue.select().browse()] == [len(body) for body in bodies]
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize("told", [False, True])
 async def test_a_job_moves_what_fits(told: bool, broker: Any) -> None:
     """Also where it is told how long its messages are at most."""
@@ -268,7 +261,6 @@ async def test_a_job_moves_what_fits(told: bool, broker: Any) -> None:
     assert await counts(queue) == {"ready": 10}
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize("verb", ["prioritize", "transfer"])
 async def test_what_writes_whole_records_writes_what_fits(verb: str, broker: Any, raw: Any) -> None:
     queue = broker.queue("a")

@@ -8,10 +8,8 @@ import pytest
 
 from tests.behaviour.helpers import after, bodies, counts, one
 from tests.cases import load
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.each import each_afresh
-
-pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 
 
 @each_afresh("row", load("expired_at"))

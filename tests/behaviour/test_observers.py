@@ -16,6 +16,7 @@ import rq_dlq
 from rq_dlq import ConfigurationError, KnownId, LeaseLost, Message, Observer, Poison, Sending, Settled
 from tests.behaviour.helpers import after, one
 from tests.conftest import Clock
+from tests.ways import both_colours
 
 CURRENT = ContextVar("current", default="")
 
@@ -191,6 +192,7 @@ async def test_by_hand_and_in_batches(broker: Any) -> None:
     assert all(one.delivery is None for one in recorder.settlements)
 
 
+@both_colours("the loop is in the files `own.py`")
 async def test_a_loop(broker: Any) -> None:
     queue = broker.queue("orders")
     await queue.send_many(["a", "b"])

@@ -20,7 +20,7 @@ from rq_dlq.core.redrive import calls as redrive_calls
 from tests.behaviour.faults import connections_of, lose_replies, told_of
 from tests.behaviour.helpers import after, bury, counts, ids
 from tests.behaviour.stepping import alone
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.each import each_afresh
 
 WEEK = "7d"
@@ -388,7 +388,6 @@ DAMAGES: list[dict[str, Any]] = [
 
 
 @each_afresh("damage", [*DAMAGES, "eligible", "moved", "next", "ended", "last_score"])
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_a_damaged_redrive_holds_up_no_other(
     damage: dict[str, Any] | str, broker: Any, raw: Any
 ) -> None:

@@ -13,7 +13,7 @@ from rq_dlq.core.steps.step import CHANGED
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import STATES, after, bring_to, bury, counts, one
 from tests.behaviour.stepping import drive, stop_after
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.contents import contents
 from tests.each import each_afresh
 from tests.verbs import SELECTED
@@ -199,7 +199,6 @@ async def test_ids_come_in_the_order_of_their_place(place: str, broker: Any, clo
 # What is done to them
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @each_afresh("verb", VERBS)
 async def test_more_than_a_chunk_and_more_than_a_claim(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
@@ -208,7 +207,6 @@ async def test_more_than_a_chunk_and_more_than_a_claim(verb: str, broker: Any) -
     await all_are_there(verb, queue, sent)
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @each_afresh("verb", VERBS)
 async def test_it_can_be_stopped_and_said_again(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
@@ -220,7 +218,6 @@ async def test_it_can_be_stopped_and_said_again(verb: str, broker: Any) -> None:
     await all_are_there(verb, queue, sent)
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @each_afresh("verb", VERBS)
 async def test_it_can_be_said_again_after_a_fault(verb: str, broker: Any) -> None:
     """I12: a chunk was done, and nobody knows."""

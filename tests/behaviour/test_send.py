@@ -12,6 +12,7 @@ from rq_dlq import InvalidInput, InvalidMessage, KnownId, Message
 from tests.behaviour.helpers import STATES, bodies, bring_to, counts, ids, one
 from tests.conftest import Clock
 from tests.each import each_afresh
+from tests.ways import both_colours
 
 
 class Order(msgspec.Struct):
@@ -187,6 +188,7 @@ async def test_extras_beside_each_other(broker: Any, clock: Clock) -> None:
 
 
 @each_afresh("make", [list, tuple, iter, lambda items: (item for item in items)])
+@both_colours("iterables are read by the files `own.py`")
 async def test_any_iterable(make: Any, broker: Any) -> None:
     queue = broker.queue("a")
     assert len(await queue.send_many(make(range(3)))) == 3

@@ -20,7 +20,7 @@ from rq_dlq.policy import ExpiryPolicy
 from tests.audit import audit
 from tests.behaviour.helpers import after, bury, counts, ids, one
 from tests.behaviour.shop import WrongOrderError, leave, shop, totals
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.contents import contents
 from tests.each import each_afresh
 
@@ -246,7 +246,6 @@ PRESETS = {
 ENDINGS = ["rollback", "close", "recover", "error", "ack", "nack", "poison", "release"]
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @each_afresh("ending", ENDINGS)
 @each_afresh("policy", PRESETS.values())
 async def test_several_deliveries_end_by_any_policy(
@@ -383,7 +382,6 @@ async def test_two_sessions_on_one_queue(broker: Any) -> None:
     assert [delivery.body for delivery in await invoices.claim(9)] == ["mine"]
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_the_most_that_one_session_does(broker: Any) -> None:
     """I9: its end is one script."""
     orders, invoices = await shop(broker, 2_500)

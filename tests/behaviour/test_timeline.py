@@ -15,7 +15,7 @@ import pytest
 
 from tests.behaviour.helpers import AT_ONCE, counts
 from tests.cases import load
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.each import each_afresh
 
 ROWS = load("stan_timeline")
@@ -68,7 +68,6 @@ WORKERS: dict[str, Callable[[Worker], Awaitable[None]]] = {
 }
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @each_afresh("kind", WORKERS)
 @each_afresh("row", ROWS)
 async def test_each_is_handled_once(kind: str, row: dict[str, Any], broker: Any, clock: Clock) -> None:

@@ -15,7 +15,7 @@ from tests.audit import audit
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bring_to, bury, counts, fail, ids, one
 from tests.behaviour.stepping import drive, stop_after
-from tests.conftest import DIAGONAL, MOVED_CLOCK, Clock
+from tests.conftest import MOVED_CLOCK, Clock
 from tests.contents import contents
 from tests.each import each_afresh
 
@@ -218,7 +218,6 @@ async def test_a_queue_of_another_broker(sync_broker: rq_dlq.Broker, raw: Any) -
     assert raw.keys("rq:{b}*") == []
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize("place", ["ready", "dead"])
 async def test_more_than_a_chunk_in_order(place: str, broker: Any) -> None:
     queue, other = await two(broker)
@@ -233,7 +232,6 @@ async def test_more_than_a_chunk_in_order(place: str, broker: Any) -> None:
     assert await ids(other) + await ids(other) == [sent[n] for n in in_order]
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @each_afresh("place", ["ready", "dead"])
 @each_afresh("how", ["stopped", "reply lost"])
 async def test_stopped_half_way_and_said_again(how: str, place: str, broker: Any, raw: Any) -> None:

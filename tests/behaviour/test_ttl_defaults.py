@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rq_dlq import ExpiryPolicy
 from tests.behaviour.helpers import after, bodies, bury, counts, one
 from tests.cases import load
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.each import each_afresh
 
 ROWS = [row for row in load("expiry_clamp") if row["rq"] == "S"]
@@ -23,7 +21,6 @@ async def ttl_of(queue: Any, clock: Clock, **options: Any) -> int | None:
     return None if expires is None else round(expires.timestamp() * 1000) - clock.now
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @each_afresh("row", ROWS)
 async def test_at_send(row: dict[str, Any], broker: Any, clock: Clock) -> None:
     """The rows of Artemis: the default is for who has no ttl, else the bounds hold."""

@@ -15,6 +15,9 @@ from tests.behaviour.helpers import counts
 from tests.each import each
 from tests.model.world import World
 from tests.verbs import VERBS, Verb
+from tests.ways import both_colours
+
+pytestmark = both_colours("connections are given back and closed by the files `own.py`")
 
 OTHERS = [[1], [1, 1, 1], [], 5, b"OK", None]
 MORE = [b"", [b"a"], [b"a", b"b", b"c"], [None, None], [[b"a", [b"b"]]], [b"x"] * 11, [*range(11)]]

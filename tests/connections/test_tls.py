@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from rq_dlq._redis.connection import socket_of
 from rq_dlq._redis.errors import unavailable
 from tests.connections.conftest import Opening
 from tests.each import each
+from tests.needs import missing
 from tests.servers import Server, free_port, needed
 from tests.servers.certificates import Certificate
 from tests.servers.clusters import Cluster
@@ -30,8 +30,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     """For all servers here."""
     if not knows_tls(needed()):
         pytest.skip("this redis-server was built without TLS: use Debian's, for one")  # in CI as well
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl here to make certificates: install it to run this test")
+    if reason := missing("openssl"):
+        pytest.skip(reason)
     return Certificate.made(tmp_path_factory.mktemp("certificate"))
 
 

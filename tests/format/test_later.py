@@ -12,7 +12,7 @@ from rq_dlq.values.codec import Codec
 from rq_dlq.values.message import Received, Row
 from tests.behaviour.helpers import AT_ONCE, bodies, bury, counts, ids, one
 from tests.behaviour.stepping import alone
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 
 HERE = "rq:{a}:"
 CODEC: Codec[Any] = Codec(Any, 1 << 20)
@@ -23,7 +23,6 @@ LATER = {
     "both": lambda record, state: (record[:7] + b"\x0f>=1.4 x", b">=1.4 " + (state or b"x -y z")),
 }
 forms = pytest.mark.parametrize("form", LATER)
-diagonal = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 
 
 class Rewritten:
@@ -51,7 +50,6 @@ class Rewritten:
             self._raw.hset(f"{HERE}states", self._name, state)
 
 
-@diagonal
 @forms
 @pytest.mark.parametrize("before", ["fresh", "tried", "mortal", "mortal, tried"])
 async def test_it_is_not_handed_out_and_in_nobodys_way(
@@ -76,7 +74,6 @@ async def test_it_is_not_handed_out_and_in_nobodys_way(
     await delivery.ack()
 
 
-@diagonal
 @forms
 async def test_a_crowd_of_them_is_in_nobodys_way(form: str, broker: Any, clock: Clock, raw: Any) -> None:
     """Also where a claim meets none but them."""
@@ -92,7 +89,6 @@ async def test_a_crowd_of_them_is_in_nobodys_way(form: str, broker: Any, clock: 
     assert len(await ids(queue)) == 50
 
 
-@diagonal
 @forms
 async def test_a_crowd_of_the_dead_is_in_nobodys_way(form: str, broker: Any, clock: Clock, raw: Any) -> None:
     queue = broker.queue("a")
@@ -105,7 +101,6 @@ async def test_a_crowd_of_the_dead_is_in_nobodys_way(form: str, broker: Any, clo
     raw.flushall()  # they stand behind their time of death, which the audit does not know
 
 
-@diagonal
 @forms
 async def test_a_lapse_leaves_it_to_who_reads_it(form: str, broker: Any, clock: Clock, raw: Any) -> None:
     """What else was in its claim comes back."""
@@ -129,7 +124,6 @@ async def test_a_lapse_leaves_it_to_who_reads_it(form: str, broker: Any, clock: 
     assert len(await ids(queue)) == 40
 
 
-@diagonal
 @forms
 async def test_a_claim_full_of_them_is_swept_in_parts(form: str, broker: Any, clock: Clock, raw: Any) -> None:
     """I9: what is left alone is work, too. What stands behind them comes back all the same."""
@@ -153,7 +147,6 @@ async def test_a_claim_full_of_them_is_swept_in_parts(form: str, broker: Any, cl
     assert len(await ids(queue)) == 40
 
 
-@diagonal
 @forms
 async def test_its_time_to_live_ends_where_it_is_read(form: str, broker: Any, clock: Clock, raw: Any) -> None:
     queue = broker.queue("a")
@@ -169,7 +162,6 @@ async def test_its_time_to_live_ends_where_it_is_read(form: str, broker: Any, cl
     assert await counts(queue) == {"expired": 2}
 
 
-@diagonal
 @forms
 async def test_who_holds_it_cannot_judge_it(form: str, broker: Any, raw: Any) -> None:
     """A nack has to read it, an ack need not."""
@@ -202,7 +194,6 @@ VERBS: dict[str, tuple[list[str], Any]] = {
 }
 
 
-@diagonal
 @forms
 @pytest.mark.parametrize("chosen", ["all", "ids"])
 @pytest.mark.parametrize("case", [f"{verb} {place}" for verb in VERBS for place in VERBS[verb][0]])
@@ -227,7 +218,6 @@ async def test_an_operators_verb_leaves_it_alone(
     raw.flushall()  # what was put off is not where its state says, which the audit does not know
 
 
-@diagonal
 @pytest.mark.parametrize("case", ["redrive dead", "purge dead", "purge scheduled", "retire dead"])
 async def test_a_crowd_of_them_stops_no_verb(case: str, broker: Any, clock: Clock, raw: Any) -> None:
     """More than a chunk, in front of the others; what died keeps its time."""
@@ -255,7 +245,6 @@ async def test_a_crowd_of_them_stops_no_verb(case: str, broker: Any, clock: Cloc
         each.undo()
 
 
-@diagonal
 @forms
 async def test_it_is_left_out_of_what_is_looked_at_and_that_is_said(
     form: str, broker: Any, raw: Any, caplog: pytest.LogCaptureFixture

@@ -10,10 +10,9 @@ from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.steps.call import Place
 from tests.behaviour.helpers import AT_ONCE, one
 from tests.behaviour.stepping import alone
-from tests.format.test_later import LATER, Rewritten, diagonal
+from tests.format.test_later import LATER, Rewritten
 
 
-@diagonal
 @pytest.mark.parametrize(("form", "size"), [*((form, 1) for form in LATER), ("state", 5_000)])
 async def test_where_it_is(size: int, form: str, broker: Any, raw: Any) -> None:
     """Who holds it is known in every form, no other place is."""
@@ -29,7 +28,6 @@ async def test_where_it_is(size: int, form: str, broker: Any, raw: Any) -> None:
         each.undo()
 
 
-@diagonal
 async def test_a_body_that_begins_like_it_is_none(broker: Any) -> None:
     queue = broker.queue("a", type=bytes, redelivery=AT_ONCE)
     await queue.send(b">=1.4 is not the form")

@@ -9,9 +9,8 @@ import pytest
 
 from rq_dlq import RedeliveryPolicy, UpgradeRequired
 from tests.behaviour.helpers import AT_ONCE, after, bury, counts, one
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 
-pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 SETTINGS, MAP = "rq:{a}:settings", "rq:policies"
 LATER_KIND = '{"redelivery": {"arithmetic": "of tomorrow", "max_redeliveries": 0}}'
 

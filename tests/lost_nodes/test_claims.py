@@ -10,6 +10,9 @@ import rq_dlq
 from rq_dlq.core.steps.step import NodeUnavailable
 from tests.lost_nodes.conftest import HERE, Kill
 from tests.servers.clusters import Cluster
+from tests.ways import both_colours
+
+pytestmark = both_colours("each colour meets a dead connection in its own way")
 
 
 async def test_a_consumer_that_is_new_takes_messages(broker: Any, nodes: Cluster, kill: Kill) -> None:

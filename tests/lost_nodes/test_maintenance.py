@@ -20,6 +20,9 @@ from tests.behaviour.helpers import bury
 from tests.lost_nodes.conftest import HERE, LOST, THERE, Kill, asked
 from tests.servers import wait_until
 from tests.servers.clusters import Cluster, Migration, PlainClient
+from tests.ways import both_colours
+
+pytestmark = both_colours("each colour meets a dead connection in its own way")
 
 
 async def test_what_needs_no_key_goes_to_a_node_that_answers(broker: Any, kill: Kill) -> None:

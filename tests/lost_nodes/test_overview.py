@@ -13,6 +13,9 @@ from tests.behaviour.faults import connections_of
 from tests.behaviour.helpers import bury
 from tests.lost_nodes.conftest import HERE, LOST, THERE, Kill
 from tests.servers.clusters import Cluster
+from tests.ways import both_colours
+
+pytestmark = both_colours("each colour meets a dead connection in its own way")
 
 QUEUES = (LOST, HERE, THERE)
 

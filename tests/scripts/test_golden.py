@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.assembled_lua import GOLDEN, REFRESH, assembled, luacheck, write
 from tests.each import each
+from tests.needs import missing
 
 TEXTS = assembled()
 
@@ -28,7 +28,7 @@ def test_luacheck_finds_nothing(tmp_path: Path) -> None:
     write(tmp_path)
     checked = luacheck(tmp_path)
     if checked is None:
-        pytest.skip("luacheck is not installed (Debian: lua-check)")
+        pytest.skip(missing("luacheck"))
     assert checked.returncode == 0, checked.stdout
 
 
@@ -41,7 +41,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.skipif(shutil.which("luacheck") is None, reason="luacheck is not installed")
+@pytest.mark.skipif(bool(missing("luacheck")), reason=missing("luacheck"))
 def test_luacheck_finds_each_mistake(tmp_path: Path) -> None:
     for n, mistake in enumerate(MISTAKES):
         (tmp_path / f"mistake{n}.lua").write_text(mistake + "\n")

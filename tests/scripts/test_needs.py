@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from rq_dlq._scripts.fragments import Needs, needs, read
 from rq_dlq._scripts.script import bound
 from tests.assembled_lua import ROOT
 from tests.each import each
+from tests.needs import missing
 
 LUA = ROOT / "lua"
 FILES = {file.relative_to(LUA).as_posix().removesuffix(".lua"): file for file in sorted(LUA.rglob("*.lua"))}
@@ -31,7 +31,7 @@ for _name in FRAGMENTS:
     _head = [line for line in _lines if isinstance(line, Needs) and not line.indent]
     HEADS |= dict.fromkeys(_gives, _head)
 
-pytestmark = pytest.mark.skipif(shutil.which("luacheck") is None, reason="luacheck is not installed")
+pytestmark = pytest.mark.skipif(bool(missing("luacheck")), reason=missing("luacheck"))
 
 
 @dataclass

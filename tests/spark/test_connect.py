@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import servers
-from tests.needs import need
+from tests.needs import need, need_program
 from tests.spark.conftest import CONNECT
 
 HERE = Path(__file__).parent
@@ -19,7 +18,7 @@ HERE = Path(__file__).parent
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(CONNECT in os.environ, reason="it is one already")
 def test_a_session_of_spark_connect() -> None:
-    servers.need_java()
+    need_program("java")
     need("grpc", "dev")
     tests = [str(HERE / f"test_{name}.py") for name in ("claim", "read", "sinks", "sql")]
     done = subprocess.run(

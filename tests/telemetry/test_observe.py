@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from rq_dlq.telemetry import _queues
 from rq_dlq.telemetry.metrics import QueueCollector, WorkerMetrics
 from rq_dlq.values import counts
 from tests.each import each
-from tests.needs import lack
+from tests.needs import need_program
 from tests.telemetry.test_queue_metrics import bury, report
 
 ROOT = Path(__file__).parent.parent.parent
@@ -158,8 +157,7 @@ def test_panels_do_not_overlap() -> None:
 )
 def test_by_promtool(check: tuple[str | Path, ...]) -> None:
     """The syntax of the rules; that each alert fires where it should, and no other."""
-    if shutil.which("promtool") is None:
-        lack("no promtool here (Debian: prometheus)")
+    need_program("promtool")
     done = subprocess.run(["promtool", *check], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests import servers
-from tests.needs import lack, need
+from tests.needs import lack, missing, need
 
 SOON = 30_000  # milliseconds
 
@@ -50,7 +50,7 @@ def launched() -> Iterator[Any]:
     need("playwright", "dev")
     program = shutil.which("chromium")
     if program is None:
-        lack("no chromium here: apt-get install chromium")
+        lack(missing("chromium"))
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - it may be missing
 
     with sync_playwright() as playwright:

@@ -159,7 +159,7 @@ def test_a_frozen_worker_s_late_ack_does_nothing(broker: rq_dlq.Broker, server: 
 @contextmanager
 def restartable() -> Iterator[tuple[str, Any]]:
     """A server that keeps its data, and a function that kills it and starts it again."""
-    program = servers.binary() or pytest.skip("no redis-server here")
+    program = servers.needed()
     with tempfile.TemporaryDirectory(prefix="rq-dlq-") as directory:
         path = f"{directory}/redis.sock"
         command = [program, "--port", "0", "--unixsocket", path, "--dir", directory]

@@ -20,7 +20,7 @@ CORE = ("tests/model/test_model.py", "tests/behaviour/test_settle.py", "tests/mo
 EXAMPLES, STEPS = 25, 40
 PHASES = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
 PLANTS = "test_a_fault_is_found"  # puts faults of its own into the Lua, as it stands on disk
-ELSEWHERE = {"fake", "fake-sync", "fake-async", "real-async", "async"}
+ELSEWHERE = {"fake", "async"}
 
 
 class _Works:

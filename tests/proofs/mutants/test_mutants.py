@@ -7,11 +7,15 @@ from lupa import LuaError, lua51  # type: ignore[import-untyped]
 
 from tests.proofs.mutants.came_by import HEAD, TAIL, telling
 from tests.proofs.mutants.lua import statements
-from tests.proofs.mutants.mutate import files, mutants
+from tests.proofs.mutants.mutate import Mutant, files, mutants
 
 LUA = lua51.LuaRuntime()
-EVERY = {file: mutants(file) for file in files()}
-FAULTY = [file for file, its in EVERY.items() if its]  # a lone pattern has no statement to change
+
+
+@pytest.fixture(scope="module")
+def every() -> dict[str, list[Mutant]]:
+    """Of each file; a lone pattern has no statement to change."""
+    return {file: found for file in files() if (found := mutants(file))}
 
 
 def compiles(text: str) -> bool:
@@ -22,19 +26,19 @@ def compiles(text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("file", FAULTY)
-def test_every_mutant_is_another_lua(file: str) -> None:
-    assert [str(mutant) for mutant in EVERY[file] if not compiles(mutant.text)] == []
-    assert len({mutant.text for mutant in EVERY[file]} | {EVERY[file][0].sound}) == len(EVERY[file]) + 1
+def test_every_mutant_is_another_lua(every: dict[str, list[Mutant]]) -> None:
+    for file, its in every.items():
+        assert [str(mutant) for mutant in its if not compiles(mutant.text)] == [], file
+        assert len({mutant.text for mutant in its} | {its[0].sound}) == len(its) + 1, file
 
 
-@pytest.mark.parametrize("file", FAULTY)
-def test_a_file_that_tells_where_a_test_comes_by_is_lua(file: str) -> None:
-    assert compiles(telling().texts[file])
-    told = {line for name, line in telling().numbers.values() if name == file}
-    assert told, "no statement tells of itself"
-    missing = {mutant.statement for mutant in EVERY[file]} - told
-    assert not missing, f"nobody would be seen to come by the lines {missing}"
+def test_a_file_that_tells_where_a_test_comes_by_is_lua(every: dict[str, list[Mutant]]) -> None:
+    for file, its in every.items():
+        assert compiles(telling().texts[file]), file
+        told = {line for name, line in telling().numbers.values() if name == file}
+        assert told, f"no statement of {file} tells of itself"
+        missing = {mutant.statement for mutant in its} - told
+        assert not missing, f"nobody would be seen to come by the lines {missing} of {file}"
 
 
 def changes(text: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:

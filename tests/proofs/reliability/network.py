@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from contextlib import ExitStack
 from typing import Self
 
+from tests import needs
+
 
 def missing() -> str:
     """Why there are none here; empty where there are."""
-    if shutil.which("ip") is None:
-        return "no `ip` here, which makes network namespaces: install iproute2"
+    if reason := needs.missing("ip"):
+        return reason
     if os.geteuid() != 0:
-        return "network namespaces need root"
+        return "no root here: run as root, who may make network namespaces"
     tried = subprocess.run(
         ["ip", "netns", "add", _name("probe")], capture_output=True, text=True, check=False
     )

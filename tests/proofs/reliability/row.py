@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 
 from rich.progress import Progress, TaskID
 
-from tests.servers import binary
+from tests.servers import NO_SERVER, binary
 
 T = TypeVar("T")
 Scale = Literal["short", "whole", "soak"]
@@ -96,7 +96,7 @@ class Run:
 
 def no_redis() -> str:
     """Why no server can be started; empty where one can."""
-    return "" if binary() else "no redis-server here"
+    return "" if binary() else NO_SERVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def fuzzing(run: Run) -> Figures:
 
 def missing() -> str:
     """Why it cannot be run here."""
-    return "" if find_spec("atheris") else "no atheris here, the fuzzer: pip install -e '.[fuzz]' (on Linux)"
+    return "" if find_spec("atheris") else "no atheris here: pip install -e '.[fuzz]', on Linux"
 
 
 ROWS = (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Literal
+
+from tests import needs
 
 SOURCES = Path(__file__).parent
 
@@ -15,7 +16,7 @@ def missing() -> str:
     """Why there are none here; empty where there are."""
     if not sys.platform.startswith("linux"):
         return "shims are loaded by LD_PRELOAD, which only Linux has"
-    return "" if shutil.which("gcc") else "no gcc here, which makes the shims: install it"
+    return needs.missing("gcc")
 
 
 def built(name: Literal["disk", "clock"], directory: Path) -> str:

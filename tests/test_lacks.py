@@ -1,0 +1,37 @@
+"""What is not here is told once, with how many tests need it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import needs
+
+
+def test_a_line_for_each_thing_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    java, luacheck = needs.missing("java"), needs.missing("luacheck")
+    others = ["Skipped: before Redis 7 there is none", "unconditional skip"]
+    assert needs.summary([*others, f"Skipped: {luacheck}", *[f"Skipped: {java}"] * 12]) == [
+        "   12 not run: no java here: apt-get install default-jre-headless",
+        "    1 not run: no luacheck here: apt-get install lua-check",
+        "    2 not run for other reasons, which -rs tells",
+    ]
+    assert needs.summary([]) == []
+
+
+def test_a_lack_is_a_failure_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CI", "")
+    with pytest.raises(pytest.skip.Exception, match="no java here"):
+        needs.need_program("java")
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="no java here"):
+        needs.need_program("java")
+    with pytest.raises(pytest.fail.Exception, match=r"no nonsense here: pip install -e '\.\[dev\]'"):
+        needs.need("nonsense", "dev")
+
+
+@pytest.mark.parametrize("program", needs.PACKAGES)
+def test_each_reason_is_one_of_the_summary(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert needs.LACK.fullmatch(needs.missing(program))
