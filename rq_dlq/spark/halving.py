@@ -7,6 +7,11 @@ queues come one after the other.
 A message that is left alone is parked, too, and the batch goes on empty. Only if that succeeds is the message
 tried as its own batch, and it dies only there. So while the sink is down, no message dies. A sink that fails
 only where there are rows would kill one after the other; after a few in a row the query ends with an error.
+
+A driver that is away for longer than its lease leaves no batch to halve: its messages are back in the queue,
+at their old places. Then the next batch takes half of them (`suspect`). Those that succeed are suspected no
+more, and the next batch takes half of the rest. A message that fails alone twice dies when it comes again
+(`kill_alone`).
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rq_dlq.spark")
 IN_A_ROW = 3  # messages that die one after the other, at least, before the sink is the suspect
+TIMES_ALONE = 2  # how often a message may fail as the only one of its batch, where its lease ends each time
 DEPTHS = 32  # halves of halves: enough for a batch of four billion
 
 
@@ -63,25 +69,73 @@ def halve(queue: QueueState[Any], offset: Offset, failures: int, *, half: bool, 
     number, tokens = offset.queues[family].batch, offset.tokens(family)
     held = yield from held_by(keys, tokens)
     if half and sum(held) == 1 == offset.queues[family].messages:
-        known: batch_calls.Progress = yield batch_calls.progress(keys, offset.query)
-        if known.poisoned >= most:
-            if failures % 2:
-                raise SinkFailed(family, most)
-            return
-        yield batch_calls.note_poisoned(keys, offset.query, known.poisoned + 1)
-        token = tokens[held.index(1)]
-        ids: list[str] = yield batch_calls.given_ids(keys, token)
-        error = SparkBatchPoison(
-            f"batch {number} had only this message and failed, like the batches before it that had it"
-        )
-        yield from settle.poison(queue, [(message_id, token) for message_id in ids], error)
-    elif any(held):
+        yield from _kill(queue, offset, tokens[held.index(1)], failures, most)
+    elif not any(held):  # the lease has ended
+        yield from suspect(queue, offset)
+    else:
         depth = max((yield from halves(keys, offset)), default=-1) + 1
         kept = yield from halve_batch(keys, tokens, _name(offset, depth))
         logger.warning(
             "%s: batch %d failed %d times; it goes on with %d of its %d messages, the rest follows",
             family, number, failures, kept, sum(held),
         )  # fmt: skip
+
+
+def suspect(queue: QueueState[Any], offset: Offset) -> Steps[None]:
+    """Suspect the messages of a queue's last batch, which are back in the queue."""
+    family = queue.keys.family
+    number, messages = offset.queues[family].batch, offset.queues[family].messages
+    if messages:
+        yield batch_calls.note_suspected(queue.keys, offset.query, messages)
+        logger.warning(
+            "%s: batch %d failed, and its lease has ended; the next one takes %d of its %d messages",
+            family, number, share_of(messages), messages,
+        )  # fmt: skip
+
+
+def share_of(suspected: int) -> int:
+    """How many of the suspected messages a batch takes."""
+    return max(1, suspected // 2)
+
+
+def kill_alone(queue: QueueState[Any], offset: Offset, failures: int, *, most: int) -> Steps[None]:
+    """Note that a message begins as the only one of its batch; if it has failed so too often, it dies.
+
+    Args:
+        offset: names the batch.
+        failures: of the query, in a row.
+        most: messages that die in a row.
+
+    Raises:
+        SinkFailed: as `halve` does.
+    """
+    keys, family = queue.keys, queue.keys.family
+    known: batch_calls.Progress = yield batch_calls.progress(keys, offset.query)
+    (token,) = offset.tokens(family)
+    (message_id,) = yield batch_calls.given_ids(keys, token)
+    count, _, alone = known.alone.partition(" ")
+    times = int(count) if alone == message_id else 0
+    if times < TIMES_ALONE:
+        yield batch_calls.note_alone(keys, offset.query, times + 1, message_id)
+    else:
+        yield from _kill(queue, offset, token, failures, most)
+
+
+def _kill(queue: QueueState[Any], offset: Offset, token: str, failures: int, most: int) -> Steps[None]:
+    """Make a dead letter of the message that is alone in its batch."""
+    keys, family = queue.keys, queue.keys.family
+    known: batch_calls.Progress = yield batch_calls.progress(keys, offset.query)
+    if known.poisoned >= most:
+        if failures % 2:
+            raise SinkFailed(family, most)
+        return
+    yield batch_calls.note_poisoned(keys, offset.query, known.poisoned + 1)
+    ids: list[str] = yield batch_calls.given_ids(keys, token)
+    number = offset.queues[family].batch
+    error = SparkBatchPoison(
+        f"batch {number} had only this message and failed, like the batches before it that had it"
+    )
+    yield from settle.poison(queue, [(message_id, token) for message_id in ids], error)
 
 
 def take_half(keys: QueueKeys, offset: Offset, number: int) -> Steps[ClaimedBatch]:

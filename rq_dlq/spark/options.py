@@ -184,7 +184,7 @@ class StreamOptions(Options):
         max_delay: milliseconds after which fewer are worth it, too.
         lease: of a batch, in milliseconds; the driver renews it.
         max_wait: milliseconds that an idle source waits for a message.
-        max_failures: how often a batch may fail before it is halved.
+        max_failures: how often the query may fail in a row before its batch is halved.
         starting: of a history: earliest, latest, or the id of an event after which to begin.
         fail_on_loss: end the query if its checkpoint and the queue disagree about what is done.
         cores: of the cluster; 0: not known. No option: `register` asks the session.
@@ -199,7 +199,7 @@ class StreamOptions(Options):
     max_bytes: int | None = option("maxBytesPerTrigger", byte_count, None, only=("queue",))
     min_messages: int = option("minMessagesPerTrigger", number(1), "1", only=("queue",))
     max_delay: int = option("maxTriggerDelay", duration(1), "15m", only=("queue",))
-    lease: int = option("lease", duration(1_000), "5m", only=("queue",))
+    lease: int = option("lease", duration(1_000), "15m", only=("queue",))
     max_wait: int = option("maxWait", duration(0), "1s")
     max_failures: int = option("maxBatchFailures", number(1), "3", only=("queue",))
     starting: str = option("startingOffsets", text, "earliest", only=("history",))

@@ -11,8 +11,9 @@ restarted query finds the batch by its name, with the same messages in it.
    `advance` has little to do.
 3. A query that dies leaves its batches leased. If it restarts within the lease, it finds the same messages
    by their names. If it restarts later, the batch is empty, and the messages come in a later one.
-4. A batch that an earlier run of the query began has failed. A batch that fails too often is halved, and so
-   is a half that fails once (`halving`). A message that fails alone is poison, if an empty batch succeeds.
+4. A batch that an earlier run of the query began has failed. If the query fails too often in a row, the batch
+   is halved, or, if its lease has ended, the next one is smaller. So is a half that fails once (`halving`). A
+   message that fails alone is poison, if an empty batch succeeds.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rq_dlq.core.batches.batches import ack_batch, claim_batch, find_batch, held
 from rq_dlq.core.batches.renewal import Renewal
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.spark.backlog import Backlog
-from rq_dlq.spark.halving import IN_A_ROW, halve, halves, take_half
+from rq_dlq.spark.halving import IN_A_ROW, halve, halves, kill_alone, share_of, take_half
 from rq_dlq.spark.offsets import Done, Position
 from rq_dlq.spark.partitions import Slice, dealt
 
@@ -75,6 +76,7 @@ class Query:
         self._is_new = False  # no batch of an earlier run, and no half, comes next
         self._to_ack: list[Done] = []
         self._is_full = False  # more may be ready than the last batch took
+        self._suspected: dict[str, int] = {}  # by queue, how many messages have one that makes batches fail
         self._ahead: dict[str, Position] = {}  # the next batches, if they are claimed already
 
     def advance(self, start: Offset, most: int) -> Steps[Offset]:
@@ -142,13 +144,15 @@ class Query:
             self._lost(family, last.batch, known.done)
         begun = self._begun.get(family) == last.batch
         # Note it before the ack: a run that begins the batch now must not take its rest for the whole.
-        noted = yield batch_calls.note_done(keys, start.query, last.batch, run=self._run if begun else "")
-        if noted < 0:
+        noted: batch_calls.Noted = yield batch_calls.note_done(
+            keys, start.query, last.batch, run=self._run if begun else ""
+        )
+        if noted.batch < 0:
             raise LeaseLost(
                 f"another run of this query has begun batch {last.batch} of queue {family!r} again, so this "
                 "run does not ack it: two drivers use one checkpoint, stop one of them"
             )
-        self._done[family] = noted
+        self._done[family], self._suspected[family] = noted
         self._to_ack.append(Done(start.query, family, last.batch, start.tokens(family), known))
         if not begun:  # an earlier run may have died while it acked
             yield from ack_batch(keys, start.tokens_before(family))
@@ -215,6 +219,9 @@ class Query:
     def _claim(self, start: Offset, most: int, wait: int = 0) -> Steps[dict[str, Position]]:
         """Claim the batches after `start`; a single queue waits so many milliseconds for a message."""
         limits = yield from self.backlog.limits(most)
+        narrowed = any(self._suspected.values())
+        if narrowed:
+            limits = self._in_turn(start, limits)
         most_bytes = self._options.max_bytes or math.inf
         renewal = Renewal(self._options.lease)
         batches: dict[str, Position] = {}
@@ -237,8 +244,17 @@ class Query:
             size += batch.bytes
             self.backlog.note(family, batch.messages)
         messages = sum(position.messages for position in batches.values())
-        self._is_full = messages >= most or size >= most_bytes
+        self._is_full = not narrowed and (messages >= most or size >= most_bytes)
         return batches
+
+    def _in_turn(self, start: Offset, limits: Mapping[str, int]) -> dict[str, int]:
+        """One queue at a time, each in its turn, so that the poison of one takes no others along."""
+        ready = [family for family, limit in limits.items() if limit]
+        if not ready:
+            return {}
+        turn = min(ready, key=lambda family: start.position(family).batch)
+        suspected = self._suspected.get(turn, 0)
+        return {turn: min(limits[turn], share_of(suspected)) if suspected else limits[turn]}
 
     def plan(self, start: Offset, end: Offset) -> Steps[list[list[Slice]]]:
         """Divide the batches of `end` among tasks.
@@ -266,18 +282,30 @@ class Query:
             return
         self._begun[family] = last.batch
         queue = self._queues[family]
-        done, failures, half = yield batch_calls.begin_batch(
+        begun: batch_calls.Begun = yield batch_calls.begin_batch(
             queue.keys, end.query, batch=last.batch, run=self._run
         )
-        if done != last.batch - 1:
-            self._lost(family, last.batch, done)
-        elif family not in self._done:
-            yield from ack_batch(queue.keys, end.tokens_before(family))
-        if done == last.batch - 1 and failures >= (1 if half else self._options.max_failures):
-            yield from halve(queue, end, failures, half=half, most=max(IN_A_ROW, self._options.max_failures))
-        if failures or half:
+        if begun.done != last.batch - 1:
+            self._lost(family, last.batch, begun.done)
+        else:
+            if family not in self._done:
+                yield from ack_batch(queue.keys, end.tokens_before(family))
+            yield from self._narrow(queue, end, last, begun)
+        if begun.failures or begun.half:
             waiting = yield from halves(queue.keys, end)
             self.aside[family] = [token for half in waiting.values() for token in half.tokens]
+
+    def _narrow(
+        self, queue: QueueState[Any], end: Offset, last: Position, begun: batch_calls.Begun
+    ) -> Steps[None]:
+        """Find the message that makes the query fail, if it has failed too often."""
+        suspected = self._suspected.get(queue.keys.family, 0)
+        most = max(IN_A_ROW, self._options.max_failures)
+        if begun.failures:
+            if begun.half or suspected or begun.in_a_row >= self._options.max_failures:
+                yield from halve(queue, end, begun.failures, half=begun.half, most=most)
+        elif suspected and last.messages == 1 == share_of(suspected):
+            yield from kill_alone(queue, end, begun.in_a_row, most=most)
 
     def _slices(self, end: Offset, family: str) -> Steps[list[Slice]]:
         keys, tokens = self._queues[family].keys, end.tokens(family)

@@ -350,6 +350,89 @@ async def test_a_poison_message_is_found_by_halving(broker: Any, poison: int) ->
     assert await counts(queue) == {"dead": 1}
 
 
+async def end_all(runs: Runs, clock: Clock, killers: set[str], *away: str) -> tuple[list[str], int]:
+    """Run the query until nothing is left. A killer ends its driver, which is away for so long, by turns.
+
+    Returns:
+        What was processed, and how often the driver died.
+    """
+    processed: list[str] = []
+    turns = itertools.cycle(away or ["61s"])
+    failures, start = 0, Offset("query", dict.fromkeys(runs.names, Position()))
+    end = start
+    while True:
+        if start == end:
+            end = await runs.advance(start)
+        if start == end:
+            return processed, failures
+        rows = await runs.read(start, end)
+        if killers.isdisjoint(rows):
+            processed += rows
+            start = end
+            continue
+        failures += 1
+        assert failures < 100, f"it never ends: {rows}"
+        clock.advance(next(turns))
+        for name in runs.names:
+            await runs.broker.queue(name).maintain()
+        runs.restart()
+
+
+@each_afresh("place", [0, 1, 60, 99])
+async def test_a_message_that_kills_the_driver_dies_though_each_restart_comes_too_late(
+    broker: Any, clock: Clock, place: int
+) -> None:
+    """Its batch has lapsed each time, so that there is nothing to halve: the next ones are smaller."""
+    queue, runs = broker.queue("orders"), Runs(broker)
+    sent = await queue.send_many(range(100))
+    processed, failures = await end_all(runs, clock, {sent[place]})
+    assert sorted(processed) == sorted(sent[:place] + sent[place + 1 :])
+    (dead,) = await queue.dlq.browse()
+    assert (dead.id, dead.reason) == (sent[place], "poison")
+    assert dead.cause.type == "rq_dlq.spark.halving.SparkBatchPoison"
+    assert await counts(queue) == {"dead": 1}
+    assert failures <= 13
+
+
+async def test_a_killer_that_restarts_now_in_time_and_now_too_late(broker: Any, clock: Clock) -> None:
+    """Halving survives lapses: what was parked has lapsed, too."""
+    queue, runs = broker.queue("orders"), Runs(broker)
+    sent = await queue.send_many(range(100))
+    processed, failures = await end_all(runs, clock, {sent[30]}, "1s", "1s", "61s")
+    assert sorted(processed) == sorted(sent[:30] + sent[31:])
+    assert [dead.id for dead in await queue.dlq.browse()] == [sent[30]]
+    assert failures <= 25
+
+
+async def test_killers_in_several_queues_die_alone_though_each_restart_comes_too_late(
+    broker: Any, clock: Clock
+) -> None:
+    names = ("orders:0", "orders:1")
+    runs = Runs(broker, *names)
+    sent = {name: await broker.queue(name).send_many(range(20)) for name in names}
+    killers = {sent["orders:0"][3], sent["orders:1"][17]}
+    processed, _ = await end_all(runs, clock, killers)
+    assert {*processed} == {*sent["orders:0"], *sent["orders:1"]} - killers
+    assert len(processed) == 38
+    assert {dead.id for name in names for dead in await broker.queue(name).dlq.browse()} == killers
+
+
+async def test_a_driver_that_is_away_now_and_then_is_no_failure(broker: Any, clock: Clock) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    start = FRESH
+    for _ in range(6):  # a night between them; each time the batch succeeds in the end
+        await queue.send_many(range(10))
+        end = await runs.advance(start)
+        await runs.plan(start, end)
+        clock.advance("61s")
+        await queue.maintain()
+        runs.restart()
+        assert await runs.read(start, end) == []
+        start = await runs.advance(end)
+        assert len(await runs.read(end, start)) == 10
+    assert (await queue.stats()).dead == 0
+
+
 async def test_a_poison_message_in_one_of_several_queues_dies_alone(broker: Any) -> None:
     names = ("orders:0", "orders:1", "orders:2")
     runs = Runs(broker, *names, maxBatchFailures="1")

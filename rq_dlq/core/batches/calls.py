@@ -57,37 +57,58 @@ def held_counts(keys: QueueKeys, tokens: Sequence[str]) -> Command[list[int]]:
     return Command((b"HMGET", keys["claims"], *fields), lambda reply: [int(n or 0) for n in reply])
 
 
-def begin_batch(keys: QueueKeys, query: str, *, batch: int, run: str) -> Call[tuple[int, int, bool]]:
-    """Note that a query begins a batch.
+class Begun(NamedTuple):
+    """What is known of a batch that begins.
 
-    Reads as the last batch that is done, how often this one has failed, and whether it is half of one that
-    failed too often.
+    Attributes:
+        done: the last batch that is done.
+        failures: how often this one has failed.
+        half: whether it is half of one that failed too often.
+        in_a_row: how often the query has failed since a batch with rows succeeded.
     """
+
+    done: int
+    failures: int
+    half: bool
+    in_a_row: int
+
+
+def begin_batch(keys: QueueKeys, query: str, *, batch: int, run: str) -> Call[Begun]:
+    """Note that a query begins a batch."""
     args: dict[str, Argument] = {"batch": batch, "run": run, "remembered": _REMEMBERED}
     return Call("begin_batch", _stream(keys, query), args, (), _read_begun)
 
 
+class Noted(NamedTuple):
+    """How far a query has come.
+
+    Attributes:
+        batch: the last batch that is done; -1: another run has begun the one that was to be noted.
+        suspected: how many messages, the first in the queue, have one that makes batches fail; 0: unknown.
+    """
+
+    batch: int
+    suspected: int
+
+
 def note_batch(
     keys: QueueKeys, query: str, *, field: Literal["done", "half"], batch: int, run: str = ""
-) -> Call[int]:
-    """Note the progress of a query (`note_done`, `note_half`), which never goes back. Reads as it."""
+) -> Call[Noted]:
+    """Note the progress of a query (`note_done`, `note_half`), which never goes back."""
     args: dict[str, Argument] = {"field": field, "batch": batch, "run": run, "remembered": _REMEMBERED}
-    return Call("note_batch", _stream(keys, query), args, (), int)
+    return Call("note_batch", _stream(keys, query), args, (), Noted._make)
 
 
-def note_done(keys: QueueKeys, query: str, batch: int, *, run: str = "") -> Call[int]:
+def note_done(keys: QueueKeys, query: str, batch: int, *, run: str = "") -> Call[Noted]:
     """Note that a batch, and all before it, are done.
 
     Args:
         run: the run that began it last; empty: an earlier run began it.
-
-    Returns:
-        A call that reads as the last batch that is done; -1: another run has begun this one since.
     """
     return note_batch(keys, query, field="done", batch=batch, run=run)
 
 
-def note_half(keys: QueueKeys, query: str, batch: int) -> Call[int]:
+def note_half(keys: QueueKeys, query: str, batch: int) -> Call[Noted]:
     """Note that a batch is the parked half of the one before it, which failed too often."""
     return note_batch(keys, query, field="half", batch=batch)
 
@@ -99,11 +120,14 @@ class Progress(NamedTuple):
         done: the last batch that is done; None: nothing is known of the query.
         held: how many messages the last batch that was planned has to hold until it is acked.
         poisoned: how many messages died in a row, each alone in its batch.
+        alone: how often a message has begun as the only one of its batch, and its id; empty: none has since
+            a batch with rows succeeded.
     """
 
     done: int | None
     held: int
     poisoned: int
+    alone: str
 
 
 def progress(keys: QueueKeys, query: str) -> Command[Progress]:
@@ -112,13 +136,28 @@ def progress(keys: QueueKeys, query: str) -> Command[Progress]:
 
 
 def _read_progress(reply: Sequence[bytes | None]) -> Progress:
-    done, held, poisoned = reply
-    return Progress(int(done) if done else None, int(held or 0), int(poisoned or 0))
+    done, held, poisoned, alone = reply
+    return Progress(
+        int(done) if done else None,
+        int(held or 0),
+        int(poisoned or 0),
+        (alone or b"").decode(errors="replace"),
+    )
 
 
 def note_held(keys: QueueKeys, query: str, messages: int) -> Command[int]:
     """Note how many messages the batch that is planned holds."""
-    return Command((b"HSET", keys.stream(query), b"held", messages))
+    return Command((b"HSET", keys.stream(query), b"held", messages, b"rows", messages))
+
+
+def note_suspected(keys: QueueKeys, query: str, messages: int) -> Command[int]:
+    """Note that so many messages, the first in the queue, made a batch fail."""
+    return Command((b"HSET", keys.stream(query), b"suspected", messages))
+
+
+def note_alone(keys: QueueKeys, query: str, times: int, message_id: str) -> Command[int]:
+    """Note how often a message has begun as the only one of its batch."""
+    return Command((b"HSET", keys.stream(query), b"alone", f"{times} {message_id}"))
 
 
 def note_settled(keys: QueueKeys, query: str, messages: int) -> Command[int]:
@@ -144,6 +183,6 @@ def _read_truths(reply: Any) -> list[bool]:
     return [bool(n) for n in reply]
 
 
-def _read_begun(reply: Any) -> tuple[int, int, bool]:
-    done, failed, half = reply
-    return done, failed, bool(half)
+def _read_begun(reply: Any) -> Begun:
+    done, failures, half, in_a_row = reply
+    return Begun(done, failures, bool(half), in_a_row)
