@@ -57,10 +57,11 @@ def pull(spark: SparkSession, handler, out: Path) -> None:
     """Process all ready messages: sums by batch go to Parquet, rows that fail to the dead-letter queue."""
 
     def sink(batch: DataFrame, epoch: int) -> None:
-        with split(batch.mapInArrow(by_row(handler, OUT), OUT)) as (ok, bad):
-            sums = ok.groupBy("carrier").agg(*map(F.expr, SUMS))
+        with split(batch.mapInArrow(by_row(handler, OUT), OUT)) as done:
+            sums = done.ok.groupBy("carrier").agg(*map(F.expr, SUMS))
             sums.write.mode("overwrite").parquet(f"{out}/sums/{epoch_key(batch, epoch)}")
-            bad.write.format("rq_dlq").option("operation", "discard").mode("append").save()
+            if done.failed:
+                done.bad.write.format("rq_dlq").option("operation", "discard").mode("append").save()
 
     needed = "id string, batch string, body binary"  # only these columns are made
     messages = spark.readStream.format("rq_dlq").schema(needed).option("queue", QUEUE).load()

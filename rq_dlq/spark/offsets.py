@@ -14,11 +14,17 @@ from rq_dlq.values.later import upgrade
 if TYPE_CHECKING:
     from rq_dlq.core.batches import calls as batch_calls
 
-_OF_A_QUERY = re.compile(r"([^.@]+)\.[0-9]+\.[0-9]+@")  # see `Offset.name` and `token_of`
+_OF_A_QUERY = re.compile(r"(([^.@]+)\.[0-9]+)\.[0-9]+@")  # see `Offset.name` and `token_of`
 
 
 def query_of(token: str) -> str | None:
     """The query that has a claim with this token in a batch; None: no query has."""
+    found = _OF_A_QUERY.match(token)
+    return found and found[2]
+
+
+def batch_of(token: str) -> str | None:
+    """The name of the batch of a query that has a claim with this token; None: no query has."""
     found = _OF_A_QUERY.match(token)
     return found and found[1]
 

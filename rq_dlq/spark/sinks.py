@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import count
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
-from rq_dlq.core.batches.batches import count_lost
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.batches.batches import count_lost, held_by, token_of
+from rq_dlq.core.batches.renewal import PAGE
 from rq_dlq.errors import InvalidInput, LeaseLost
 from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
-from rq_dlq.spark.offsets import family_of
+from rq_dlq.spark.offsets import batch_of, family_of
 from rq_dlq.spark.queues import check_origin
 from rq_dlq.spark.send import QUERY
-from rq_dlq.spark.split import WHOSE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
+
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.steps.step import Steps
+
+WHOSE = ("id", "batch")  # the columns that name a message and prove that it is held
 
 
 def epoch_key(df: DataFrame, epoch: int) -> str:
@@ -47,11 +56,12 @@ def epoch_key(df: DataFrame, epoch: int) -> str:
 def check_held(df: DataFrame, *, url: str | None = None, namespace: str = USUAL_NAMESPACE) -> None:
     """Check that the query still holds these rows: call it after the work and before the sink commits.
 
-    If the driver was frozen for longer than its lease, its messages may be with another consumer by now. The
-    error ends the query; when it is started again, it writes the epoch without them.
+    `split` does this by itself. If the driver was frozen for longer than its lease, its messages may be with
+    another consumer by now. The error ends the query; when it is started again, it writes the epoch without
+    them.
 
     Args:
-        df: has the columns id and batch; persisted, as by `split`, or its work is done twice.
+        df: has the columns id and batch; persisted, or its work is done twice.
         url: where Redis is, as for the stream; None: $RQ_DLQ_URL, else the embedded server.
         namespace: of the queue, as for the stream.
 
@@ -62,15 +72,55 @@ def check_held(df: DataFrame, *, url: str | None = None, namespace: str = USUAL_
     """
     if missing := [name for name in WHOSE if name not in df.columns]:
         raise InvalidInput(f"check_held() needs the column {', '.join(map(repr, missing))}: pass it through")
-    rows: defaultdict[str, dict[str, list[str]]] = defaultdict(dict)
-    for token, ids in df.groupBy("batch").agg(sql.collect_set("id")).collect():
-        rows[family_of(token)][token] = ids
+    tokens = [row.batch for row in df.select("batch").distinct().collect()]
+    check_tokens(tokens, df, url, namespace)
+
+
+def check_tokens(tokens: Sequence[str], df: DataFrame, url: str | None, namespace: str) -> None:
+    """Check that all rows are held that were claimed under these tokens.
+
+    The counters of a query's claims nearly always tell. If they do not, the ids of the rows are looked at.
+
+    Raises:
+        InvalidInput, LeaseLost, BrokerUnavailable: as `check_held`.
+    """
+    by_family: defaultdict[str, list[str]] = defaultdict(list)
+    for token in tokens:
+        by_family[family_of(token)].append(token)
     broker = broker_at(resolve(url), namespace)
-    check_origin(broker, [(family, token) for family, tokens in rows.items() for token in tokens])
-    lost = sum(broker._run(count_lost(broker.queue(name)._core.keys, ids)) for name, ids in rows.items())
+    check_origin(broker, [(family, token) for family in by_family for token in by_family[family]])
+    unsure = {
+        family: its
+        for family, its in by_family.items()
+        if not broker._run(is_whole(broker.queue(family)._core.keys, its))
+    }
+    if not unsure:
+        return
+    some = df.where(sql.col("batch").isin([token for its in unsure.values() for token in its]))
+    ids: defaultdict[str, dict[str, list[str]]] = defaultdict(dict)
+    for token, found in some.groupBy("batch").agg(sql.collect_set("id")).collect():
+        ids[family_of(token)][token] = found
+    lost = sum(broker._run(count_lost(broker.queue(name)._core.keys, found)) for name, found in ids.items())
     if lost:
         raise LeaseLost(
             f"{lost:,} messages of this epoch are not held any more, since their lease ran out (the driver "
             "was frozen, or cut off from Redis), and come again in another: do not commit them. Start the "
             "query again; it writes the epoch without them"
         )
+
+
+def is_whole(keys: QueueKeys, tokens: Sequence[str]) -> Steps[bool]:
+    """Whether the batch of a query holds all that it has to hold, by its counters; False: not known."""
+    batches = {batch_of(token) for token in tokens}
+    if len(batches) != 1 or (batch := batches.pop()) is None:
+        return False
+    known: batch_calls.Progress = yield batch_calls.progress(keys, batch.partition(".")[0])
+    if known.held <= 0:
+        return False
+    held = 0
+    for first in count(0, PAGE):
+        page = yield from held_by(keys, [token_of(batch, keys.family, first + n) for n in range(PAGE)])
+        held += sum(page)
+        if held >= known.held or not any(page):
+            return held >= known.held
+    return False

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark import StorageLevel
 from pyspark.sql import functions as sql
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from rq_dlq import InvalidInput, Poison
+import rq_dlq
+from rq_dlq import InvalidInput, LeaseLost, Poison
+from rq_dlq.core.batches.calls import note_held, note_settled
+from rq_dlq.core.settling import settle
 from rq_dlq.spark import by_row, split
+from rq_dlq.spark.sinks import is_whole
 from tests.each import each
+from tests.spark.test_sinks import claimed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -177,37 +181,78 @@ def messages(spark: SparkSession, count: int) -> DataFrame:
     return spark.range(count).select(sql.col("id").cast("string"), sql.lit("b@q").alias("batch"))
 
 
-def test_a_handler_runs_once_for_both_halves(spark: SparkSession) -> None:
+def toss(row: dict[str, Any]) -> dict[str, Any]:
     """Each row fails by chance, so a second run would fail others."""
+    del row
+    if random.random() < 0.5:
+        message = "tails"
+        raise ValueError(message)
+    return {"price": Decimal("1.50"), "tags": ["a"]}
 
-    def toss(row: dict[str, Any]) -> dict[str, Any]:
-        del row
-        if random.random() < 0.5:
-            message = "tails"
-            raise ValueError(message)
-        return {"price": Decimal("1.50"), "tags": ["a"]}
 
-    out = f"{DDL}, price decimal(9, 2), tags array<string>"
-    handled = messages(spark, 400).mapInArrow(by_row(toss, out), out)
-    with split(handled) as (ok, bad):
+TOSSED = f"{DDL}, price decimal(9, 2), tags array<string>"
+
+
+def test_a_handler_runs_once_for_all_that_is_done_with_its_output(spark: SparkSession) -> None:
+    handled = messages(spark, 400).mapInArrow(by_row(toss, TOSSED), TOSSED)
+    kept_before = len(kept(spark))
+    with split(handled) as done:
+        ok, bad = done
         good, failed = ok.collect(), bad.collect()
-        assert handled.storageLevel != StorageLevel.NONE
-    assert handled.storageLevel == StorageLevel.NONE
+        assert (ok.count(), bad.count()) == (len(good), len(failed))
+        assert done.failed == len(failed)
+        assert len(kept(spark)) == kept_before + 1
+    assert len(kept(spark)) == kept_before
     assert sorted(int(row.id) for row in [*good, *failed]) == list(range(400))
     assert good[0].asDict() == {"id": good[0].id, "batch": "b@q", "price": Decimal("1.50"), "tags": ["a"]}
     assert failed[0].asDict() == error(0, "ValueError", "tails") | {"id": failed[0].id}
 
 
-def test_what_was_persisted_before_stays_so(spark: SparkSession) -> None:
-    df = messages(spark, 3).selectExpr(
-        "*", "NULL AS error_class", "IF(id = 1, 'words', NULL) AS error_message"
-    )
-    df.persist()
-    ok, bad = halves = split(df)
-    assert (ok.count(), [row.id for row in bad.collect()]) == (2, ["1"])
-    halves.unpersist()
-    assert df.storageLevel != StorageLevel.NONE
-    df.unpersist()
+def kept(spark: SparkSession) -> Any:
+    """What the session keeps of outputs."""
+    return spark.sparkContext._jsc.getPersistentRDDs()
+
+
+def test_an_output_that_went_is_not_computed_again(spark: SparkSession) -> None:
+    """As when an executor goes between the two writes: nothing is better than half."""
+    handled = messages(spark, 400).mapInArrow(by_row(toss, TOSSED), TOSSED)
+    with split(handled) as done:
+        done.ok.collect()
+        done.unpersist()
+        with pytest.raises(Exception, match=r"Checkpoint block .* not found"):
+            done.bad.collect()
+
+
+def test_the_messages_have_to_be_held(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> None:
+    """By the counters of the claims; where they differ, by the rows."""
+    queue = broker.queue("orders")
+    ids, token = claimed(broker, "orders")
+    keys = queue._core.keys
+    broker._run(broker._step(note_held(keys, "query", len(ids))))
+    columns = "id string, batch string, error_class string, error_message string"
+    rows = spark.createDataFrame([(name, token, None, None) for name in ids], columns)
+    with split(rows.limit(0)) as done:
+        assert (done.failed, done.ok.count()) == (0, 0)
+    with split(rows) as done:
+        assert (done.failed, done.ok.count()) == (0, 4)
+    assert broker._run(is_whole(keys, [token]))
+    broker._run(settle.nack(queue._core, [(ids[0], token)], "x"))
+    broker._run(broker._step(note_settled(keys, "query", 1)))
+    assert broker._run(is_whole(keys, [token]))
+    raw.zadd(keys["leases"], {token: 1})  # its lease is over
+    queue.maintain()
+    assert not broker._run(is_whole(keys, [token]))
+    before = len(kept(spark))
+    with pytest.raises(LeaseLost, match="4 messages of this epoch are not held any more"):
+        split(rows)
+    assert len(kept(spark)) == before
+
+
+def test_without_a_failure_nothing_is_nacked(spark: SparkSession) -> None:
+    rows = messages(spark, 3).selectExpr("*", "NULL AS error_class", "NULL AS error_message")
+    with split(rows, url="redis://localhost:1") as done:  # where nobody listens
+        assert done.failed == 0
+        done.nack()
 
 
 def test_what_cannot_be_split(spark: SparkSession) -> None:
