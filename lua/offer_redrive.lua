@@ -29,7 +29,7 @@ if #ARGV > 4 then
     return { 0, wait, position, {} }
   end
 end
--- needs: pack_number, each_chosen, redriven_expiry, bring_back, stepped, wake_one; keys: dead, expired
+-- needs: pack_number, each_chosen, redriven_expiry, bring_back, stepped, wake_one, returned_since; keys: dead, expired
 local source = r.part == 'dead' and dead or expired
 local ids, offered, late, known, refused = {}, {}, 0, {}, 0
 for i = 5, 4 + 3 * room, 3 do
@@ -38,7 +38,7 @@ for i = 5, 4 + 3 * room, 3 do
 end
 local moved = each_chosen(source, #ARGV + 1, function(id, state, head, row)
   local seen, record = offered[id].seen, offered[id].record
-  local is_same = seen == string.format('%.0f/%d', state.due, state.redriven)
+  local is_same = seen == string.format('%.0f/%d', state.due, state.redriven) and not returned_since(r, state)
   if not is_same or record and record:sub(1, 7) ~= pack_number(head.birth, 7) then
     return false -- it was redriven by someone else, and died again; or it is refused
   end

@@ -8,7 +8,7 @@ if done then
   -- needs: known_before
   return known_before()
 end
--- needs: is_open, note_done, read_record, parse_state, with_head, put; keys: messages, history, counters
+-- needs: is_open, note_done, read_record, parse_state, with_head, put, mark_returned; keys: messages, history, counters
 if not is_open then
   return -1
 end
@@ -21,6 +21,7 @@ for i = 3, #ARGV, 4 do
     local head = read_record(record)
     local state = parse_state(ARGV[i + 2], head.birth)
     state.more = with_head(state.more, record)
+    mark_returned(state)
     put(id, state, head, nil, nil, function()
       redis.call('HDEL', history, id) -- of a call that was cut off
       if story ~= '' then

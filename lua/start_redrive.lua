@@ -6,7 +6,7 @@ local job, record, listed, gone, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARG
 -- grace: milliseconds until maintenance drives it
 local MOST_REDRIVES = 100 -- that a queue remembers
 -- needs: now, read_json, KEPT, read_redrive, write_redrive, note_redrive
--- needs: keys: redrives, redriving, redrive, dead, expired
+-- needs: keys: redrives, redriving, redrive, dead, expired, counters
 if redis.call('HEXISTS', redrives, job) == 1 then
   return 1
 elseif listed ~= '' and redis.call('LLEN', redrive) ~= tonumber(listed) then
@@ -38,7 +38,7 @@ local eligible = listed == '' and redis.call('ZCARD', source) or listed
 redis.call('ZADD', redriving, now + grace, job)
 redis.call('PEXPIRE', redrive, KEPT)
 write_redrive(job, { state = 'running', eligible = eligible, gone = gone, latest = latest, next = now })
-write_redrive(job, { acked = 0, died = 0 })
+write_redrive(job, { acked = 0, died = 0, returned = redis.call('HGET', counters, 'returned') or 0 })
 if listed == '' then
   write_redrive(job, { last_score = last[2], last_member = last[1] })
 end

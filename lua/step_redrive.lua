@@ -29,16 +29,17 @@ if room == 0 then
   redis.call('PEXPIRE', redrive, KEPT)
   return { 0, wait }
 end
--- needs: each_chosen, redriven_expiry, bring_back, stepped, wake_one; keys: dead, expired, history
+-- needs: each_chosen, redriven_expiry, bring_back, stepped, wake_one, returned_since; keys: dead, expired, history
 local source = r.part == 'dead' and dead or expired
 local ids = range and {} or redis.call('LRANGE', redrive, r.position, r.position + room - 1)
 local back, late = {}, 0
 local chosen = range or { ids = ids }
 chosen.limit = room
 local moved, score, member = each_chosen(source, #ARGV + 1, function(id, state, head, row)
-  -- It was redriven by someone else, and died again; or by this redrive, and the clock stepped back.
+  -- It was redriven by someone else, and died again; or by this redrive, and the clock stepped back; or it was not dead
+  -- when this began.
   local story = state.redriven > 0 and redis.call('HGET', history, id) or ''
-  if state.due > r.latest or story:find(r.cause, 1, true) then
+  if state.due > r.latest or returned_since(r, state) or story:find(r.cause, 1, true) then
     return false
   end
   local expires = redriven_expiry(r.ttl, head, state)

@@ -15,7 +15,7 @@ local ids = redis.call('LRANGE', redrive, r.position, r.position + limit - 1)
 if #ids == 0 then
   return { 0, 0 }
 end
--- needs: each_chosen, remember, with_expiry_word, put, leave, outcome; keys: ready
+-- needs: each_chosen, remember, with_expiry_word, put, leave, outcome, mark_returned; keys: ready
 local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
   local was = state.more:match(' redrive=' .. job .. '/(%S*)') or ''
   local reason, due, charged, delay, deliveries, expires = was:match('^(%a*)/(%d+)/(%d+)/(%d+)/(%d+)/?(%d*)$')
@@ -25,6 +25,7 @@ local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
   state.part, state.reason, state.due = r.part, reason, tonumber(due)
   state.charged, state.delay = tonumber(charged), tonumber(delay)
   state.more = with_expiry_word(state.more:gsub(' redrive=%S*', ''), tonumber(expires))
+  mark_returned(state)
   remember(id, 'undone', state.deliveries, 0, by, cause)
   leave(id, ready, row, put(id, state, head))
   outcome('undone', id, head, state, 0, { consumer = by })

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -14,7 +15,7 @@ from rq_dlq.client.handlers import HandledQueue
 from rq_dlq.core.claiming.cut_off import is_cut_off
 from rq_dlq.core.sending import send
 from rq_dlq.core.steps.step import CHUNK, WINDOW, Steps
-from rq_dlq.errors import RqDlqError
+from rq_dlq.errors import BrokerUnavailable, RqDlqError
 from rq_dlq.errors.guesses import Answering, part_of
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.runner import runner_of
@@ -102,7 +103,8 @@ class OwnBroker(BrokerBase):
     async def close(self) -> None:
         """End the open loops of `Queue.consume`, then close the connections; the next use opens new ones.
 
-        A loop that was left by `break` or an error is open until Python closes its generator, a little later;
+         What was claimed by hand and not settled is released, if you still have its deliveries. A loop that
+        was left by `break` or an error is open until Python closes its generator, a little later;
         `contextlib.aclosing` closes it at once. The connections of a pool that was passed in stay open.
 
         Raises:
@@ -110,6 +112,9 @@ class OwnBroker(BrokerBase):
         """
         try:
             ended = await asyncio.gather(*map(self._end_loop, tuple(self._loops)), return_exceptions=True)
+            if self._connections is not None:
+                with suppress(BrokerUnavailable):  # then the leases end by themselves
+                    await self._connections.run_once(self._hand_claims.give_back())
         finally:
             if self._connections is not None:
                 await self._connections.close()

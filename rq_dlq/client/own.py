@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.handlers import HandledQueue
 from rq_dlq.core.claiming import cut_off
 from rq_dlq.core.sending import send
+from rq_dlq.errors import BrokerUnavailable
 from rq_dlq.errors.guesses import Answering, part_of
 from rq_dlq.values.runner import runner_of
 
@@ -41,9 +43,16 @@ class OwnBroker(BrokerBase):
         return Connections(retries=retries, **self._connection_settings())
 
     def close(self) -> None:
-        """Close the connections, except those of a pool that was passed in; the next use opens new ones."""
+        """Close the connections, except those of a pool that was passed in; the next use opens new ones.
+
+        What was claimed by hand and not settled is released, if you still have its deliveries.
+        """
         if self._connections is not None:
-            self._connections.close()
+            try:
+                with suppress(BrokerUnavailable):  # then the leases end by themselves
+                    self._connections.run_once(self._hand_claims.give_back())
+            finally:
+                self._connections.close()
 
     def run(self, *, burst: bool = False) -> None:
         """Run the handlers and tasks until SIGTERM or SIGINT.

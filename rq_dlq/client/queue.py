@@ -168,7 +168,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         """
         steps = claim.claim(
             self._core,
-            self._deliveries,
+            self._by_hand,
             count=count_of(count),
             wait=0 if wait is None else milliseconds(wait, name="wait"),
             lease=None if lease is None else milliseconds(lease, name="lease", minimum=1),
@@ -228,6 +228,11 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
     def session(self) -> Session[T]:
         """Make a session: what it sends and what it acks takes effect together, or not at all."""
         return Session(self)
+
+    def _by_hand(self, rows: Sequence[Row], lease: Lease[T]) -> list[Delivery[T]]:
+        if rows:
+            self._broker._hand_claims.note(self._core, lease)
+        return [Delivery(row, lease, self) for row in rows]
 
     def _deliveries(
         self, rows: Sequence[Row], lease: Lease[T], consuming: Consuming[Delivery[T]] | None = None

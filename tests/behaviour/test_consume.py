@@ -531,3 +531,42 @@ def test_a_forked_child_leaves_a_block_to_its_parent(
     assert [delivery.outcome, other.outcome] == ["acked", "acked"]
     assert queue.stats().totals["acked"] == 2
     assert queue.stats().totals.get("redelivered", 0) == 0
+
+
+async def test_what_expires_while_a_caller_works_is_not_handed_out(broker: Any, clock: Clock) -> None:
+    """It was claimed with others, and its time to live ended before its turn (I7)."""
+    queue = broker.queue("a", lease="60s")
+    await queue.send_many([0, 1], ttl="10s")
+    await queue.send_many([2, 3, 4])
+    await queue.send(5, ttl="20s")
+    seen = []
+    async for delivery in queue.consume(count=6):
+        seen.append(delivery.body)
+        if delivery.body == 0:
+            clock.advance("11s")
+        await delivery.ack()
+    assert seen == [0, 2, 3, 4, 5]
+    assert await counts(queue) == {"expired": 1}
+
+
+async def test_what_was_lost_while_a_caller_worked_is_not_handed_out(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a", lease="10s", redelivery=AT_ONCE)
+    await queue.send_many([0, 1], ttl="1h")
+    loop = queue.consume(count=2)
+    first = await anext(loop)
+    clock.advance("11s")
+    other = await queue.claim(2)
+    with pytest.raises(StopAsyncIteration):
+        await anext(loop)
+    assert [delivery.body for delivery in other] == [0, 1]
+    with pytest.raises(LeaseLost):
+        await first.ack()
+
+
+async def test_a_message_with_a_time_to_live_costs_no_round_trip_of_its_own(broker: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send_many(range(3), ttl="1h")
+    seen = await watch(broker)
+    async for delivery in queue.consume(count=3):
+        await delivery.ack()
+    assert [len(step) for step in seen if "claim" in step or "ack" in step] == [1, 2, 2, 2]

@@ -16,7 +16,9 @@ from rq_dlq import (
     RedrivePlan,
 )
 from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.redrive import calls as redrive_calls
+from rq_dlq.core.sending.restore import restore
 from tests.behaviour.faults import connections_of, lose_replies, told_of
 from tests.behaviour.helpers import after, bury, counts, ids
 from tests.behaviour.stepping import alone
@@ -366,6 +368,41 @@ async def test_two_at_once_each_message_once(broker: Any) -> None:
     claimed = await queue.claim(100)
     assert sorted(delivery.id for delivery in claimed) == sorted(dead)
     assert {delivery.redriven for delivery in claimed} == {1}
+
+
+@each_afresh("way", ["all", "ids"])
+@each_afresh("back", ["undo", "import"])
+async def test_what_is_dead_again_with_an_old_time_is_left_alone(
+    way: str, back: str, broker: Any, clock: Clock
+) -> None:
+    """It stands among those that a redrive under way has still to take, but was not there when that began."""
+    queue = broker.queue("a")
+    old = await bury(queue, range(40))
+    rows = (await queue._broker._run(alone(page_calls.browse(queue._core.keys, ids=old)))).rows()
+    clock.advance("1s")
+    first = await queue.dlq.redrive(all=True)
+    new = await bury_last(queue, 10)
+    chosen: dict[str, Any] = {"all": True} if way == "all" else {"ids": [*new, *old]}
+    second = await queue.dlq.redrive(**chosen, rate=1)
+    if back == "undo":
+        assert (await first.undo()).counts.undone == 40
+    else:
+        await acked(queue, 40)
+        assert await queue._broker._run(restore(queue._core, rows)) == []
+    for _ in range(60):
+        clock.advance("1s")
+        await step(queue, second)
+    found = (await second.refresh()).counts
+    assert (second.state, found.moved, found.eligible) == ("done", 10, 10)
+    assert await counts(queue) == {"dead": 40, "ready": 10}
+    assert (await queue.dlq.redrive(all=True)).counts.moved == 40, "a later one takes them"
+
+
+async def bury_last(queue: Any, count: int) -> list[str]:
+    """Send messages and poison them, behind others that are ready; their ids."""
+    sent: list[str] = await queue.send_many(range(count), priority=9)
+    await queue.poison(await queue.claim(count), "told so")
+    return sent
 
 
 async def test_what_dies_again_meanwhile_stays_dead(broker: Any, clock: Clock) -> None:

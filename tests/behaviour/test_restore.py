@@ -18,6 +18,7 @@ from tests.each import each_afresh
 
 LONG = "x" * 5_000  # its head stands in its state
 HEAD = re.compile(rb"( head=\S*)(.*)")  # its place among the words of a state says nothing
+RETURNED = re.compile(rb" returned=\d+")  # which import brought it
 KINDS = ("messages", "states", "history", "dead", "expired", "groups")
 
 
@@ -34,7 +35,8 @@ def stored(raw: Any, queue: Any) -> dict[str, Any]:
         key = queue._core.keys[kind]
         is_index = raw.type(key) == b"zset"
         found[kind] = raw.zrange(key, 0, -1, withscores=True) if is_index else raw.hgetall(key)
-    found["states"] = {id: HEAD.sub(rb"\2\1", state) for id, state in found["states"].items()}
+    states = {id: RETURNED.sub(b"", state) for id, state in found["states"].items()}
+    found["states"] = {id: HEAD.sub(rb"\2\1", state) for id, state in states.items()}
     return found
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq.core.claiming.claim import claim
 from rq_dlq.core.claiming.cut_off import give_back
-from rq_dlq.core.settling.settle import ack, held_or_raise, release
+from rq_dlq.core.settling.settle import ack, extend, held_or_raise, release
 from rq_dlq.core.steps.riding import riding
 from rq_dlq.errors import BrokerRefused, LeaseLost
 from rq_dlq.values.deques import take_all
+from rq_dlq.values.failure import moment
 from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Consuming(Generic[D]):
     ) -> None:
         self._queue = queue
         self._clock = clock
+        self._lease = queue.lease if lease is None else lease
         self._claim = partial(
             claim,
             queue,
@@ -101,6 +103,9 @@ class Consuming(Generic[D]):
         self._current = None
         if self.over:
             return None
+        while self._unseen and self._may_expire(self._unseen[0]):
+            if (yield from riding(self._ack(), self._keep_next())):
+                break
         if not self._unseen:
             self._unseen.extend((yield from riding(self._ack(), self._claim())))
             self._asked = self._clock()
@@ -110,6 +115,22 @@ class Consuming(Generic[D]):
         self._tell_lost()
         self._current = self._next()
         return self._current
+
+    def _may_expire(self, delivery: D) -> bool:
+        """Whether it has a time to live, which may have ended since it was claimed with others (I7)."""
+        return self._queue.part == "live" and delivery.expires_at is not None
+
+    def _keep_next(self) -> Steps[bool]:
+        """Ask the server whether the next one may be handed out, which keeps it; else take it out."""
+        one = self._unseen[0]
+        (held,) = yield from extend(self._queue, [one], self._lease)
+        now = moment(one._lease.ends - self._lease)
+        if held and one.expires_at is not None and one.expires_at > now:
+            return True
+        self._unseen.popleft()
+        if held:
+            yield from release(self._queue, [one._held])  # the next claim moves it to where it belongs
+        return False
 
     def _next(self) -> D | None:
         """The next to hand out; none if the loop was ended during the claim: who leaves it releases them."""

@@ -28,7 +28,7 @@ end
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
-  'acked', 'died', 'acked_before', 'died_before', 'ended',
+  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned',
 }
 local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- of what was asked for
 local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
@@ -490,7 +490,7 @@ local function hand_over(id, state, head, index, member, by, cause, how)
   end
   if not known then
     local state_there = how.copies and new_state(state.due) or state
-    state_there.more = with_head((state_there.more:gsub(' group=%S*', '')), record)
+    state_there.more = with_head((state_there.more:gsub(' group=%S*', ''):gsub(' returned=%S*', '')), record)
     put_there(id, state_there, head, index == scheduled)
     redis.call('HDEL', to_history, id) -- of a transfer that was cut off
     if story and not how.copies then
@@ -938,7 +938,7 @@ local function bring_back(id, state, head, source, row, by, cause, job, expires,
     was[#was + 1] = state.more:match(' expires=(%d+)')
     state.more = state.more .. ' redrive=' .. table.concat(was, '/')
   end
-  state.more = with_expiry_word(state.more, expires)
+  state.more = with_expiry_word(state.more:gsub(' returned=%S*', ''), expires)
   if record then
     state.more = with_head(state.more, record)
     redis.call('HSET', messages, id, record)
@@ -979,6 +979,11 @@ local function wake_one()
     redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
   end
 end
+-- Whether a letter returned since a redrive began (lib/mark_returned).
+--   r: the redrive, of lib/read_redrive
+local function returned_since(r, state)
+  return tonumber(state.more:match(' returned=(%d+)') or 0) > r.returned
+end
 local source = r.part == 'dead' and dead or expired
 local ids, offered, late, known, refused = {}, {}, 0, {}, 0
 for i = 5, 4 + 3 * room, 3 do
@@ -987,7 +992,7 @@ for i = 5, 4 + 3 * room, 3 do
 end
 local moved = each_chosen(source, #ARGV + 1, function(id, state, head, row)
   local seen, record = offered[id].seen, offered[id].record
-  local is_same = seen == string.format('%.0f/%d', state.due, state.redriven)
+  local is_same = seen == string.format('%.0f/%d', state.due, state.redriven) and not returned_since(r, state)
   if not is_same or record and record:sub(1, 7) ~= pack_number(head.birth, 7) then
     return false -- it was redriven by someone else, and died again; or it is refused
   end

@@ -556,7 +556,7 @@ local function bring_back(id, state, head, source, row, by, cause, job, expires,
     was[#was + 1] = state.more:match(' expires=(%d+)')
     state.more = state.more .. ' redrive=' .. table.concat(was, '/')
   end
-  state.more = with_expiry_word(state.more, expires)
+  state.more = with_expiry_word(state.more:gsub(' returned=%S*', ''), expires)
   if record then
     -- Bytes. The state of a message whose record is longer has its head (lib/head_word).
     local LONG = 2048

@@ -276,6 +276,14 @@ local function put(id, state, head, waits, rest, arrive)
   end
   return index, member
 end
+-- Numbers a letter that is dead again with an old time of death, after an undo or an import: it stands among those that a
+-- redrive under way has still to take, and was not there when that began (lib/returned_since).
+local marked -- the number of what this call returns
+
+local function mark_returned(state)
+  marked = marked or redis.call('HINCRBY', counters, 'returned', 1)
+  state.more = state.more:gsub(' returned=%S*', '') .. ' returned=' .. marked
+end
 if not is_open then
   return -1
 end
@@ -288,6 +296,7 @@ for i = 3, #ARGV, 4 do
     local head = read_record(record)
     local state = parse_state(ARGV[i + 2], head.birth)
     state.more = with_head(state.more, record)
+    mark_returned(state)
     put(id, state, head, nil, nil, function()
       redis.call('HDEL', history, id) -- of a call that was cut off
       if story ~= '' then

@@ -5,8 +5,8 @@ local job, record, listed, gone, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARG
 -- record: JSON; listed: how many ids the list holds; empty: it takes all. gone: of the ids that were asked for;
 -- grace: milliseconds until maintenance drives it
 local MOST_REDRIVES = 100 -- that a queue remembers
-local dead, expired, redrives, redriving, audit = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local redrive = KEYS[6]
+local dead, expired, counters, redrives, redriving = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local audit, redrive = KEYS[6], KEYS[7]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -20,7 +20,7 @@ end
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
-  'acked', 'died', 'acked_before', 'died_before', 'ended',
+  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned',
 }
 local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- of what was asked for
 local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
@@ -112,7 +112,7 @@ local eligible = listed == '' and redis.call('ZCARD', source) or listed
 redis.call('ZADD', redriving, now + grace, job)
 redis.call('PEXPIRE', redrive, KEPT)
 write_redrive(job, { state = 'running', eligible = eligible, gone = gone, latest = latest, next = now })
-write_redrive(job, { acked = 0, died = 0 })
+write_redrive(job, { acked = 0, died = 0, returned = redis.call('HGET', counters, 'returned') or 0 })
 if listed == '' then
   write_redrive(job, { last_score = last[2], last_member = last[1] })
 end

@@ -20,7 +20,7 @@ end
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
-  'acked', 'died', 'acked_before', 'died_before', 'ended',
+  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned',
 }
 local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- of what was asked for
 local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
@@ -714,7 +714,7 @@ local function bring_back(id, state, head, source, row, by, cause, job, expires,
     was[#was + 1] = state.more:match(' expires=(%d+)')
     state.more = state.more .. ' redrive=' .. table.concat(was, '/')
   end
-  state.more = with_expiry_word(state.more, expires)
+  state.more = with_expiry_word(state.more:gsub(' returned=%S*', ''), expires)
   if record then
     -- Bytes. The state of a message whose record is longer has its head (lib/head_word).
     local LONG = 2048
@@ -771,15 +771,21 @@ local function wake_one()
     redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
   end
 end
+-- Whether a letter returned since a redrive began (lib/mark_returned).
+--   r: the redrive, of lib/read_redrive
+local function returned_since(r, state)
+  return tonumber(state.more:match(' returned=(%d+)') or 0) > r.returned
+end
 local source = r.part == 'dead' and dead or expired
 local ids = range and {} or redis.call('LRANGE', redrive, r.position, r.position + room - 1)
 local back, late = {}, 0
 local chosen = range or { ids = ids }
 chosen.limit = room
 local moved, score, member = each_chosen(source, #ARGV + 1, function(id, state, head, row)
-  -- It was redriven by someone else, and died again; or by this redrive, and the clock stepped back.
+  -- It was redriven by someone else, and died again; or by this redrive, and the clock stepped back; or it was not dead
+  -- when this began.
   local story = state.redriven > 0 and redis.call('HGET', history, id) or ''
-  if state.due > r.latest or story:find(r.cause, 1, true) then
+  if state.due > r.latest or returned_since(r, state) or story:find(r.cause, 1, true) then
     return false
   end
   local expires = redriven_expiry(r.ttl, head, state)

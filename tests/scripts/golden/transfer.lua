@@ -615,7 +615,7 @@ local function hand_over(id, state, head, index, member, by, cause, how)
   end
   if not known then
     local state_there = how.copies and new_state(state.due) or state
-    state_there.more = with_head((state_there.more:gsub(' group=%S*', '')), record)
+    state_there.more = with_head((state_there.more:gsub(' group=%S*', ''):gsub(' returned=%S*', '')), record)
     put_there(id, state_there, head, index == scheduled)
     redis.call('HDEL', to_history, id) -- of a transfer that was cut off
     if story and not how.copies then

@@ -2,9 +2,9 @@
 -- again, as they were. Returns how many of this chunk, and how many are left to look at; -1 where there is no such redrive.
 local job, by, user, cause, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local dead, expired, expiring, leases, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local outcomes, groups, redrives, redriving, audit = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local redrive = KEYS[16]
+local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local settings, outcomes, groups, redrives, redriving = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local audit, redrive = KEYS[16], KEYS[17]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -18,7 +18,7 @@ end
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
-  'acked', 'died', 'acked_before', 'died_before', 'ended',
+  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned',
 }
 local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- of what was asked for
 local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
@@ -553,6 +553,14 @@ local function outcome(event, id, head, state, delay, detail)
     'reason', state.reason, 'cause', detail.cause or ''
   )
 end
+-- Numbers a letter that is dead again with an old time of death, after an undo or an import: it stands among those that a
+-- redrive under way has still to take, and was not there when that began (lib/returned_since).
+local marked -- the number of what this call returns
+
+local function mark_returned(state)
+  marked = marked or redis.call('HINCRBY', counters, 'returned', 1)
+  state.more = state.more:gsub(' returned=%S*', '') .. ' returned=' .. marked
+end
 local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
   local was = state.more:match(' redrive=' .. job .. '/(%S*)') or ''
   local reason, due, charged, delay, deliveries, expires = was:match('^(%a*)/(%d+)/(%d+)/(%d+)/(%d+)/?(%d*)$')
@@ -562,6 +570,7 @@ local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
   state.part, state.reason, state.due = r.part, reason, tonumber(due)
   state.charged, state.delay = tonumber(charged), tonumber(delay)
   state.more = with_expiry_word(state.more:gsub(' redrive=%S*', ''), tonumber(expires))
+  mark_returned(state)
   remember(id, 'undone', state.deliveries, 0, by, cause)
   leave(id, ready, row, put(id, state, head))
   outcome('undone', id, head, state, 0, { consumer = by })

@@ -1,0 +1,6 @@
+-- Whether a letter returned since a redrive began (lib/mark_returned).
+--   r: the redrive, of lib/read_redrive
+-- gives: returned_since
+local function returned_since(r, state)
+  return tonumber(state.more:match(' returned=(%d+)') or 0) > r.returned
+end

@@ -1,0 +1,59 @@
+"""What a program has claimed by hand and not settled: given back when its broker is closed."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.core.batches import calls
+from rq_dlq.core.claiming.cut_off import log_failure
+from rq_dlq.core.settling.settle import family_of, release
+from rq_dlq.core.steps.step import WINDOW, Batch, Steps, chunks
+from rq_dlq.errors import RqDlqError
+from rq_dlq.values.forks import this_process
+
+if TYPE_CHECKING:
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.values.leased import Lease
+
+MANY = 1_000  # claims after which those are forgotten whose deliveries nobody has any more
+
+
+class HandClaims:
+    """The claims of one broker, as long as somebody has their deliveries.
+
+    Loops, workers and batches of Spark give back what they hold by themselves.
+    """
+
+    def __init__(self) -> None:
+        self._claims: dict[str, tuple[QueueState[Any], weakref.ref[Lease[Any]]]] = {}
+        self._process = this_process()
+
+    def note(self, queue: QueueState[Any], lease: Lease[Any]) -> None:
+        """Note a claim that has taken messages."""
+        if self._process != this_process():  # what a forked child finds here is its parent's
+            self._process, self._claims = this_process(), {}
+        elif len(self._claims) >= MANY:
+            self._claims = {token: its for token, its in self._claims.items() if its[1]() is not None}
+        self._claims[lease.token] = (queue, weakref.ref(lease))
+
+    def give_back(self) -> Steps[None]:
+        """Release what they still hold. What fails is logged: the leases end anyway."""
+        claims, self._claims = self._claims, {}
+        queues: dict[int, tuple[QueueState[Any], list[str]]] = {}
+        for token, (queue, lease) in claims.items() if self._process == this_process() else ():
+            if lease() is not None:
+                queues.setdefault(id(queue), (queue, []))[1].append(token)
+        for queue, tokens in queues.values():
+            try:
+                yield from _release(queue, tokens)
+            except RqDlqError as failure:
+                log_failure(queue, failure)
+
+
+def _release(queue: QueueState[Any], tokens: list[str]) -> Steps[None]:
+    """Release what these claims still hold. Their holder may have begun it, so it was an attempt."""
+    for window in chunks(tokens, WINDOW):
+        lists = yield Batch([calls.given_ids(family_of(queue, token), token) for token in window])
+        held = [(message_id, token) for token, ids in zip(window, lists, strict=True) for message_id in ids]
+        yield from release(queue, held)
