@@ -43,7 +43,8 @@ def test_a_line_for_each_thing_where_pytest_tells_the_skips_itself(monkeypatch: 
     java = needs.missing("java")
     reports = [skipped("a.py", f"Skipped: {java}"), skipped("b.py", java), skipped("c.py", "only on Linux")]
     needs.fold(reports)
-    assert reports[0].longrepr == reports[1].longrepr == (needs.__file__, needs.lack.__code__.co_firstlineno, java)
+    place = (needs.__file__, needs.lack.__code__.co_firstlineno)
+    assert reports[0].longrepr == reports[1].longrepr == (*place, java)
     assert reports[2].longrepr == ("c.py", 7, "only on Linux")
 
 
