@@ -84,6 +84,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> shares.Share
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """What could not run here."""
     skipped = terminalreporter.stats.get("skipped", [])
+    if terminalreporter.hasopt("skipped"):  # -rs: then pytest says it
+        needs.fold(skipped)
+        return
     for line in needs.summary(report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)):
         terminalreporter.write_line(line)
 

@@ -26,6 +26,8 @@ ROOT = Path(__file__).parent.parent
 HEAD = "| change in | tests |"
 EVERYBODYS = 12
 """What so many test files import has its tests elsewhere: in its row."""
+PROOFS = "tests/proofs/"
+"""Their tests run with them, and for changes of them."""
 
 
 @cache
@@ -80,7 +82,11 @@ def for_path(path: str) -> dict[str, list[str]]:
         users = [file for file, text in texts().items() if is_test(file) and naming(path).search(text)]
         if len(users) < EVERYBODYS or not room:
             reasons["they name it"] = users
-    return {reason: tests for reason, tests in reasons.items() if tests}
+    kept = {
+        reason: [test for test in tests if path.startswith(PROOFS) or not test.startswith(PROOFS)]
+        for reason, tests in reasons.items()
+    }
+    return {reason: tests for reason, tests in kept.items() if tests}
 
 
 def of_room(room: str, path: str) -> list[str]:
@@ -102,9 +108,10 @@ def stems(path: str) -> set[str]:
 
 
 def naming(path: str) -> re.Pattern[str]:
-    """How a file names another one: by an import, or by its path."""
+    """How a file names another one: by an import, or by its name, of tables without the ending."""
     if not path.endswith(".py"):
-        return re.compile(re.escape(PurePosixPath(path).name))
+        name, stem = (re.escape(part) for part in (PurePosixPath(path).name, PurePosixPath(path).stem))
+        return re.compile(rf'\b{name}\b|"{stem}"' if name != stem else re.escape(path))
     module = ".".join(PurePosixPath(path).with_suffix("").parts).removesuffix(".__init__")
     package, _, name = module.rpartition(".")
     return re.compile(

@@ -65,3 +65,10 @@ def summary(reasons: Iterable[str]) -> list[str]:
         others += found is None
     lines = [f"{count:5} not run: {reason}" for reason, count in lacking.most_common()]
     return [*lines, f"{others:5} not run for other reasons, which -rs tells"] if others else lines
+
+
+def fold(skipped: Iterable[pytest.TestReport | pytest.CollectReport]) -> None:
+    """Have `-rs` tell each thing that is not here once: pytest has a line for each place that skips."""
+    for report in skipped:
+        if isinstance(report.longrepr, tuple) and (found := LACK.search(report.longrepr[2])):
+            report.longrepr = (__file__, lack.__code__.co_firstlineno, found[0])

@@ -32,6 +32,10 @@ def test_the_table_has_each_room_and_names_what_is_there() -> None:
         ("tests/behaviour/stepping.py", ["behaviour/test_streaming.py"], "test_send"),
         ("tests/test_ids.py", ["test_ids.py"], "send"),
         ("lua/README.md", ["test_docs.py"], "redrive"),
+        ("rq_dlq/_keys.py", ["scripts/test_contract.py"], "tests/proofs"),
+        ("tests/proofs/reliability/actors.py", ["proofs/reliability/test_actors.py"], "behaviour"),
+        ("tests/cases/expiry_clamp.yaml", ["behaviour/test_ttl_defaults.py"], "redrive"),
+        (".ci/run", ["test_environment.py"], "behaviour"),
     ],
 )
 def test_what_a_change_needs(path: str, tests: list[str], without: str) -> None:

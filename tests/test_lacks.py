@@ -35,3 +35,19 @@ def test_a_lack_is_a_failure_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_reason_is_one_of_the_summary(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert needs.LACK.fullmatch(needs.missing(program))
+
+
+def test_a_line_for_each_thing_where_pytest_tells_the_skips_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The README's line has `-rs`."""
+    monkeypatch.setenv("PATH", "")
+    java = needs.missing("java")
+    reports = [skipped("a.py", f"Skipped: {java}"), skipped("b.py", java), skipped("c.py", "only on Linux")]
+    needs.fold(reports)
+    place = (needs.__file__, needs.lack.__code__.co_firstlineno)
+    assert reports[0].longrepr == reports[1].longrepr == (*place, java)
+    assert reports[2].longrepr == ("c.py", 7, "only on Linux")
+
+
+def skipped(file: str, reason: str) -> pytest.TestReport:
+    """As pytest reports it."""
+    return pytest.TestReport(file, (file, 7, "test"), {}, "skipped", (file, 7, reason), "setup")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import fakeredis
@@ -12,7 +13,7 @@ from lupa import lua51  # type: ignore[import-untyped]
 
 import rq_dlq
 from rq_dlq._scripts import Scripts
-from tests import servers
+from tests import servers, ways
 from tests.assembled_lua import ROOT
 from tests.colours import Awaited
 from tests.conftest import MOVED_CLOCK, Clock
@@ -84,6 +85,15 @@ def test_what_killed_a_mutant_is_there() -> None:
     tests = {test.partition("[")[0].partition("::")[::2] for test in killers().values()}
     texts = {file: (ROOT / file).read_text("utf-8") for file, _ in tests}
     assert [(file, name) for file, name in tests if f"def {name}(" not in texts[file]] == []
+
+
+def test_what_killed_a_mutant_runs_by_default() -> None:
+    """In the colour that is drawn for it, but for files that have both."""
+    for case in set(killers().values()):
+        test, _, params = case.partition("[")
+        colour = re.search(r"\b(sync|async)-real\b", params)
+        if colour and "both_colours(" not in (ROOT / test.partition("::")[0]).read_text("utf-8"):
+            assert colour[1] == ways.chosen(test)[0]["broker"], case
 
 
 # Live brokers
