@@ -90,10 +90,10 @@ class Meeting:
         for job in self._jobs:
             found = job.refresh().counts
             if found.moved > found.eligible:
-                self.faults.append(f"{found.moved} moved of {found.eligible} eligible")
+                self.faults.append(f"{found.moved} brought back of {found.eligible} eligible")
         dead = {letter.id for letter in self.queue.dlq.browse(limit=None)}
         if back := self.undone - dead:
-            self.faults.append(f"{len(back)} that were dead again were brought back by a redrive before")
+            self.faults.append(f"{len(back)} brought back that were dead again, by a redrive before")
 
 
 def run(run: Run) -> Figures:
