@@ -9,8 +9,9 @@ says so, with the reason:
     both_colours("...")   what the files `own.py` do by hand, what threads and forks do
     on_fakeredis("...")   what must hold on fakeredis for each row of a table
 
-The rest are the other ways: `pytest -m other_way`. They are made only where `-m` does not leave them out,
-since making them takes time. A way that is named runs: `pytest 'tests/test_x.py::test_y[sync-real]'`.
+The rest are the other ways: `pytest -m other_way`, and `-m "other_way or not other_way"` runs all. By default
+they are not even made, since that takes time. A way that is named runs:
+`pytest 'tests/test_x.py::test_y[sync-real]'`.
 """
 
 from __future__ import annotations
@@ -52,13 +53,14 @@ def make(metafunc: pytest.Metafunc) -> None:
     ways = chosen(test.nodeid, in_both=in_both, on_fake=on_fake)
     if "backend" not in names:  # then only the colour is drawn
         ways = [way for way in ways if way["backend"] == "real"]
-    named, left_out = _is_named(metafunc), "not other_way" in metafunc.config.option.markexpr
+    config = metafunc.config
+    named, usual = _is_named(metafunc), config.option.markexpr in config.getini("addopts")
     default = {tuple(way[name] for name in names) for way in ways}
     rows: list[object] = []
     for row in product(*(VALUES[name] for name in names)):
         if row in default or named:
             rows.append(row)
-        elif not left_out:
+        elif not usual:
             rows.append(pytest.param(*row, marks=pytest.mark.other_way))
     # As a mark: where there is one, pytest takes no parameters from the fixtures. As the first: so the way is
     # the first part of the id.
