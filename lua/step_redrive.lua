@@ -36,8 +36,7 @@ local back, late = {}, 0
 local chosen = range or { ids = ids }
 chosen.limit = room
 local moved, score, member = each_chosen(source, #ARGV + 1, function(id, state, head, row)
-  -- It was redriven by someone else, and died again; or by this redrive, and the clock stepped back; or it was not dead
-  -- when this began.
+  -- It died, or was dead again, after this began; or this brought it back, and the clock stepped back.
   local story = state.redriven > 0 and redis.call('HGET', history, id) or ''
   if state.due > r.latest or returned_since(r, state) or story:find(r.cause, 1, true) then
     return false

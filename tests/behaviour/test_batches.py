@@ -537,7 +537,8 @@ async def test_a_time_to_live_ends_where_it_waits(broker: Any, clock: Clock) -> 
 
 
 async def begin(broker: Any, queue: Any, batch: int, who: str) -> Any:
-    return await run(broker, batch_calls.begin_batch(queue._core.keys, "query", batch=batch, run=who))
+    begun = await run(broker, batch_calls.begin_batch(queue._core.keys, "query", batch=batch, run=who))
+    return begun.done, begun.failures, begun.half
 
 
 async def test_a_batch_fails_once_for_each_other_run(broker: Any) -> None:
@@ -552,11 +553,34 @@ async def test_a_batch_fails_once_for_each_other_run(broker: Any) -> None:
     assert await begin(broker, queue, 2, "z") == (0, 0, False)
 
 
+async def test_a_query_counts_its_failures_until_a_batch_with_rows_succeeds(broker: Any) -> None:
+    queue = broker.queue("a")
+    keys = queue._core.keys
+    row = [await run(broker, batch_calls.begin_batch(keys, "query", batch=1, run=who)) for who in "xyzz"]
+    assert [begun.in_a_row for begun in row] == [0, 1, 2, 2]
+    await run(broker, batch_calls.note_suspected(keys, "query", 10))
+    await run(broker, batch_calls.note_held(keys, "query", 0))
+    assert await run(broker, batch_calls.note_done(keys, "query", 1)) == (1, 10), "it had no rows"
+    assert (await run(broker, batch_calls.begin_batch(keys, "query", batch=2, run="z"))).in_a_row == 2
+    await run(broker, batch_calls.note_held(keys, "query", 4))
+    lost = await lose_replies(broker, "note_batch")
+    assert await run(broker, batch_calls.note_done(keys, "query", 2)) == (2, 6)
+    assert lost.runs == 2, "and counted once"
+    assert (await run(broker, batch_calls.begin_batch(keys, "query", batch=3, run="z"))).in_a_row == 0
+    await run(broker, batch_calls.note_held(keys, "query", 40))
+    assert await run(broker, batch_calls.note_done(keys, "query", 3)) == (3, 0)
+
+
 async def test_what_is_done_never_goes_back(broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     keys = queue._core.keys
-    assert await run(broker, batch_calls.progress(keys, "query")) == (None, 0, 0)
-    assert [await run(broker, batch_calls.note_done(keys, "query", n)) for n in (1, 3, 2, 3)] == [1, 3, 3, 3]
+    assert await run(broker, batch_calls.progress(keys, "query")) == (None, 0, 0, "")
+    assert [(await run(broker, batch_calls.note_done(keys, "query", n))).batch for n in (1, 3, 2, 3)] == [
+        1,
+        3,
+        3,
+        3,
+    ]
     assert (await run(broker, batch_calls.progress(keys, "query"))).done == 3
     assert (await run(broker, batch_calls.progress(keys, "other"))).done is None
     assert await begin(broker, queue, 4, "x") == (3, 0, False)
@@ -565,7 +589,7 @@ async def test_what_is_done_never_goes_back(broker: Any, raw: Any) -> None:
 
 async def test_a_half_knows_that_it_is_one(broker: Any) -> None:
     queue = broker.queue("a")
-    assert await run(broker, batch_calls.note_half(queue._core.keys, "query", 2)) == 2
+    assert await run(broker, batch_calls.note_half(queue._core.keys, "query", 2)) == (2, 0)
     assert await begin(broker, queue, 1, "x") == (0, 0, False)
     assert await begin(broker, queue, 2, "x") == (0, 0, True)
     assert await begin(broker, queue, 3, "x") == (0, 0, False)

@@ -58,7 +58,7 @@ class Restartable:
 
     async def stop(self) -> None:
         """Kill the server; all its keys agree with each other."""
-        await self.broker.close()
         for family in self._raw.smembers("rq:queues"):
             audit(self._raw, family.decode())
         self._running.close()
+        await self.broker.close()  # which can give nothing back any more
