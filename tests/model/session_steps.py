@@ -117,10 +117,12 @@ class SessionSteps:
         """Who begins a batch that another run began says that it failed."""
         stream = self.stream
         same = stream.get("batch") == batch
-        failed = stream.get("failures", 0) * same + (same and stream["run"] != run)
-        stream |= {"batch": batch, "run": run, "failures": failed}
+        fails = bool(same and stream["run"] != run)
+        failed = stream.get("failures", 0) * same + fails
+        in_a_row = stream.get("in_a_row", 0) + fails  # no batch here is noted to have rows
+        stream |= {"batch": batch, "run": run, "failures": failed, "in_a_row": in_a_row}
         told, again = self.run(batch_calls.begin_batch(self.keys, "s", batch=batch, run=run), lost=lost)
-        assert told == (stream.get("done", 0), failed, stream.get("half") == batch)
+        assert told == (stream.get("done", 0), failed, stream.get("half") == batch, in_a_row)
         assert again is None or again == told
 
     def note_batch(self, name: Any, batch: int, run: str, lost: bool) -> None:
@@ -130,8 +132,8 @@ class SessionSteps:
             batch_calls.note_batch(self.keys, "s", field=name, batch=batch, run=run), lost=lost
         )
         if stream.get("batch") == batch and stream["run"] != run:
-            assert told == -1
+            assert told == (-1, 0)
         else:
             stream[name] = max(batch, stream.get(name, 0))
-            assert told == stream[name]
+            assert told == (stream[name], 0)
         assert again is None or again == told

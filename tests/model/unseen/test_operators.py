@@ -92,7 +92,7 @@ def test_the_shortest_and_the_longest_default_time_to_live(bench: Bench, default
 
 
 def test_what_is_noted_of_a_query_goes_by_itself(bench: Bench) -> None:
-    assert bench.queue.run(batch_calls.note_done(bench.keys, "query", 3)) == 3
+    assert bench.queue.run(batch_calls.note_done(bench.keys, "query", 3)) == (3, 0)
     (key,) = bench.raw.keys("*:stream:*")
     assert bench.raw.ttl(key) > 0
 
