@@ -103,7 +103,7 @@ class OwnBroker(BrokerBase):
     async def close(self) -> None:
         """End the open loops of `Queue.consume`, then close the connections; the next use opens new ones.
 
-         What was claimed by hand and not settled is released, if you still have its deliveries. A loop that
+        What was claimed by hand and not settled is released, if you still have its deliveries. A loop that
         was left by `break` or an error is open until Python closes its generator, a little later;
         `contextlib.aclosing` closes it at once. The connections of a pool that was passed in stay open.
 

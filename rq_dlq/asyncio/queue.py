@@ -231,7 +231,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
     def _by_hand(self, rows: Sequence[Row], lease: Lease[T]) -> list[Delivery[T]]:
         if rows:
             self._broker._hand_claims.note(self._core, lease)
-        return [Delivery(row, lease, self) for row in rows]
+        return self._deliveries(rows, lease)
 
     def _deliveries(
         self, rows: Sequence[Row], lease: Lease[T], consuming: Consuming[Delivery[T]] | None = None

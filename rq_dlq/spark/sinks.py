@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import count
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
@@ -117,10 +116,10 @@ def is_whole(keys: QueueKeys, tokens: Sequence[str]) -> Steps[bool]:
     known: batch_calls.Progress = yield batch_calls.progress(keys, batch.partition(".")[0])
     if known.held <= 0:
         return False
-    held = 0
-    for first in count(0, PAGE):
+    held, first = 0, 0
+    while held < known.held:
         page = yield from held_by(keys, [token_of(batch, keys.family, first + n) for n in range(PAGE)])
-        held += sum(page)
-        if held >= known.held or not any(page):
-            return held >= known.held
-    return False
+        if not any(page):
+            return False
+        held, first = held + sum(page), first + PAGE
+    return True

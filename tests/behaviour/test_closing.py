@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from rq_dlq.core.batches import by_hand
 from tests.behaviour.faults import connections_of, lose_calls, told_of
 from tests.behaviour.helpers import counts, one
 from tests.conftest import Clock
@@ -56,3 +59,18 @@ async def test_in_an_outage_it_is_closed_all_the_same(broker: Any, caplog: Any) 
     assert "cannot give back" in caplog.text
     assert kept.outcome is None
     assert await counts(queue) == {"leased": 1}
+
+
+async def test_a_forked_child_leaves_the_claims_to_its_parent(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = broker.queue("a")
+    await queue.send_many(["parent's", "child's"])
+    parents = await one(queue)
+    monkeypatch.setattr(by_hand, "this_process", lambda: 0)  # from here on it is the child
+    await broker.close()
+    assert await counts(queue) == {"ready": 1, "leased": 1}
+    childs = await one(queue)
+    await broker.close()
+    assert await counts(queue) == {"ready": 1, "leased": 1}
+    assert (parents.body, childs.body) == ("parent's", "child's")

@@ -398,6 +398,43 @@ async def test_what_is_dead_again_with_an_old_time_is_left_alone(
     assert (await queue.dlq.redrive(all=True)).counts.moved == 40, "a later one takes them"
 
 
+@pytest.mark.parametrize("way", ["listed", "edited"])
+def test_what_was_undone_in_the_middle_of_a_redrive_that_lists_it_stays_dead(
+    way: str, sync_broker: Any, clock: Clock, raw: Any
+) -> None:
+    """It is read after the undo, so that nothing but its number tells that it was back in between."""
+    del raw
+    queue = sync_broker.queue("a")
+    queue.send_many(range(30))
+    queue.poison(queue.claim(30), "x")
+    clock.advance("1s")
+    dead = [letter.id for letter in queue.dlq.browse(limit=None)]
+    undone: list[int] = []
+
+    def undo_the_last() -> None:
+        if not undone:
+            job = queue.dlq.redrive(ids=dead[-1:])
+            job.undo()
+            undone.append(job.counts.undone)
+
+    def edit(body: int) -> int:
+        undo_the_last()
+        return body
+
+    if way == "edited":
+        job = queue.dlq.redrive(ids=dead, edit=edit)
+    else:
+        job = queue.dlq.redrive(ids=dead, rate=1, detach=True)
+        undo_the_last()
+        for _ in range(60):
+            clock.advance("1s")
+            queue.maintain()
+    assert undone == [1]
+    found = job.refresh()
+    assert (found.state, found.counts.moved, found.counts.gone) == ("done", 29, 1)
+    assert [letter.id for letter in queue.dlq.browse(limit=None)] == dead[-1:]
+
+
 async def bury_last(queue: Any, count: int) -> list[str]:
     """Send messages and poison them, behind others that are ready; their ids."""
     sent: list[str] = await queue.send_many(range(count), priority=9)

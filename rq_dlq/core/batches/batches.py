@@ -19,7 +19,7 @@ from rq_dlq.core.claiming.claim import open_to_drain, patiently
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.pages.calls import Page
 from rq_dlq.core.queues.queue import forget
-from rq_dlq.core.settling.settle import release
+from rq_dlq.core.settling.settle import family_of, release
 from rq_dlq.core.steps.step import WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.state import first_delivery
@@ -236,10 +236,10 @@ def ack_batch(keys: QueueKeys, tokens: Sequence[str]) -> Steps[int]:
 
 
 def release_batch(queue: QueueState[Any], tokens: Sequence[str]) -> Steps[int]:
-    """Release all that the batch still holds, uncharged; returns how many."""
+    """Release all that these claims still hold, of a batch or others, uncharged; returns how many."""
     released = 0
     for token in tokens:
-        ids: list[str] = yield calls.given_ids(queue.keys, token)
+        ids: list[str] = yield calls.given_ids(family_of(queue, token), token)
         released += sum(map(bool, (yield from release(queue, [(message_id, token) for message_id in ids]))))
     return released
 

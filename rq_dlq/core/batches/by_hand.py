@@ -5,15 +5,14 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq.core.batches import calls
+from rq_dlq.core.batches.batches import release_batch
 from rq_dlq.core.claiming.cut_off import log_failure
-from rq_dlq.core.settling.settle import family_of, release
-from rq_dlq.core.steps.step import WINDOW, Batch, Steps, chunks
 from rq_dlq.errors import RqDlqError
 from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Lease
 
 MANY = 1_000  # claims after which those are forgotten whose deliveries nobody has any more
@@ -46,14 +45,6 @@ class HandClaims:
                 queues.setdefault(id(queue), (queue, []))[1].append(token)
         for queue, tokens in queues.values():
             try:
-                yield from _release(queue, tokens)
+                yield from release_batch(queue, tokens)
             except RqDlqError as failure:
                 log_failure(queue, failure)
-
-
-def _release(queue: QueueState[Any], tokens: list[str]) -> Steps[None]:
-    """Release what these claims still hold. Their holder may have begun it, so it was an attempt."""
-    for window in chunks(tokens, WINDOW):
-        lists = yield Batch([calls.given_ids(family_of(queue, token), token) for token in window])
-        held = [(message_id, token) for token, ids in zip(window, lists, strict=True) for message_id in ids]
-        yield from release(queue, held)
