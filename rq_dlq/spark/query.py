@@ -169,7 +169,7 @@ class Query:
                 logger.warning(
                     "%s: batch %d is done, but %d of its messages were no longer held: their lease ran out "
                     "(the driver was down, frozen or cut off from Redis), so they come again, though the "
-                    "sink has them. A longer lease helps, and split() or check_held() in the sink",
+                    "sink has them. A longer lease helps, and check_held() in the sink",
                     done.family, done.batch, known.held - acked,
                 )  # fmt: skip
             self._to_ack.pop(0)

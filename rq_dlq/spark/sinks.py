@@ -15,6 +15,7 @@ from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
 from rq_dlq.spark.offsets import batch_of, family_of
 from rq_dlq.spark.queues import check_origin
 from rq_dlq.spark.send import QUERY
+from rq_dlq.spark.split import WHOSE, Split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.steps.step import Steps
-
-WHOSE = ("id", "batch")  # the columns that name a message and prove that it is held
 
 
 def epoch_key(df: DataFrame, epoch: int) -> str:
@@ -52,15 +51,17 @@ def epoch_key(df: DataFrame, epoch: int) -> str:
     return f"{query}-{epoch}"
 
 
-def check_held(df: DataFrame, *, url: str | None = None, namespace: str = USUAL_NAMESPACE) -> None:
+def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str = USUAL_NAMESPACE) -> None:
     """Check that the query still holds these rows: call it after the work and before the sink commits.
 
-    `split` does this by itself. If the driver was frozen for longer than its lease, its messages may be with
-    another consumer by now. The error ends the query; when it is started again, it writes the epoch without
-    them.
+    If the driver was frozen for longer than its lease, its messages may be with another consumer by now. The
+    error ends the query; when it is started again, it writes the epoch without them.
+
+    The counters of a query's claims nearly always tell. If they do not, the ids of the rows are looked at.
 
     Args:
-        df: has the columns id and batch; persisted, or its work is done twice.
+        df: what `split` returned, which knows whose the rows are; or rows with the columns id and batch,
+            persisted, or their work is done twice.
         url: where Redis is, as for the stream; None: $RQ_DLQ_URL, else the embedded server.
         namespace: of the queue, as for the stream.
 
@@ -69,37 +70,23 @@ def check_held(df: DataFrame, *, url: str | None = None, namespace: str = USUAL_
         LeaseLost: some rows are not held any more.
         BrokerUnavailable: Redis cannot be reached.
     """
-    if missing := [name for name in WHOSE if name not in df.columns]:
+    if isinstance(df, Split):
+        tokens, rows = df.tokens, df.rows
+    elif missing := [name for name in WHOSE if name not in df.columns]:
         raise InvalidInput(f"check_held() needs the column {', '.join(map(repr, missing))}: pass it through")
-    tokens = [row.batch for row in df.select("batch").distinct().collect()]
-    check_tokens(tokens, df, url, namespace)
-
-
-def check_tokens(tokens: Sequence[str], df: DataFrame, url: str | None, namespace: str) -> None:
-    """Check that all rows are held that were claimed under these tokens.
-
-    The counters of a query's claims nearly always tell. If they do not, the ids of the rows are looked at.
-
-    Raises:
-        InvalidInput, LeaseLost, BrokerUnavailable: as `check_held`.
-    """
+    else:
+        tokens, rows = [row.batch for row in df.select("batch").distinct().collect()], df
     by_family: defaultdict[str, list[str]] = defaultdict(list)
     for token in tokens:
         by_family[family_of(token)].append(token)
     broker = broker_at(resolve(url), namespace)
     check_origin(broker, [(family, token) for family in by_family for token in by_family[family]])
-    unsure = {
-        family: its
-        for family, its in by_family.items()
-        if not broker._run(is_whole(broker.queue(family)._core.keys, its))
-    }
-    if not unsure:
-        return
-    some = df.where(sql.col("batch").isin([token for its in unsure.values() for token in its]))
-    ids: defaultdict[str, dict[str, list[str]]] = defaultdict(dict)
-    for token, found in some.groupBy("batch").agg(sql.collect_set("id")).collect():
-        ids[family_of(token)][token] = found
-    lost = sum(broker._run(count_lost(broker.queue(name)._core.keys, found)) for name, found in ids.items())
+    lost = 0
+    for family, its in by_family.items():
+        keys = broker.queue(family)._core.keys
+        if not broker._run(is_whole(keys, its)):
+            some = rows.where(sql.col("batch").isin(its)).groupBy("batch").agg(sql.collect_set("id"))
+            lost += broker._run(count_lost(keys, dict(map(tuple, some.collect()))))
     if lost:
         raise LeaseLost(
             f"{lost:,} messages of this epoch are not held any more, since their lease ran out (the driver "

@@ -14,9 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.arrow import arrow_schema, check_whole, has_whole
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
-from rq_dlq.spark.offsets import query_of
 from rq_dlq.spark.schemas import columns_of
-from rq_dlq.spark.sinks import WHOSE, check_tokens
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
 
     Row: TypeAlias = dict[str, Any]
 
+WHOSE = ("id", "batch")  # the columns that name a message and prove that it is held
 ERROR = ("error_class", "error_message")
 BAD = StructType([StructField(name, StringType()) for name in (*WHOSE, *ERROR)])
 
@@ -36,28 +35,35 @@ class Split:
         ok: the rows without an error, without the columns error_class and error_message.
         bad: the others: id, batch, error_class, error_message, as the operations nack and discard take them.
         failed: how many these are.
+        rows: all of them.
+        tokens: of the claims that their messages came by.
     """
 
     ok: DataFrame
     bad: DataFrame
     failed: int
-    _kept: DataFrame
-    _source: Mapping[str, str]
+    rows: DataFrame
+    tokens: list[str]
 
-    def nack(self) -> None:
+    def nack(self, *, url: str | None = None, namespace: str = USUAL_NAMESPACE) -> None:
         """Nack the rows that failed. Without any it costs nothing.
+
+        Args:
+            url: where Redis is, as for the stream; None: $RQ_DLQ_URL, else the embedded server.
+            namespace: of the queue, as for the stream.
 
         Raises:
             InvalidInput: the rows are from another server.
             BrokerUnavailable: Redis cannot be reached.
         """
         if self.failed:
-            written = self.bad.write.format("rq_dlq").options(operation="nack", **self._source)
+            source = {"namespace": namespace} | ({} if url is None else {"url": url})
+            written = self.bad.write.format("rq_dlq").options(operation="nack", **source)
             written.mode("append").save()
 
     def unpersist(self) -> None:
         """Free the output."""
-        if (frame := getattr(self._kept, "_jdf", None)) is not None:  # Connect has none, and frees it later
+        if (frame := getattr(self.rows, "_jdf", None)) is not None:  # Connect has none, and frees it later
             frame.queryExecution().logical().rdd().unpersist(False)  # noqa: FBT003 - Java has no names
 
     def __iter__(self) -> Iterator[DataFrame]:
@@ -70,29 +76,24 @@ class Split:
         self.unpersist()
 
 
-def split(df: DataFrame, *, url: str | None = None, namespace: str = USUAL_NAMESPACE) -> Split:
+def split(df: DataFrame) -> Split:
     """Run a handler, and separate its output into rows that succeeded and rows that failed.
 
         with split(batch.mapInArrow(by_row(handle, OUT), OUT)) as done:
+            check_held(done)
             done.ok.write.mode("overwrite").parquet(f"out/epoch={epoch_key(batch, epoch)}")
             done.nack()
 
     The handler runs here, once for each row, and its output is kept until the end of the block. Nothing is
     computed again after that: a handler might answer otherwise, and its row would be written twice or be in
-    neither part. So if an executor goes in the block, the epoch fails and comes again. Then it is checked
-    that the query still holds the messages, as `check_held` does.
+    neither part. So if an executor goes in the block, the epoch fails and comes again.
 
     Args:
         df: has the columns id, batch, error_class and error_message (strings; both null for a success)
             and others.
-        url: where Redis is, as for the stream; None: $RQ_DLQ_URL, else the embedded server.
-        namespace: of the queue, as for the stream.
 
     Raises:
-        InvalidInput: a column is missing, it is a stream outside of `foreachBatch`, or the rows are from
-            another server.
-        LeaseLost: the query does not hold some messages any more.
-        BrokerUnavailable: Redis cannot be reached.
+        InvalidInput: a column is missing, or it is a stream outside of `foreachBatch`.
     """
     if missing := [name for name in BAD.fieldNames() if name not in df.columns]:
         raise InvalidInput(
@@ -105,21 +106,8 @@ def split(df: DataFrame, *, url: str | None = None, namespace: str = USUAL_NAMES
     facts = (sql.count_if(has_failed).alias("failed"), sql.collect_set("batch").alias("tokens"))
     kept = df.observe(seen := Observation(), *facts).localCheckpoint()
     found = seen.get or kept.agg(*facts).collect()[0].asDict()  # Connect observes no checkpoint
-    source = {"namespace": namespace} | ({} if url is None else {"url": url})
-    done = Split(
-        kept.where(~has_failed).drop(*ERROR),
-        kept.where(has_failed).select(*BAD.fieldNames()),
-        found["failed"],
-        kept,
-        source,
-    )
-    try:
-        if any(map(query_of, found["tokens"])) or not found["tokens"]:  # else no stream has claimed them
-            check_tokens(found["tokens"], kept, url, namespace)
-    except BaseException:
-        done.unpersist()
-        raise
-    return done
+    ok, bad = kept.where(~has_failed).drop(*ERROR), kept.where(has_failed).select(*BAD.fieldNames())
+    return Split(ok, bad, found["failed"], kept, found["tokens"])
 
 
 def by_row(

@@ -16,7 +16,7 @@ import rq_dlq
 from rq_dlq import InvalidInput, LeaseLost, Poison
 from rq_dlq.core.batches.calls import note_held, note_settled
 from rq_dlq.core.settling import settle
-from rq_dlq.spark import by_row, split
+from rq_dlq.spark import by_row, check_held, split
 from rq_dlq.spark.sinks import is_whole
 from tests.each import each
 from tests.spark.test_sinks import claimed
@@ -232,8 +232,10 @@ def test_the_messages_have_to_be_held(spark: SparkSession, broker: rq_dlq.Broker
     columns = "id string, batch string, error_class string, error_message string"
     rows = spark.createDataFrame([(name, token, None, None) for name in ids], columns)
     with split(rows.limit(0)) as done:
+        check_held(done)
         assert (done.failed, done.ok.count()) == (0, 0)
     with split(rows) as done:
+        check_held(done)
         assert (done.failed, done.ok.count()) == (0, 4)
     assert broker._run(is_whole(keys, [token]))
     broker._run(settle.nack(queue._core, [(ids[0], token)], "x"))
@@ -243,16 +245,20 @@ def test_the_messages_have_to_be_held(spark: SparkSession, broker: rq_dlq.Broker
     queue.maintain()
     assert not broker._run(is_whole(keys, [token]))
     before = len(kept(spark))
-    with pytest.raises(LeaseLost, match="4 messages of this epoch are not held any more"):
-        split(rows)
+    for checked in (None, "ok"):
+        with (
+            pytest.raises(LeaseLost, match="4 messages of this epoch are not held any more"),
+            split(rows) as done,
+        ):
+            check_held(done if checked is None else done.ok)
     assert len(kept(spark)) == before
 
 
 def test_without_a_failure_nothing_is_nacked(spark: SparkSession) -> None:
     rows = messages(spark, 3).selectExpr("*", "NULL AS error_class", "NULL AS error_message")
-    with split(rows, url="redis://localhost:1") as done:  # where nobody listens
+    with split(rows) as done:
         assert done.failed == 0
-        done.nack()
+        done.nack(url="redis://localhost:1")  # where nobody listens
 
 
 def test_what_cannot_be_split(spark: SparkSession) -> None:
