@@ -49,6 +49,7 @@ from rq_dlq.values.names import Naming, Template
 from rq_dlq.values.observer import Observer, Sending, Settled
 from rq_dlq.values.outcome import Outcome
 from rq_dlq.values.process import ConsumerReport, ProcessReport
+from rq_dlq.values.sent import Sent
 from rq_dlq.values.settlement import Settlement
 
 __all__ = [
@@ -99,6 +100,7 @@ __all__ = [
     "Schedule",
     "Selection",
     "Sending",
+    "Sent",
     "Session",
     "Settled",
     "Settlement",

@@ -138,18 +138,24 @@ def _upkeep(keys: QueueKeys) -> Steps:
 def _sending(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
     yield from _scheduling(keys)
+    yield from _staging(keys)
     yield job_calls.note_list(keys, *JOB)
     yield job_calls.take_lists(keys, JOB[0], 1)
-    yield job_calls.stage(keys, *JOB, [ID])
-    yield job_calls.cut(keys, *JOB, 1)
-    yield job_calls.keep(keys, *JOB, 1)
     yield job_calls.last_commit(keys, JOB[0])
     yield job_calls.first_of(keys, *JOB)
     yield job_calls.remove(keys, *JOB)
 
 
+def _staging(keys: QueueKeys) -> Steps:
+    """What is too large for one script, and the registers of senders."""
+    yield job_calls.stage(keys, *JOB, [ID])
+    yield job_calls.cut(keys, *JOB, 1)
+    yield job_calls.keep(keys, *JOB, 1)  # as senders.answered does, with another key
+
+
 def _consuming(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
+    yield from _staging(keys)
     yield from _upkeep(keys)
     yield from _scheduling(keys)
     yield from _reporting(keys)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.sending.send import SendOptions
     from rq_dlq.values.message import Message
+    from rq_dlq.values.sent import Sent
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -158,11 +159,11 @@ class OwnQueue(Answering, HandledQueue[T]):
 
     async def _send_all(
         self, bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]], options: SendOptions
-    ) -> list[str]:
+    ) -> list[Sent]:
         """Run the steps of `send_many`: once, or for each window of an async iterable."""
         if not isinstance(bodies, AsyncIterable):
             return await self._broker._run(send.send(self._core, bodies, options))
-        ids: list[str] = []
+        ids: list[Sent] = []
         window: list[T | Message[T]] = []
         try:
             async for body in bodies:

@@ -126,8 +126,9 @@ class Broker(OwnBroker):
             InvalidInput: a name, type, duration or policy is not valid.
         """
         core = self.settings.queue(
-            name, self._ids, type, lease, declared, senders=self._senders, observers=self._observers
-        )
+            name, self._ids, type, lease, declared,
+            senders=self._senders, blocked=self._blocked, observers=self._observers,
+        )  # fmt: skip
         return Queue(self, core)
 
     @overload

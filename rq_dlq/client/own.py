@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.sending.send import SendOptions
     from rq_dlq.values.message import Message
+    from rq_dlq.values.sent import Sent
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -89,6 +90,6 @@ class OwnQueue(Answering, HandledQueue[T]):
             leaving = consuming.leave(cut_off=cut_off.is_cut_off(cause))
             self._broker._leave(self._core, leaving, cause)
 
-    def _send_all(self, bodies: Iterable[T | Message[T]], options: SendOptions) -> list[str]:
+    def _send_all(self, bodies: Iterable[T | Message[T]], options: SendOptions) -> list[Sent]:
         """Run the steps of `send_many`."""
         return self._broker._run(send.send(self._core, bodies, options))

@@ -104,7 +104,7 @@ HISTORY = columns_of(
 
 TOTALS = (
     "sent", "acked", "nacked", "lapsed", "released", "exhausted", "poison", "unprocessable",
-    "redriven", "discarded", "moved", "purged", "expired_total",
+    "redriven", "discarded", "moved", "purged", "expired_total", "known",
 )  # fmt: skip
 COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
 METRICS = StructType(

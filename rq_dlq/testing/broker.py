@@ -18,6 +18,7 @@ from rq_dlq.core.choosing.choice import reason_of
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.steps.step import MOST
 from rq_dlq.core.upkeep import upkeep
+from rq_dlq.core.upkeep.maintain import maintain
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.failure import moment
@@ -160,7 +161,7 @@ class TestBroker(Broker):
         """Let the consumer of a delivery die: time passes until its lease has lapsed, and that is noticed."""
         ends = int(delivery.lease_until.timestamp() * 1000)
         self._clock.set(max(self._clock.now, ends) + 1)
-        self._run(upkeep.maintain(delivery._queue._core))
+        self._run(maintain(delivery._queue._core))
 
     @contextmanager
     def inline(self) -> Generator[None]:

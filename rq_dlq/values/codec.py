@@ -253,7 +253,7 @@ def _pack_headers(headers: Any) -> bytes:
             message = f"header {name!r}: names and values must be text, not {type(value).__name__}"
             raise InvalidMessage(message)
     try:
-        data = msgspec.json.encode(dict(given))
+        data = msgspec.json.encode(dict(given), enc_hook=str)  # of what is a kind of text, as `Sent`
     except UnicodeEncodeError:
         raise InvalidMessage("a header has text that UTF-8 cannot encode (a lone surrogate)") from None
     if len(data) > record.MAX_BLOCK:

@@ -122,7 +122,7 @@ class Driver:
 
     def send_call(
         self, *items: tuple[str, int], delay: int = 0, ttl: int = 0, persistent: bool = True
-    ) -> Call[list[int] | None]:
+    ) -> Call[sending_calls.Places | None]:
         """Messages of these ids and priorities."""
         return sending_calls.send(
             self.sender(), delay=delay, ttl=ttl, items=packed(*items, persistent=persistent)

@@ -56,12 +56,13 @@ class Model:
 
     def send(
         self, items: Iterable[tuple[str, int]], *, delay: int, ttl: int, persistent: bool = True
-    ) -> list[int]:
-        """Add messages, (id, priority) each; the places of those that were known."""
-        known, ttl = [], self.settings.allowed(ttl)
+    ) -> dict[int, str]:
+        """Add messages, (id, priority) each; where those were that were known, by their number."""
+        known, ttl = dict[int, str](), self.settings.allowed(ttl)
         for place, (message_id, priority) in enumerate(items):
             if message_id in self.messages or self.remembers(message_id):
-                known.append(place)
+                known[place] = self.messages[message_id].place if message_id in self.messages else "acked"
+                self.totals["known"] += known[place] == "dead"
                 continue
             self.last = number = max(self.now * 4096, self.last + 1)
             due = self.later(delay, number) if delay else number // 4096

@@ -184,8 +184,11 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
     given |= {"job": "j", "attempt": "a.0.0", "lengths": {"a.0.0": 2}}
     given |= {"declared_before": b"", "declared": b"", "entry": b"{}"}
     given["shares"] = [
-        session_calls.Share(keys, [("id", "token")], [session_calls.Outgoing(0, 0, ("id", b"payload"))])
-    ] * 2
+        session_calls.Share(
+            keys, [("id", "token")], [session_calls.Outgoing(0, 0, ("id", b"payload"))],
+            staged=session_calls.Staged("j", "a.0.0", 1, 9),
+        )
+    ] * 2  # fmt: skip
     parameters = inspect.signature(CONSTRUCTORS[name]).parameters
     if name == "restore":
         given["items"] = ["id", b"record", b"state", b"history"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from rq_dlq.core.queues.blocked import Blocked
 from rq_dlq.core.queues.observers import Observers
 from rq_dlq.core.queues.view_state import Seen
 from rq_dlq.core.steps.indeterminate import Claims, Settlements
@@ -41,6 +42,7 @@ class QueueState(Generic[T]):
         opened: whether the queue was opened.
         opening: the word for that; who deletes the queue ends it.
         senders: of its broker.
+        blocked: ids that dead letters have, of which its broker has warned.
         indeterminate_claims: claims whose outcome is not known; the next claim resumes one.
         indeterminate: settlements whose outcome is not known.
         view: the name is one that policies gave to the dead letters or the expired messages of other queues,
@@ -69,6 +71,7 @@ class QueueState(Generic[T]):
     opened: bool = False
     opening: str = ""
     senders: Senders = field(default_factory=Senders)
+    blocked: Blocked = field(default_factory=Blocked)
     indeterminate_claims: Claims = field(default_factory=Claims)
     indeterminate: Settlements = field(default_factory=Settlements)
     view: bool = False

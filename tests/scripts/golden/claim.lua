@@ -63,6 +63,7 @@ end
 -- A thorough claim ends then, and has to be repeated. A value, not a function, which would cost Redis as much as a
 -- command.
 local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
+local DUE = 128 -- and that it makes ready besides, to take them: no more that are not fresh fit (lib/chosen)
 local BEHIND = 15 -- messages that it sweeps besides where it does nothing else
 local there = redis.call('EXISTS', leases, scheduled, scheduled, expiring, expiring) -- a key counts each time it is named
 local lapsed = there % 2 > 0 and redis.call('ZCOUNT', leases, '-inf', now) or 0
@@ -869,7 +870,7 @@ if lapsed + fallen_due + outlived > 0 then
     wake_one()
     return { now, 0 }
   end
-  promote(STEPS + count)
+  promote(STEPS + math.min(count, DUE))
   expire(STEPS)
   if part ~= 'live' and redis.call('ZCARD', ready) > 0 then
     -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
@@ -1056,7 +1057,7 @@ local only_suspects = marked and #rows == 0
 -- Leases to the token the first messages of its index, and adds them to the reply: `chosen` are their ids. Statements, not
 -- functions, since every claim runs them: a function costs Redis as much as a command, and more for each name that it uses
 -- of those around it. What is rarely needed is defined when it is needed.
-local NOT_FRESH = answer == 'count' and 1500 or 0 -- bytes in place of which a batch takes one that is not fresh: as long
+local NOT_FRESH = 4096 -- bytes in place of which a claim takes one that is not fresh, since that takes as long
 local most = 524288 -- bytes that it leases, or one message (I9)
 local records, read, spent = {}, 0, 0
 local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, nil, nil

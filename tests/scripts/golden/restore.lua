@@ -13,11 +13,12 @@ local groups, redrives, sender = KEYS[11], KEYS[12], KEYS[13]
 local register = redis.call('GET', sender)
 local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
 if done then
-  -- The items that a call knew already, as noted with it when it was done before (lib/done).
+  -- What a call said of the items that it knew already, as noted with it when it was done before (lib/done): numbers, and
+  -- names of places.
   local function known_before()
     local known = {}
-    for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
-      known[#known + 1] = tonumber(n)
+    for word in (register:match(' (.*) ') or ''):gmatch('%S+') do
+      known[#known + 1] = tonumber(word) or word
     end
     return known
   end
