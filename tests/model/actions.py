@@ -121,6 +121,7 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "pause": (1, {"paused": charged}),
     "retire": (1, {"limit": limits}),
     "regroup": (1, {"limit": st.integers(1, 20), "lost_rows": st.booleans()}),
+    "reindex": (1, {"limit": st.integers(1, 20)}),
     "groups": (1, {"limit": st.integers(1, 9)}),
     "reset": (1, {}),
 }  # fmt: skip
