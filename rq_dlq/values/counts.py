@@ -150,6 +150,8 @@ class QueueStats:
         paused: no messages are delivered until it is resumed.
         overdue: seconds since maintenance or a claim should have moved a message that is due, or whose lease
             lapsed; 0: none waits for that.
+        orphaned: messages that no index leads to, since a key of the queue was deleted or restored in part:
+            nobody gets them until maintenance has put them back. Beside more than 5,000 claims at a time: 0.
     """
 
     name: str
@@ -163,6 +165,7 @@ class QueueStats:
     totals: Mapping[str, int]
     paused: bool = False
     overdue: float = 0.0
+    orphaned: int = 0
 
     @property
     def waiting(self) -> int:

@@ -46,7 +46,7 @@ class ProcessReport(msgspec.Struct, frozen=True):
         stopping: it finishes what it has begun, and claims nothing more.
         roles: of a maintenance process: what it does for all queues (`rq-dlq maintain --roles`).
         longest: its longest round, milliseconds.
-        swept, promoted, expired, retired, grouped, written, fired, redriven: messages, since it began.
+        swept, promoted, expired, retired, grouped, reindexed, written, fired, redriven: messages, since it began.
     """
 
     process: str = ""
@@ -67,6 +67,7 @@ class ProcessReport(msgspec.Struct, frozen=True):
     expired: int = 0
     retired: int = 0
     grouped: int = 0
+    reindexed: int = 0
     written: int = 0
     fired: int = 0
     redriven: int = 0

@@ -165,6 +165,7 @@ async def test_maintain_says_what_it_moved(broker: Any, clock: Clock) -> None:
         "expired": 1,
         "retired": 0,
         "grouped": 0,
+        "reindexed": 0,
         "written": 0,
         "fired": 0,
         "redriven": 0,

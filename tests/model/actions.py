@@ -77,7 +77,7 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
         },
     ),
     "nack": (6, {"items": items, "delay": st.none() | spans, "charge": charged, "seed": seeds, "lost": lost}),
-    "step_clock": (6, {"span": st.sampled_from([1_000, 500, 3_000, 500, 1, 250, 600_000, -1, -500, -1_000])}),
+    "step_clock": (6, {"span": st.sampled_from([1_000, 500, 3_000, 500, 1, 250, 400_000, -1, -500, -1_000])}),
     "sweep": (3, {"limit": limits, "seed": seeds}),
     "release": (3, {"items": items, "lost": lost}),
     "poison": (
@@ -121,6 +121,7 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "pause": (1, {"paused": charged}),
     "retire": (1, {"limit": limits}),
     "regroup": (1, {"limit": st.integers(1, 20), "lost_rows": st.booleans()}),
+    "reindex": (1, {"limit": st.integers(1, 20)}),
     "groups": (1, {"limit": st.integers(1, 9)}),
     "reset": (1, {}),
 }  # fmt: skip

@@ -132,6 +132,13 @@ class OperatorSteps:
         while self.queue.run(upkeep_calls.regroup(self.keys, limit=limit)):
             pass
 
+    def reindex(self, limit: int) -> None:
+        """Where the indexes of what is over were deleted."""
+        for name in ("dead", "expired", "groups"):
+            self.queue.raw.unlink(self.keys[name])
+        while self.queue.run(upkeep_calls.reindex(self.keys, limit=limit)):
+            pass
+
     def groups(self, limit: int) -> None:
         check_groups(self.queue, self.queue.run(group_calls.groups(self.keys, limit=limit)), limit)
 

@@ -46,6 +46,7 @@ BOUNDED = {
     "members", "moved",  # what a claim promotes: steps.MOST and its STEPS
     "bytes",  # of a number
     "names",  # of the fields of a redrive
+    "tokens",  # of claims: PAGE
     "back",  # what a step of a redrive moves: steps.CHANGED
     "unset", "cells",  # the fields of a queue's settings
     "KEYS",  # of a queue

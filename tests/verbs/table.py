@@ -36,6 +36,7 @@ from tests.model.calls import (
     purge,
     redrive,
     regroup,
+    reindex,
     restore,
     retire,
     scan,
@@ -193,6 +194,10 @@ UPKEEP = (
     Verb(
         name="regroup", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
         call=regroup(), say=lambda at: at.queue.maintain(),
+    ),
+    Verb(
+        name="reindex", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
+        call=reindex(), say=lambda at: at.queue.maintain(),
     ),
 )  # fmt: skip
 

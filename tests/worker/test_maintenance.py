@@ -272,7 +272,7 @@ def test_claimers_wait_five_milliseconds_at_most() -> None:
         time.sleep(0.005)
         while one_round(broker, watch) == 0:
             pass
-        assert watch.done == {"swept": 4_000, "expired": 4_000, "retired": 4_000}
+        assert +watch.done == {"swept": 4_000, "expired": 4_000, "retired": 4_000}
         took = [
             entry["duration"]
             for entry in raw.slowlog_get(100_000)

@@ -10,21 +10,27 @@ from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.policies.policies import explain_policy
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.views import members
+from rq_dlq.core.steps.step import Batch
 from rq_dlq.values.durations import human
 from rq_dlq.values.failure import FAILURES, moment
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.names import check_id
+from rq_dlq.values.wanted import STATE
 
 if TYPE_CHECKING:
-    from rq_dlq.core.pages.calls import Page
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.pages.calls import Page, Place
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.policy import QueueSettings
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.message import Row
 
-Whereabouts = Literal["ready", "scheduled", "leased", "dead", "expired", "unknown"]
+Whereabouts = Literal["ready", "scheduled", "leased", "dead", "expired", "orphaned", "unknown"]
+LOST = "no index leads to it: a key of the queue was deleted, or only a part was restored"
+MEND = "maintenance puts it back: a worker or `rq-dlq maintain` within about a minute, `queue.maintain()` at once"
+_PLACES: tuple[Place | None, ...] = ("scheduled", "ready", "dead", "expired", None)  # as messages move on
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,8 @@ class Explanation:
     """Where one message is, and why.
 
     Attributes:
-        place: ready, scheduled, leased, dead, expired; unknown: the queue has no such message (any more).
+        place: ready, scheduled, leased, dead, expired; orphaned: no index leads to it, so no consumer gets it;
+            unknown: the queue has no such message (any more).
         why: why it is there, a sentence.
         next: what happens next, a sentence.
         at: when, by the server's clock (UTC); None: the time is not known.
@@ -64,11 +71,25 @@ def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
         if page.ids:
             if version := page.rows()[0].version_needed:
                 raise upgrade(f"message {message_id} of {member.keys.family!r}", version)
+            if (yield from _is_orphaned(member.keys, page)):
+                message: Received[Any] = Received(page.rows()[0], member.codec, member.keys.family)
+                return Explanation(message_id, "orphaned", LOST, MEND, None, message)
             settings = yield from explain_policy(member.keys, member.naming)
             now, counts = yield queue_calls.stats(member.keys, member.name)
             return _explained(member, page.rows()[0], settings, now, counts)
     gone = "it was never sent here, or it was acked, moved, purged or discarded"
     return Explanation(message_id, "unknown", gone, "nothing", None, None)
+
+
+def _is_orphaned(keys: QueueKeys, page: Page) -> Steps[bool]:
+    """Whether a message that was read is in no place, and has not changed meanwhile."""
+    if page.rows()[0].lease_until:
+        return False
+    found: list[Page] = yield Batch(
+        [page_calls.browse(keys, ids=page.ids, place=place, wanted=STATE) for place in _PLACES]
+    )
+    *indexed, now = found
+    return not any(there.ids for there in indexed) and (now.ids, now.states) == (page.ids, page.states)
 
 
 def _explained(

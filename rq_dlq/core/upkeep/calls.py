@@ -44,6 +44,11 @@ def regroup(keys: QueueKeys, *, limit: int) -> Call[int]:
     return Call("regroup", keys, {"limit": limit}, (), int)
 
 
+def reindex(keys: QueueKeys, *, limit: int) -> Call[int]:
+    """Put messages back that are in no index, while there are any. Reads as how many messages were checked."""
+    return Call("reindex", keys, {"limit": limit}, (), int)
+
+
 def strategy(keys: QueueKeys) -> Command[bytes]:
     """What becomes of dead letters and expired messages, as JSON; empty: the default."""
     return Command((b"HGET", keys["settings"], b"dead_letter"), lambda reply: reply or b"")

@@ -7,6 +7,7 @@ Any number of processes may do this at once: each script takes what is still the
 from __future__ import annotations
 
 import logging
+import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from rq_dlq.core.schedules.schedules import fire_due_of
 from rq_dlq.core.steps.driving import lost_among, unrepeated
 from rq_dlq.core.steps.step import CHANGED, Batch, NodeUnavailable, Steps, chunks
 from rq_dlq.core.upkeep import calls as upkeep_calls
-from rq_dlq.core.upkeep.upkeep import INDEXES, PAIRS, ROLES, SEVERAL, STEP, MaintenanceRole, script, step
+from rq_dlq.core.upkeep.upkeep import CHECKS, INDEXES, PAIRS, ROLES, SEVERAL, STEP, MaintenanceRole, script, step
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.policy.fields import REPORT_INTERVAL
@@ -36,6 +37,7 @@ logger = logging.getLogger("rq_dlq.maintenance")
 GROUP = 25  # queues that one round trip reads
 TOGETHER = 20  # scripts in one round trip, which move STEP messages in all
 ENOUGH = 100  # round trips of work, after which a round reads again what is due
+CHECK_AGAIN = 60_000  # milliseconds until a queue is checked again for what no index shows
 QUIET = 600  # rounds until a queue that cannot be maintained is logged again
 USUAL_POLICY = encode_policy(RedeliveryPolicy().as_wire())
 
@@ -55,6 +57,7 @@ class MaintainedQueue:
         self.policy = policy
         self._indexes = [index for role in roles for index in INDEXES[role]]
         self._pairs = [pair for role in roles for pair in PAIRS.get(role, ())]
+        self._checks = [name for role in roles for name in CHECKS.get(role, ())]
         heads = [queue_calls.first_score(keys, index) for index, _, _ in self._indexes]
         sizes = [page_calls.size(keys, index) for *pair, _ in self._pairs for index in pair]
         self.looks: Sequence[Command[Any]] = (
@@ -64,6 +67,8 @@ class MaintainedQueue:
             upkeep_calls.strategy(keys),
             upkeep_calls.discarded(keys),
         )
+        self._now = 0
+        self._check_at: int | None = None  # by the server's clock
         self._discarded: int | None = None
         self._quiet = 0
 
@@ -86,7 +91,25 @@ class MaintainedQueue:
         for (*_, name), size, other in zip(self._pairs, sizes[::2], sizes[1::2], strict=True):
             if size != other:
                 names[name] = None
+        if self._is_unchecked(now):
+            names.update(dict.fromkeys(self._checks))
         return list(names), min(later, default=None)
+
+    def _is_unchecked(self, now: int) -> bool:
+        """Whether to look for what no index shows; the first time after a part of the usual span.
+
+        So the queues that a process begins to maintain are not all checked in the same round.
+        """
+        self._now = now
+        if self._check_at is None or self._check_at > now + CHECK_AGAIN:  # the clock stepped back
+            half = CHECK_AGAIN // 2
+            self._check_at = now + half + zlib.crc32(self.keys.family.encode()) % half
+        return self._check_at <= now
+
+    def note(self, name: str, count: int) -> None:
+        """Note how many messages a step concerned: a check that finds none rests."""
+        if name in self._checks and not count:
+            self._check_at = self._now + CHECK_AGAIN
 
     def _report(self, strategy: dict[str, Any], discarded: int) -> None:
         """Log each time the queue has discarded another `report_interval` of messages (I14)."""
@@ -249,7 +272,9 @@ def work_off(
         part = [work.popleft() for _ in range(min(TOGETHER, len(work)))]
         limit = STEP // len(part)
         for item, count in zip(part, (yield from _step_all(part, limit)), strict=True):
-            done[item[1]] += count
+            queue, name = item
+            queue.note(name, count)
+            done[name] += count
             if count >= min(limit, CHANGED):
                 work.append(item)
 

@@ -29,8 +29,12 @@ INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
 PAIRS: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
     "retention": (("dead", "groups", "grouped"),),
 }
+# By role: what is looked for once in a while, since no index shows it.
+CHECKS: dict[MaintenanceRole, tuple[str, ...]] = {"redelivery": ("reindexed",)}
 DONE = {
-    role: dict.fromkeys([*(name for _, name, _ in rows), *(name for *_, name in PAIRS.get(role, ()))])
+    role: dict.fromkeys(
+        [*(name for _, name, _ in rows), *(name for *_, name in PAIRS.get(role, ())), *CHECKS.get(role, ())]
+    )
     for role, rows in INDEXES.items()
 }
 ROLES = tuple(INDEXES)
@@ -40,6 +44,7 @@ CALLS = {
     "expired": calls.expire,
     "retired": calls.retire,
     "grouped": calls.regroup,
+    "reindexed": calls.reindex,
 }
 
 

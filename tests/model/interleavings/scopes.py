@@ -89,6 +89,7 @@ ELSEWHERE = {
     **dict.fromkeys(("transfer", "move_staged"), "of two queues, or of a list beside one: T2 and T4"),
     **dict.fromkeys(("commit_job", "drop_staged"), "of lists that no world has: T2 and T4"),
     "groups": "it only reads, and the index that it reads is in every world",
+    "reindex": "for keys that were deleted: T2, T4 and T40",
     "regroup": "for rows that are missing where a script was cut off: T2 and T4",
     **dict.fromkeys(("begin_batch", "note_batch"), "of no message: T2 and T4"),
     **dict.fromkeys(("due", "schedule"), "of keys that no world has: T4, and behaviour/test_schedules"),
