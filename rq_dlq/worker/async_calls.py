@@ -27,18 +27,18 @@ class AsyncCalls:
     Args:
         calls: of the deliveries whose tasks have not ended.
         stop: of the worker.
-        enough: whether so many calls have ended that they are to be settled before others go on.
+        settles: whether calls that have ended are settled in the next turn of the event loop.
 
     Attributes:
         running: the deliveries whose handlers run.
     """
 
     def __init__(
-        self, handler: Handler, calls: Mapping[Delivery[Any], Call], stop: Stop, enough: Callable[[], bool]
+        self, handler: Handler, calls: Mapping[Delivery[Any], Call], stop: Stop, settles: Callable[[], bool]
     ) -> None:
         self._function, self._takes_delivery = handler.function, handler.takes_delivery
         self._timeout = handler.timeout
-        self._calls, self._stop, self._enough = calls, stop, enough
+        self._calls, self._stop, self._settles = calls, stop, settles
         self.running: set[Delivery[Any]] = set()
         self._cancelled: set[Delivery[Any]] = set()
 
@@ -72,11 +72,11 @@ class AsyncCalls:
     def _wait(self, future: object) -> Generator[object, None, None]:
         """Wait for what a call waits for.
 
-        Many calls may go on in the same turn of the event loop. When enough have ended, the others let it
-        turn once more, in which these are settled.
+        Many calls may go on in the same turn of the event loop. When enough have ended, the others wait for
+        the turn in which these are settled: else all that ended would be repeated by a killed worker.
         """
         yield future
-        if self._enough():
+        while self._settles():
             yield None
 
     def cancel(self) -> None:

@@ -56,13 +56,17 @@ class AsyncConsumer(AsyncLeases):
         self._pace = Pace(at_once=concurrency)
         create = partial(self._loop.create_task, name=self._thread.name)
         self._tasks = AsyncTasks(self._unstarted, self._run, self._may_begin, concurrency, create)
-        enough = shared.finished.are_enough
-        self._calls = AsyncCalls(handler, self._tasks.running, shared.stop, enough)
+        self._calls = AsyncCalls(handler, self._tasks.running, shared.stop, lambda: self._settling.begins)
         self._over: list[Delivery[Any]] = []  # those that ended in this turn of the event loop
         self._not_begun: list[Delivery[Any]] = []  # their tasks have; their leases may be over
         self._process = this_process()
         self._settling = AsyncSettling(
-            self._done, self.settle_done, broker._run, shared.stop, enough=enough, then=self._tasks.begin
+            self._done,
+            self.settle_done,
+            broker._run,
+            shared.stop,
+            enough=shared.finished.are_enough,
+            then=self._tasks.begin,
         )
         self._resting = False  # until something is to be claimed
         self._ending = False  # no call begins any more

@@ -6,7 +6,6 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq.values.durations import human
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
@@ -49,8 +48,8 @@ class EventLoopWatch:
         """
         turned, blocked = self._turned, self.blocked
         if self._blocked_since and turned != self._blocked_since:
-            lasted = human(round(1000 * self._longest))
-            logger.warning("the event loop was blocked for %s by %s: %s", lasted, self._blocker, ADVICE)
+            line = "the event loop was blocked for %.0f s by %s: %s"
+            logger.warning(line, self._longest, self._blocker, ADVICE)
             self._blocked_since = 0.0
         if blocked > NOTED_AFTER and turned == self._turned:
             self._longest = blocked

@@ -62,11 +62,11 @@ def trips(monkeypatch: pytest.MonkeyPatch, raw: Any) -> Trips:
     return seen
 
 
-def handle(queue: Any, colour: str, act: Callable[[Any], None]) -> None:
+def handle(queue: Any, colour: str, act: Callable[[Any], None], **options: Any) -> None:
     async def awaiting(body: Any) -> None:
         act(body)
 
-    queue.handler()(act if colour == "def" else awaiting)
+    queue.handler(**options)(act if colour == "def" else awaiting)
 
 
 @COLOURS
