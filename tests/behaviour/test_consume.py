@@ -522,12 +522,13 @@ def test_an_awaiting_loop_that_is_dropped_in_an_outage_logs_a_line(
             for loop in (dropped, closed):
                 await (await anext(loop)).ack()
             del loop
-            monkeypatch.setattr(consume, "ack", no_server)
-            with pytest.raises(BrokerUnavailable, match="no server"):
-                await closed.aclose()
-            del dropped
-            while not caplog.messages:  # noqa: ASYNC110 - the event loop closes it
-                await asyncio.sleep(0)
+            with monkeypatch.context() as outage:
+                outage.setattr(consume, "ack", no_server)
+                with pytest.raises(BrokerUnavailable, match="no server"):
+                    await closed.aclose()
+                del dropped
+                while not caplog.messages:  # noqa: ASYNC110 - the event loop closes it
+                    await asyncio.sleep(0)
 
     del raw
     asyncio.run(main())

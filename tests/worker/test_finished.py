@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from functools import partial
+from collections import deque
 from typing import Any
 
 import pytest
 
 import rq_dlq
 from rq_dlq import ConfigurationError
-from rq_dlq._redis.awaiting import link as awaiting_link
-from rq_dlq._redis.blocking import link as blocking_link
 from rq_dlq.worker import Worker
 from rq_dlq.worker.finished import MOST, Finished
 from tests.each import each
@@ -23,28 +20,22 @@ WAYS = [("def", 1, 0.0), ("def", 8, 0.0), ("def", 8, 0.001), ("async def", 10, 0
         ("async def", 200, 0.001)]  # fmt: skip
 
 
-class Unsent:
-    """The finished calls whose settlement is not on its way to the server: a kill would repeat them.
+class Waiting:
+    """How many finished calls wait, at most, whenever one more is about to end."""
 
-    Counted from the `first` on: until then new connections are made, for which some wait.
-    """
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._all, self.most = list[deque[Any]](), 0
+        of_consumer = Finished.of_consumer
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, first: int) -> None:
-        self._ids, self._left, self.most = dict[str, None](), first, 0
-        for module in (blocking_link, awaiting_link):
-            monkeypatch.setattr(module, "write", partial(self._write, module.write))
+        def noted(finished: Finished) -> deque[Any]:
+            own = of_consumer(finished)
+            self._all.append(own)
+            return own
 
-    def _write(self, write: Callable[..., Any], connection: Any, data: bytes, **options: Any) -> Any:
-        for known in [*self._ids]:
-            if known.encode() in data:
-                self._ids.pop(known, None)
-        return write(connection, data, **options)
+        monkeypatch.setattr(Finished, "of_consumer", noted)
 
-    def ended(self, message_id: str) -> None:
-        self._ids[message_id] = None
-        self._left -= 1
-        if self._left < 0:
-            self.most = max(self.most, len(self._ids))
+    def one_more(self) -> None:
+        self.most = max(self.most, 1 + sum(map(len, self._all)))
 
 
 @each("way", WAYS)
@@ -53,25 +44,25 @@ def test_they_are_few(
 ) -> None:
     colour, concurrency, seconds = way
     raw.flushall()
-    unsent = Unsent(monkeypatch, first=1_000)
+    waiting = Waiting(monkeypatch)
     with rq_dlq.Broker(f"unix://{server}") as broker:
         queue = broker.queue("a")
 
-        def plain(_: Any, delivery: Any) -> None:
+        def plain(_: Any) -> None:
             time.sleep(seconds)
-            unsent.ended(delivery.id)
+            waiting.one_more()
 
-        async def awaiting(_: Any, delivery: Any) -> None:
+        async def awaiting(_: Any) -> None:
             if seconds:
                 await asyncio.sleep(seconds)
-            unsent.ended(delivery.id)
+            waiting.one_more()
 
         queue.handler(concurrency=concurrency)(plain if colour == "def" else awaiting)
         queue.send_many(range(2_000))
         worker = Worker(broker, until="empty")
         worker.run()
     assert worker.tally.counts == {"acked": 2_000}
-    assert unsent.most <= MOST
+    assert waiting.most <= MOST
 
 
 @COLOURS
