@@ -155,7 +155,12 @@ class OwnQueue(Answering, HandledQueue[T]):
             cause = _cancellation(error)
             raise
         finally:
-            await to_its_end(lambda: self._broker._end_loop(consuming, cause))
+            try:
+                await to_its_end(lambda: self._broker._end_loop(consuming, cause))
+            except RqDlqError as failure:
+                if not consuming.is_dropped:
+                    raise
+                logger.warning("%s: the end of a loop that was dropped: %s", self._core.name, failure)
 
     async def _send_all(
         self, bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]], options: SendOptions

@@ -197,9 +197,9 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         Leaving the loop in any way makes the deferred acks, and releases the delivery of this step, if it is
         not settled, and those that were not handed out. Closing the generator
         (`with closing(orders.consume()) as deliveries`, of `contextlib`) does so at once, and raises
-        what goes wrong then. Without that, Python closes it, perhaps a little later. A cancellation, or
-        another error that is not an Exception, is raised in any case: the acks and releases get one short
-        try, as at the end of a `Delivery`.
+        what goes wrong then. Without that, Python closes it, perhaps a little later, and what goes wrong is
+        logged. A cancellation, or another error that is not an Exception, is raised in any case: the acks and
+        releases get one short try, as at the end of a `Delivery`.
 
         Args:
             count: messages that one claim takes, 1 to 1,000. Their acks are made together: an ack waits for
@@ -225,7 +225,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             lease=None if lease is None else milliseconds(lease, name="lease", minimum=1),
             clock=time.monotonic,
         )
-        return self._consume(consuming)
+        return consuming.is_made_by(self._consume(consuming))
 
     def session(self) -> Session[T]:
         """Make a session: what it sends and what it acks takes effect together, or not at all."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rq_dlq.worker.consumer import Consumer
     from rq_dlq.worker.reporting import Reporting
 
+LEVELS = {"ack": logging.ERROR, "settle": logging.ERROR, "release": logging.WARNING}
+
 
 def leave(
     consumers: Sequence[Consumer[Any]],
@@ -44,16 +46,15 @@ def leave(
     last = tending.in_haste() if given_up else tending
     names = {consumer.queue.name for consumer in consumers}
     silent = set[str]() if reporting.leave(last) else names
-    unacked, unreleased = Counter[str](), Counter[str]()
+    left = {verb: Counter[str]() for verb in LEVELS}
     for consumer in consumers:
         name = consumer.queue.name
         if name in silent or not consumer.settle_left(last):
             silent.add(name)
-            done, others = consumer.left
-            unacked[name] += done
-            unreleased[name] += others
-    _say("ack", unacked, logging.ERROR)
-    _say("release", unreleased, logging.WARNING)
+            for verb, count in consumer.left.items():
+                left[verb][name] += count
+    for verb, level in LEVELS.items():
+        _say(verb, left[verb], level)
     if given_up:
         last.close()
 

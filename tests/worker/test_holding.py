@@ -33,7 +33,14 @@ BODY = "the body of the message"
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again soon."""
-    for module in ("consumer", "holding", "thread_consumer", "async_consumer", "async_acks"):
+    for module in (
+        "consumer",
+        "holding",
+        "thread_consumer",
+        "async_consumer",
+        "async_leases",
+        "async_settling",
+    ):
         monkeypatch.setattr(f"rq_dlq.worker.{module}.RETRY_AFTER", 0.01)
 
 

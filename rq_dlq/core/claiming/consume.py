@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from weakref import ref
 
 from rq_dlq.core.claiming.claim import claim
 from rq_dlq.core.claiming.cut_off import give_back
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 ACK_WITHIN = 0.005  # seconds that acks wait for others
 
 D = TypeVar("D", bound="Leased[Any]")
+Loop = TypeVar("Loop")
 
 
 class Consuming(Generic[D]):
@@ -72,6 +74,17 @@ class Consuming(Generic[D]):
         self._asked = 0.0  # when the last round trip ended
         self.over = False
         self._process = this_process()
+        self._made_by: ref[Any] | None = None
+
+    def is_made_by(self, loop: Loop) -> Loop:
+        """Note the generator of this loop."""
+        self._made_by = ref(loop)
+        return loop
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether Python closes the generator, since nobody has it any more who could get an error."""
+        return self._made_by is not None and self._made_by() is None
 
     def defer(self, delivery: D) -> bool:
         """Defer the ack of this step's delivery to the next step; False: it is another one, so ack it now.
