@@ -3,7 +3,7 @@
 -- the same again completes it.
 --   index: where it waits, and `member` its row there; by: who asked for it; cause: cells of a cause
 --   how.copies: copy it; how.expires: when it expires if it was dead; nil: never; how.record: as in lib/bring_back
--- needs: now, expiry_of, with_expiry, with_expiry_word, with_head, new_state, ungroup, drop, leave, outcome
+-- needs: now, expiry_of, with_expiry, with_expiry_word, with_head, new_state, ungroup, drop, leave, outcome, attempts
 -- needs: keys: messages, history, scheduled, dead, expired, counters, to_messages, to_history, to_counters
 -- gives: hand_over, wake_there, is_there
 local function there()
@@ -41,7 +41,7 @@ local function hand_over(id, state, head, index, member, by, cause, how)
       remember_there(id, 'copied', 0, 0, by, cause)
     else
       remember_expiry_there(id, was)
-      remember_there(id, 'moved', was.deliveries, 0, by, cause)
+      remember_there(id, 'moved', attempts(was), 0, by, cause)
     end
   end
   if index == dead and not how.copies then ungroup(was, member) end

@@ -96,7 +96,7 @@ class Event:
             (by an operator), moved, copied, expired (recorded when the message leaves its expiry queue), or
             kept (it failed as a dead letter; only the newest of such failures is recorded).
         at: when, by the server's clock.
-        delivery: which delivery of the message it ended (1 for the first).
+        delivery: which attempt at the message it ended (1 for the first).
         delay: seconds until the redelivery; 0 if the message died or went back at once.
         consumer: the consumer that held the message; for a redrive, the one that asked for it.
         cause: what went wrong.

@@ -72,7 +72,7 @@ def story_of(explained: Explanation, now: datetime) -> list[Step]:
 def _step(event: Event, before: datetime) -> Step:
     what = WORDS.get(event.event, event.event)
     if event.delivery and event.event in {"nacked", "lapsed", "poisoned"}:
-        what = f"delivery {event.delivery}: {what}"
+        what = f"attempt {event.delivery}: {what}"
     if event.delay:
         what = f"{what}, again after {seconds(event.delay)}"
     cause = event.cause

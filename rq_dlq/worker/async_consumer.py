@@ -258,7 +258,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     async def _release_unstarted(self) -> None:
         taken = take_all(self._unstarted)
-        if await self._broker._run(self.release(taken)):
+        if await self._broker._run(self.release(taken, begun=False)):
             self.permit.end_of(taken)
         else:
             self.put_back(taken)

@@ -86,7 +86,7 @@ class Consumer(Holding[D]):
         self._failed = -inf
         connections.run(self.ack_done())
         self.release_unstarted(connections)
-        connections.run(self.release(self._unsettled))
+        connections.run(self.release(self._unsettled, begun=True))
         connections.run(self.give_back())
         return self._failed == -inf
 
@@ -133,7 +133,7 @@ class Consumer(Holding[D]):
     def release_unstarted(self, connections: Connections) -> None:
         """Release what has not begun, from any thread."""
         taken = deques.take_all(self._unstarted)
-        if connections.run(self.release(taken)):
+        if connections.run(self.release(taken, begun=False)):
             self.permit.end_of(taken)
         else:
             self.put_back(taken)

@@ -121,8 +121,7 @@ def _report(
     settings: QueueSettings | None,
 ) -> None:
     where = f"{delivery.queue} {delivery.id}"
-    tries = delivery.delivery_count
-    fields = {"queue": delivery.queue, "message_id": delivery.id, "delivery_count": tries}
+    fields = {"queue": delivery.queue, "message_id": delivery.id, "delivery_count": delivery.delivery_count}
     if settlement.outcome in LEVELS:
         charged = delivery.charged + 1
         limit = None if settings is None else settings.redelivery.max_redeliveries
@@ -137,8 +136,8 @@ def _report(
         line = "%s: its handler failed after it was %s: %s"
         logger.warning(line, where, settlement.outcome, _text(error), extra=fields)
     else:
-        line = "%s: the lease was lost, so the result of delivery %d does not count"
-        logger.warning(line, where, tries, extra=fields)
+        line = "%s: the lease was lost, so the result of attempt %d does not count"
+        logger.warning(line, where, delivery.attempt, extra=fields)
 
 
 def _text(error: BaseException | str | None) -> str:

@@ -282,5 +282,5 @@ def _fitting(queue: QueueState[Any], deliveries: list[D], count: int, *, suspect
     if len(fit) < len(deliveries):
         kept = {delivery.id for delivery in fit}
         rest = [delivery._held for delivery in deliveries if delivery.id not in kept]
-        yield from release(queue, rest)
+        yield from release(queue, rest, begun=False)
     return fit

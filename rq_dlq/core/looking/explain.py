@@ -108,7 +108,7 @@ def _story(message: Received[Any]) -> str:
         return "it was redriven, with a fresh budget"
     ended = {"lapsed": "ended with its lease", "dead_lettered": "was sent to the dead letters"}
     what = ended.get(last.event, f"was {last.event}")
-    return f"its delivery {last.delivery} {what}" if last.delivery else f"it {what}"
+    return f"its attempt {last.delivery} {what}" if last.delivery else f"it {what}"
 
 
 def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int) -> Explanation:
@@ -119,7 +119,7 @@ def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int)
     return Explanation(
         row.id,
         "leased",
-        f"a consumer works on its delivery {message.delivery_count}{budget}",
+        f"a consumer works on its attempt {message.attempt}{budget}",
         f"unless settled or extended before, the lease runs out in {left} and {counts}",
         moment(row.lease_until),
         message,

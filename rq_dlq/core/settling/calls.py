@@ -65,9 +65,9 @@ def poison(
     return _settle("poison", keys, args, held, done="dead")
 
 
-def release(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:
-    """Release: the messages go back to the queue, uncharged."""
-    return _settle("release", keys, {}, held, done="released")
+def release(keys: QueueKeys, held: Iterable[Held], *, begun: bool = True) -> Call[list[Settlement]]:
+    """Release: the messages go back to the queue, uncharged; begun: it may have been an attempt."""
+    return _settle("release", keys, {"begun": int(begun)}, held, done="released")
 
 
 def extend(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq.core.queues.observers import NO_CAUSE
@@ -86,9 +87,13 @@ def poison(
     return (yield from _settle(queue, held, call, error=error, cause=cause))
 
 
-def release(queue: QueueState[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
-    """Release: the messages go back to the queue, uncharged."""
-    return _settle(queue, held, settling_calls.release)
+def release(queue: QueueState[Any], held: Sequence[Held], *, begun: bool = True) -> Steps[list[Settlement]]:
+    """Release: the messages go back to the queue, uncharged.
+
+    Args:
+        begun: whether a handler may have seen them. If not, this delivery was no attempt.
+    """
+    return _settle(queue, held, partial(settling_calls.release, begun=begun))
 
 
 def settle_by_error(

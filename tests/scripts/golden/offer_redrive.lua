@@ -269,11 +269,25 @@ local function setting(name)
   found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
   return found[FIELDS[name]]
 end
+-- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
+-- are counted in a field of its state, untried=N.
+local function untried(state)
+  return tonumber(state.more:match(' untried=(%d+)') or 0)
+end
+
+local function attempts(state)
+  return math.max(state.deliveries - untried(state), 0)
+end
+
+local function count_untried(state)
+  local count = string.format(' untried=%.0f', untried(state) + 1)
+  state.more = state.more:gsub(' untried=%S*', '') .. count
+end
 -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
 -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
 -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
 -- their names once.
---   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
@@ -286,7 +300,7 @@ local function outcome(event, id, head, state, delay, detail)
   local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
   names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
   redis.pcall(
-    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
     'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
     'reason', state.reason, 'cause', detail.cause or ''
@@ -454,7 +468,7 @@ local function there()
   -- leaves that state, or fails in it. Only once (lib/remember).
   local function remember_expiry(id, state)
     if state.reason == 'expired' then
-      remember(id, 'expired', state.deliveries, 0, '', '', state.due)
+      remember(id, 'expired', attempts(state), 0, '', '', state.due)
     end
   end
   -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
@@ -500,7 +514,7 @@ local function hand_over(id, state, head, index, member, by, cause, how)
       remember_there(id, 'copied', 0, 0, by, cause)
     else
       remember_expiry_there(id, was)
-      remember_there(id, 'moved', was.deliveries, 0, by, cause)
+      remember_there(id, 'moved', attempts(was), 0, by, cause)
     end
   end
   if index == dead and not how.copies then ungroup(was, member) end
@@ -833,7 +847,7 @@ end
 -- leaves that state, or fails in it. Only once (lib/remember).
 local function remember_expiry(id, state)
   if state.reason == 'expired' then
-    remember(id, 'expired', state.deliveries, 0, '', '', state.due)
+    remember(id, 'expired', attempts(state), 0, '', '', state.due)
   end
 end
 -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
@@ -928,7 +942,7 @@ end
 --   expires: when it expires; nil: never. record: the one that takes the place of its own; nil: it is as it was
 local function bring_back(id, state, head, source, row, by, cause, job, expires, record)
   remember_expiry(id, state)
-  remember(id, 'redriven', state.deliveries, 0, by, cause) -- the first that a full server refuses
+  remember(id, 'redriven', attempts(state), 0, by, cause) -- the first that a full server refuses
   if state.part == 'dead' then
     ungroup(state, row)
     state.more = state.more:gsub(' group=%S*', '')

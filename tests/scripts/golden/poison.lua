@@ -435,11 +435,25 @@ local function put(id, state, head, waits, rest, arrive)
   end
   return index, member
 end
+-- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
+-- are counted in a field of its state, untried=N.
+local function untried(state)
+  return tonumber(state.more:match(' untried=(%d+)') or 0)
+end
+
+local function attempts(state)
+  return math.max(state.deliveries - untried(state), 0)
+end
+
+local function count_untried(state)
+  local count = string.format(' untried=%.0f', untried(state) + 1)
+  state.more = state.more:gsub(' untried=%S*', '') .. count
+end
 -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
 -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
 -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
 -- their names once.
---   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
@@ -452,7 +466,7 @@ local function outcome(event, id, head, state, delay, detail)
   local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
   names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
   redis.pcall(
-    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
     'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
     'reason', state.reason, 'cause', detail.cause or ''
@@ -551,7 +565,7 @@ local judged
 return settle_messages(6, function(id, state, head)
   local failure = { charge = true, cause = 'poisoned', consumer = consumer, error = error }
   if state.part == 'live' then
-    remember(id, 'poisoned', state.deliveries, 0, consumer, error)
+    remember(id, 'poisoned', attempts(state), 0, consumer, error)
     return bury(id, state, head, 'dead', reason, failure)
   end
   judged = judged or (function()
@@ -667,7 +681,7 @@ return settle_messages(6, function(id, state, head)
         -- leaves that state, or fails in it. Only once (lib/remember).
         local function remember_expiry(id, state)
           if state.reason == 'expired' then
-            remember(id, 'expired', state.deliveries, 0, '', '', state.due)
+            remember(id, 'expired', attempts(state), 0, '', '', state.due)
           end
         end
         -- Keeps a dead letter or an expired message that failed where it is. It rests before a claim hands it out again
@@ -677,14 +691,14 @@ return settle_messages(6, function(id, state, head)
         local function keep(id, state, head, delay, failure)
           state.delay = math.max(delay, SHORTEST)
           remember_expiry(id, state)
-          remember(id, 'kept', state.deliveries, state.delay, failure.consumer, failure.error)
+          remember(id, 'kept', attempts(state), state.delay, failure.consumer, failure.error)
           put(id, state, head, nil, now + state.delay)
           outcome('kept', id, head, state, state.delay, failure)
           return 'kept ' .. state.delay
         end
         return keep(id, state, head, delay, failure)
       end
-      remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
+      remember(id, event, attempts(state), delay, failure.consumer, failure.error)
       local expiry = expiry_of(head, state)
       if spent then
         return bury(id, state, head, 'dead', 'exhausted', failure)

@@ -72,6 +72,20 @@ local function note_redrive(job, redrive, did, by, user)
     'died', redrive.died, 'undone', redrive.undone
   )
 end
+-- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
+-- are counted in a field of its state, untried=N.
+local function untried(state)
+  return tonumber(state.more:match(' untried=(%d+)') or 0)
+end
+
+local function attempts(state)
+  return math.max(state.deliveries - untried(state), 0)
+end
+
+local function count_untried(state)
+  local count = string.format(' untried=%.0f', untried(state) + 1)
+  state.more = state.more:gsub(' untried=%S*', '') .. count
+end
 local r = read_redrive(job)
 if not r then
   return { 0, -1 }
@@ -534,7 +548,7 @@ end
 -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
 -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
 -- their names once.
---   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
@@ -547,7 +561,7 @@ local function outcome(event, id, head, state, delay, detail)
   local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
   names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
   redis.pcall(
-    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
     'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
     'reason', state.reason, 'cause', detail.cause or ''
@@ -562,7 +576,7 @@ local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
   state.part, state.reason, state.due = r.part, reason, tonumber(due)
   state.charged, state.delay = tonumber(charged), tonumber(delay)
   state.more = with_expiry_word(state.more:gsub(' redrive=%S*', ''), tonumber(expires))
-  remember(id, 'undone', state.deliveries, 0, by, cause)
+  remember(id, 'undone', attempts(state), 0, by, cause)
   leave(id, ready, row, put(id, state, head))
   outcome('undone', id, head, state, 0, { consumer = by })
 end, { ids = ids })
