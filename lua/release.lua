@@ -3,10 +3,12 @@
 -- drains
 local begun = ARGV[1] == '1' -- 0: the holder had not begun them, so these were no attempts (lib/attempts)
 -- items from ARGV[2]: held (lib/settled)
--- needs: settle_messages, setting, holder, put, outcome, wake_one, count_untried; keys: counters
+-- needs: settle_messages, setting, holder, put, outcome, wake_one, count_untried, taken_up; keys: counters
 return settle_messages(2, function(id, state, head)
   state.released = state.released + 1
-  if not begun then
+  if begun then
+    taken_up(state)
+  else
     count_untried(state)
   end
   put(id, state, head)

@@ -229,7 +229,7 @@ def test_a_handler_is_told_that_its_lease_was_lost(
         wait_until(lambda: told == [True])
     assert queue.stats().leased == 1
     assert "the lease was lost while its handler runs" in caplog.text
-    assert "the result of delivery 1 does not count" in caplog.text
+    assert "the result of attempt 1 does not count" in caplog.text
 
 
 def busy(body: Any) -> None:

@@ -115,8 +115,8 @@ end
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
--- know, kept as it is. One that is not there has its default.
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+-- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -396,18 +396,13 @@ local function read_json(text)
   return decoded and type(value) == 'table' and value or {}
 end
 -- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
--- are counted in a field of its state, untried=N.
+-- are counted in a field of its state, untried=N (lib/count_untried).
 local function untried(state)
   return tonumber(state.more:match(' untried=(%d+)') or 0)
 end
 
 local function attempts(state)
   return math.max(state.deliveries - untried(state), 0)
-end
-
-local function count_untried(state)
-  local count = string.format(' untried=%.0f', untried(state) + 1)
-  state.more = state.more:gsub(' untried=%S*', '') .. count
 end
 -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
 -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after

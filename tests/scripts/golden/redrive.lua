@@ -116,8 +116,8 @@ end
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
--- know, kept as it is. One that is not there has its default.
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+-- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -331,7 +331,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
 -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
 -- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
--- died.
+-- died; so is what was `passed_on` again and again.
 --   event  at  delivery  delay  consumer  error  traceback
 -- at: now, unless the caller gives another time.
 local KEEP = 15
@@ -361,7 +361,7 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
       kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
     end
     local before = text:sub(from, tab) .. '\n'
-    if event == 'kept' and text:find('kept\t', last) == last then
+    if (event == 'kept' or event == 'passed_on') and text:sub(last, last + #event) == event .. '\t' then
       kept, before = '', text:sub(1, last - 1)
     end
     line = kept .. before .. line
@@ -369,18 +369,13 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
   redis.call('HSET', history, id, line)
 end
 -- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
--- are counted in a field of its state, untried=N.
+-- are counted in a field of its state, untried=N (lib/count_untried).
 local function untried(state)
   return tonumber(state.more:match(' untried=(%d+)') or 0)
 end
 
 local function attempts(state)
   return math.max(state.deliveries - untried(state), 0)
-end
-
-local function count_untried(state)
-  local count = string.format(' untried=%.0f', untried(state) + 1)
-  state.more = state.more:gsub(' untried=%S*', '') .. count
 end
 -- Writes into the story of a message that it expired, which until now only its state says; called when the message
 -- leaves that state, or fails in it. Only once (lib/remember).
