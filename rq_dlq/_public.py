@@ -30,6 +30,7 @@ from rq_dlq.errors import (
     Redeliver,
     RqDlqError,
     Unconfirmed,
+    UnfitMessage,
     UnprocessableMessage,
     UpgradeRequired,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "Task",
     "Template",
     "Unconfirmed",
+    "UnfitMessage",
     "UnprocessableMessage",
     "UpgradeRequired",
 ]

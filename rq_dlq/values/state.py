@@ -65,6 +65,32 @@ def group_of(text: bytes) -> str | None:
     return found[1].decode() if found else None
 
 
+class PassedOn(NamedTuple):
+    """That a message was passed on, by programs that do not take it (lua/pass_on.lua).
+
+    Attributes:
+        until: when it is dead if no worker may take it then, milliseconds.
+        times: how often.
+        marks: of those programs.
+    """
+
+    until: int
+    times: int
+    marks: frozenset[str]
+
+
+_PASSED_ON: Final = re.compile(rb" passed_on=([0-9]{1,15})/([0-9]{1,15})/([0-9a-f.]*)(?= |$)")
+
+
+def passed_on_of(text: bytes) -> PassedOn | None:
+    """That a message was passed on, as its state says; None: it was not, or somebody has begun it since."""
+    found = _PASSED_ON.search(text)
+    if found is None:
+        return None
+    marks = found[3].decode().split(".")
+    return PassedOn(int(found[1]), int(found[2]), frozenset(marks) - {""})
+
+
 _UNTRIED: Final = re.compile(rb" untried=([0-9]{1,15})(?= |$)")  # lua/lib/attempts.lua
 
 

@@ -23,6 +23,7 @@ WORDS = {
     "nacked": "failed",
     "lapsed": "the lease ran out",
     "poisoned": "poisoned",
+    "passed_on": "passed on to another version",
     "redriven": "redriven",
     "undone": "the redrive was undone",
     "dead_lettered": "sent to the dead letters",

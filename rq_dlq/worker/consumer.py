@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq.core.claiming import claim, consume
+from rq_dlq.core.claiming import claim, consume, passing_on
 from rq_dlq.core.queues import counts
 from rq_dlq.core.settling import settle
-from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
+from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError, UnfitMessage
 from rq_dlq.values import deques
 from rq_dlq.values.settlement import FAILED, Settlement
 from rq_dlq.worker.claiming import Patience
@@ -232,6 +232,8 @@ class Consumer(Holding[D]):
         come back at once, for ever.
         """
         queue = self.queue
+        if delivery._unfit and isinstance(error, UnfitMessage):
+            return (yield from passing_on.pass_on(queue, delivery, error)), error
         if isinstance(error, Exception | Stopped):
             try:
                 (settlement,) = yield from settle.settle_by_error(

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rq_dlq.core.upkeep.processes import Reporter
+from rq_dlq.core.processes.processes import Reporter
 from rq_dlq.values.process import ConsumerReport, ProcessReport
 from tests.behaviour.helpers import one
 from tests.web.conftest import ONCE, Browser, Open, die

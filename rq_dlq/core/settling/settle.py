@@ -96,6 +96,21 @@ def release(queue: QueueState[Any], held: Sequence[Held], *, begun: bool = True)
     return _settle(queue, held, partial(settling_calls.release, begun=begun))
 
 
+def pass_on(
+    queue: QueueState[Any],
+    held: Sequence[Held],
+    error: BaseException,
+    *,
+    mark: str,
+    takers: Iterable[str],
+    values: Iterable[str] = (),
+) -> Steps[list[Settlement]]:
+    """Pass on: the messages rest, untried, for another version of the program; see `calls.pass_on`."""
+    cause = queue.cause(error, values)
+    call = partial(settling_calls.pass_on, mark=mark, takers=takers, cause=cause, consumer=queue.consumer)
+    return _settle(queue, held, call, error=error, cause=cause)
+
+
 def settle_by_error(
     queue: QueueState[Any], held: Sequence[Held], error: BaseException | None, values: Iterable[str] = ()
 ) -> Steps[list[Settlement]]:
