@@ -1,4 +1,4 @@
-"""What a program does not take rests for another version, while a live worker may take it, else ten minutes."""
+"""What a program does not take rests for another one, while a live worker may take it, else ten minutes."""
 
 from __future__ import annotations
 
