@@ -30,6 +30,7 @@ from rq_dlq.errors import (
     Redeliver,
     RqDlqError,
     Unconfirmed,
+    UnfitMessage,
     UnprocessableMessage,
     UpgradeRequired,
 )
@@ -108,6 +109,7 @@ __all__ = [
     "Task",
     "Template",
     "Unconfirmed",
+    "UnfitMessage",
     "UnprocessableMessage",
     "UpgradeRequired",
 ]

@@ -20,8 +20,8 @@ NOTHING_LEFT = {
 SETTINGS = {*WRITTEN, "version", "declared", "paused", "opening"}
 GONE = ("acked", "purged", "discarded", "moved")
 TOTALS = {
-    "birth", "sent", "nacked", "lapsed", "released", "redriven", "exhausted", "poison", "unprocessable",
-    "expired", "put_off", "returned", "known", "reindexed", *GONE,
+    "birth", "sent", "nacked", "lapsed", "released", "passed_on", "redriven", "exhausted", "poison",
+    "unprocessable", "expired", "put_off", "returned", "known", "reindexed", *GONE,
 }  # fmt: skip
 WAITING = ("ready", "scheduled")
 EXPIRES, BAND, LONG = 0x10, 1 << 42, 2_048  # lua/lib/record.lua, order.lua, LONG.lua

@@ -30,7 +30,7 @@ _ARGUMENTS = {
 }
 FORMS = {name: (b"0",) * count for count, names in _ARGUMENTS.items() for name in names.split()}
 # A consumer that claims also has to settle, so all of these rights are checked before the first claim.
-_AFTER = {"claim": ("ack", "nack", "poison", "release", "extend")}
+_AFTER = {"claim": ("ack", "nack", "poison", "release", "pass_on", "extend")}
 # The plain commands that write.
 WRITES = frozenset(b"DEL HDEL HINCRBY HSET HSETNX LPOP LTRIM PEXPIRE RPUSH SADD SET SREM XTRIM".split())
 

@@ -17,6 +17,7 @@ from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.looking import calls as looking_calls
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.policies import calls as policy_calls
+from rq_dlq.core.processes import calls as process_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.redrive import calls as redrive_calls
 from rq_dlq.core.schedules import calls as schedule_calls
@@ -172,9 +173,9 @@ def _consuming(keys: QueueKeys) -> Steps:
 
 def _reporting(keys: QueueKeys) -> Steps:
     """What a process tells of itself."""
-    yield upkeep_calls.processes(keys.namespace)
-    yield upkeep_calls.note_process(keys.namespace, ID, b"{}")
-    yield upkeep_calls.forget_processes(keys.namespace, [ID])
+    yield process_calls.processes(keys.namespace)
+    yield process_calls.note_process(keys.namespace, ID, b"{}")
+    yield process_calls.forget_processes(keys.namespace, [ID])
 
 
 def _scheduling(keys: QueueKeys) -> Steps:
@@ -193,7 +194,7 @@ def _looking(keys: QueueKeys) -> Steps:
     yield from _naming(keys)
     yield from _scheduling(keys)
     yield queue_calls.clock()
-    yield upkeep_calls.processes(keys.namespace)
+    yield process_calls.processes(keys.namespace)
     yield looking_calls.page(keys, limit=1)
     yield looking_calls.newest(keys, limit=1)
     yield looking_calls.count(keys)
@@ -243,7 +244,7 @@ ROLES = {
             "consumer",
             "claims messages and acks or nacks them (also as a worker), and sends in its sessions",
             (
-                *("claim", "ack", "ack_all", "nack", "poison", "release", "extend", "send"),
+                *("claim", "ack", "ack_all", "nack", "poison", "release", "pass_on", "extend", "send"),
                 *("ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
                 *("configure", "commit", "stats", *_UPKEEP),
             ),

@@ -176,7 +176,8 @@ class HandledQueue(Generic[T]):
 
         The function takes the body, or the body and the delivery. A second parameter with a default takes the
         delivery only if its name is `delivery`, or if its annotation says so. If the queue has no type, the
-        annotation of the body says what it is, as with a task: a message that does not fit is dead at once.
+        annotation of the body says what it is, as with a task. A message that does not fit is passed on: it
+        rests for another version of the program, and is dead when none has taken it for ten minutes.
 
         It may be an `async def`: then it runs in the worker's event loop, and its delivery is one of
         `rq_dlq.asyncio`. What it returns is ignored; a coroutine or a generator counts as an error, since

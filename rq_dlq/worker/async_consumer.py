@@ -231,7 +231,7 @@ class AsyncConsumer(AsyncLeases):
 
     async def _release_unstarted(self) -> None:
         taken = take_all(self._unstarted)
-        if await self._broker._run(self.release(taken)):
+        if await self._broker._run(self.release(taken, begun=False)):
             self.permit.end_of(taken)
         else:
             self.put_back(taken)

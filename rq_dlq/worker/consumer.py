@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq.client.task_function import HEADER
 from rq_dlq.core.claiming import claim
 from rq_dlq.core.queues import counts
 from rq_dlq.errors import BrokerUnavailable, RqDlqError
@@ -90,7 +89,7 @@ class Consumer(Settling[D]):
         self._failed = -inf
         connections.run(self.settle_done())
         self.release_unstarted(connections)
-        connections.run(self.release(self._unsettled))
+        connections.run(self.release(self._unsettled, begun=True))
         connections.run(self.give_back())
         return self._failed == -inf
 
@@ -157,7 +156,7 @@ class Consumer(Settling[D]):
     def release_unstarted(self, connections: Connections) -> None:
         """Release what has not begun, from any thread."""
         taken = deques.take_all(self._unstarted)
-        if connections.run(self.release(taken)):
+        if connections.run(self.release(taken, begun=False)):
             self.permit.end_of(taken)
         else:
             self.put_back(taken)

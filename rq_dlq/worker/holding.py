@@ -104,14 +104,15 @@ class Holding(ABC, Generic[D]):
         """Whether a call has failed just now, and the worker gives up: it tries once more at its end."""
         return self._stop.giving_up.is_set() and not self._may_retry
 
-    def release(self, deliveries: Sequence[D]) -> Steps[bool]:
+    def release(self, deliveries: Sequence[D], *, begun: bool) -> Steps[bool]:
         """Release messages that were not started, or whose calls were cut short; False: it failed."""
         if not deliveries:
             return True
         if self._gives_up:
             return False
         try:
-            settlements = yield from settle.release(self.queue, [delivery._held for delivery in deliveries])
+            held = [delivery._held for delivery in deliveries]
+            settlements = yield from settle.release(self.queue, held, begun=begun)
         except RqDlqError as failure:
             self._log("cannot release", failure)
             self._failed = time.monotonic()

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from rq_dlq.core.claiming import passing_on
 from rq_dlq.core.settling import settle
 from rq_dlq.core.steps.driving import together
 from rq_dlq.core.steps.step import CHANGED, chunks
-from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
+from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError, UnfitMessage
 from rq_dlq.values import deques
 from rq_dlq.values.readable import many
 from rq_dlq.values.settlement import FAILED, Settlement
@@ -155,6 +156,8 @@ class Settling(Holding[D]):
         come back at once, for ever.
         """
         queue = self.queue
+        if delivery._unfit and isinstance(error, UnfitMessage):
+            return (yield from passing_on.pass_on(queue, delivery, error)), error
         if isinstance(error, Exception | Stopped):
             try:
                 (settlement,) = yield from settle.settle_by_error(

@@ -15,6 +15,7 @@ from rq_dlq import asyncio, doctor
 from rq_dlq._redis import FAIL_FAST, Retries
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.tasks import Tasks
+from rq_dlq.core.queues.queue import taken_of
 from rq_dlq.errors import BrokerUnavailable, RqDlqError
 from rq_dlq.values.readable import many
 from rq_dlq.worker.arguments import check_until, wanted
@@ -298,4 +299,7 @@ def _again(handler: Handler, broker: Broker | asyncio.Broker, state: Any) -> Any
     work: QueueState[Any] = handler.queue._core
     again = broker.queue(work.name, type=handler.body_type(), lease=work.lease / 1000, **work.given)
     again._state, again._core.tended = state, True
+    again._core.takes = taken_of(again._core)
+    if isinstance(handler.function, Tasks):
+        again._core.takes = handler.function.taken()
     return again

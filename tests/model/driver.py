@@ -155,6 +155,12 @@ class Driver:
             self.keys, held, reason=reason, cause=CAUSE, consumer='"c"', seed=seed, default_policy=self.wire
         )
 
+    def pass_on_call(
+        self, held: Sequence[Held], mark: str = "", takers: Sequence[str] = ()
+    ) -> Call[list[Settlement]]:
+        """Pass on, by whom takes something else, or nothing."""
+        return settling_calls.pass_on(self.keys, held, mark=mark, takers=takers, cause=CAUSE, consumer='"c"')
+
     def browse(self, place: Place) -> list[Received[bytes]]:
         """All that is at a place, in order."""
         assert place != "leased"

@@ -185,6 +185,7 @@ def check_places(queue: Driver, model: OperatedModel) -> None:
 def same(message: Received[Any], modelled: Message) -> None:
     """A message says of itself what the model says of it."""
     assert message.delivery_count == modelled.counts["delivered"]
+    assert (message.attempt, message.redelivered) == (modelled.attempts, modelled.attempts > 1)
     counts = {name: getattr(message, name) for name in COUNTS}
     assert counts == {name: modelled.counts[name] for name in COUNTS}
     assert message.priority == modelled.priority

@@ -183,6 +183,7 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
     given |= {"after": START, "upto": END, "wanted": ALL}
     given |= {"offers": [Offer("id", "1/0", b"record")]}
     given |= {"job": "j", "attempt": "a.0.0", "lengths": {"a.0.0": 2}}
+    given |= {"takers": ["0a", "?"]}
     given |= {"declared_before": b"", "declared": b"", "entry": b"{}"}
     given["shares"] = [
         session_calls.Share(

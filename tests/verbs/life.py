@@ -44,6 +44,7 @@ ELSEWHERE = {
     **dict.fromkeys(names(VERBS, "configure"), _ONCE),
     **dict.fromkeys(("pause", "reset", "restore"), _ONCE),
     **dict.fromkeys(("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive"), _ONCE),
+    "pass_on": "of what this program does not take: T39",
 }
 """The verbs that are in no life, and why."""
 

@@ -14,7 +14,9 @@ from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.settling import settle
 from rq_dlq.core.upkeep import calls as upkeep_calls
+from rq_dlq.errors import UnfitMessage
 from tests.model.calls import (
     NEW,
     STAGED,
@@ -104,6 +106,15 @@ DELIVERING = (
         name="release", kind="settle", roles=CONSUMER, again=Again.DONE, drains=True,
         call=lambda w: settling_calls.release(w.keys, held("T", *T)),
         say=lambda at: at.queue.release(at.held),
+    ),
+    Verb(
+        name="pass_on", kind="settle", roles=CONSUMER, again=Again.DONE, drains=True,
+        call=lambda w: w.queue.pass_on_call(held("T", *T)),
+        say=lambda at: at.run(
+            settle.pass_on(
+                at.queue._core, [one._held for one in at.held], UnfitMessage("bad"), mark="", takers=()
+            )
+        ),
     ),
     Verb(
         name="extend", kind="settle", roles=CONSUMER, again=Again.SAME, drains=True,

@@ -127,7 +127,7 @@ def test_every_hour_a_process_removes_what_is_never_read(
     raw.hset("rq:processes", "dead:1", "{}")
     broker._run(reporter.note("rq"))
     assert raw.hlen("rq:processes") == 2
-    monkeypatch.setattr(import_module("rq_dlq.core.upkeep.processes"), "FORGET_EVERY", -1)
+    monkeypatch.setattr(import_module("rq_dlq.core.processes.processes"), "FORGET_EVERY", -1)
     broker._run(reporter.note("rq"))
     assert raw.hkeys("rq:processes") == [ME.encode()]
     broker._run(reporter.leave("rq"))

@@ -162,9 +162,9 @@ class Consuming(Generic[D]):
         """
         self._leave_to_parent()
         self.over = True
-        rest = self._take_rest()
+        current, rest = self._current, self._take_rest()
         try:
-            yield from riding(self._ack(), self._release(rest)) if rest else self._ack()
+            yield from riding(self._ack(), self._release(rest, current)) if rest else self._ack()
         except BaseException as error:
             if not isinstance(error, Exception):  # cut off, as by a cancellation: it can be ended again
                 self._unseen.extendleft(d for d in reversed(rest) if not d.settled)
@@ -172,7 +172,7 @@ class Consuming(Generic[D]):
             for delivery in self._take_acked():  # a later ack() makes it
                 delivery.outcome = None
             if isinstance(error, BrokerRefused):  # perhaps only the ack
-                yield from self._release([delivery for delivery in rest if not delivery.settled])
+                yield from self._release([delivery for delivery in rest if not delivery.settled], current)
             raise
         if cut_off:
             yield from give_back(self._queue)
@@ -188,9 +188,12 @@ class Consuming(Generic[D]):
         _note(acked, settlements)
         self._lost += [settlement for settlement in settlements if not settlement]
 
-    def _release(self, deliveries: Sequence[D]) -> Steps[None]:
-        held = [delivery._held for delivery in deliveries]
-        _note(deliveries, (yield from release(self._queue, held)))
+    def _release(self, deliveries: Sequence[D], current: D | None) -> Steps[None]:
+        """Release the delivery of this step, and those that the caller never had: they were not tried."""
+        for begun in (True, False):
+            some = [delivery for delivery in deliveries if (delivery is current) is begun]
+            held = [delivery._held for delivery in some]
+            _note(some, (yield from release(self._queue, held, begun=begun)))
 
     def _take_acked(self) -> list[D]:
         """The deliveries to ack, without those that were settled otherwise meanwhile, as by `queue.ack`."""

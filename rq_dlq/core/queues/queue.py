@@ -18,6 +18,7 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.fingerprint import chosen
 from rq_dlq.values.names import Address, Naming
+from rq_dlq.values.signature import BODIES, Signature, of_bodies
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.confirm import Confirm
     from rq_dlq.policy import Entry, RedeliveryPolicy
     from rq_dlq.values.codec import Codec, Ids
+    from rq_dlq.values.signature import Taken
 
 T = TypeVar("T")
 logger = logging.getLogger("rq_dlq")
@@ -50,6 +52,7 @@ class QueueState(Generic[T]):
         members: the queues that a view has shown so far, by their names and parts.
         seen: where a view's letters are.
         viewed: this is such a member; its tokens name its family.
+        takes: what the program takes of the queue; empty: bodies of the codec's type (`taken_of`).
         tended: a worker extends the leases of what is claimed, so no extension may make one end sooner.
         confirm: the replicas that have to confirm a send; None: none.
         fingerprint: names the kind of an exception, as the user sees it.
@@ -78,6 +81,7 @@ class QueueState(Generic[T]):
     members: dict[Address, QueueState[T]] = field(default_factory=dict[Address, "QueueState[T]"])
     seen: Seen = field(default_factory=Seen)
     viewed: bool = False
+    takes: Taken = field(default_factory=dict[str, Signature])
     tended: bool = False
     confirm: Confirm | None = None
     fingerprint: Callable[[BaseException], str | None] | None = None
@@ -117,6 +121,12 @@ class QueueState(Generic[T]):
                 viewed=True,
             )
         return self.members[address]
+
+
+def taken_of(queue: QueueState[Any]) -> Taken:
+    """What the program takes of the queue: its tasks, or bodies of its type."""
+    codec = queue.codec
+    return queue.takes or {BODIES: of_bodies(codec.type, codec.max_bytes, queue.version)}
 
 
 def forget(queue: QueueState[Any]) -> None:

@@ -123,7 +123,7 @@ FAULTS = {
         2,
         "deliveries",
         "lib/judge",
-        "remember(id, event, state.deliveries, delay, failure.consumer, failure.error)",
+        "remember(id, event, attempts(state), delay, failure.consumer, failure.error)",
     ),
     "the first lapse under a worker is charged": Fault(
         "I3, I4: m0 had",
