@@ -226,7 +226,17 @@ def _maintaining(keys: QueueKeys) -> Steps:
 
 _SCHEDULES = ("due", "schedule")
 _UPKEEP = (
-    *("sweep", "promote", "expire", "retire", "regroup", "reindex", "move_staged", "commit_job", "step_redrive"),
+    *(
+        "sweep",
+        "promote",
+        "expire",
+        "retire",
+        "regroup",
+        "reindex",
+        "move_staged",
+        "commit_job",
+        "step_redrive",
+    ),
     *_SCHEDULES,
 )
 _LOOKING = ("browse", "scan", "groups", "stats")

@@ -148,9 +148,7 @@ class TestBroker(Broker):
         if len(found) != count if count is not None else not found:
             wanted = f"{'dead letters' if count is None else f'{count} dead'} of {queue.name!r}"
             why = f" by reason {reason!r}" if reason else ""
-            told = [
-                f"  {one.id}: {one.reason} after {one.delivery_count}: {one.cause}" for one in dead[:SHOWN]
-            ]
+            told = [f"  {one.id}: {one.reason} after {one.attempt}: {one.cause}" for one in dead[:SHOWN]]
             message = "\n".join(
                 [f"expected {wanted}{why}, found {len(found)} of {len(dead)}; {own.stats()}", *told]
             )

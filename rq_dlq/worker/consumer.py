@@ -14,6 +14,7 @@ from rq_dlq.core.queues import counts
 from rq_dlq.errors import BrokerUnavailable, RqDlqError
 from rq_dlq.values import deques
 from rq_dlq.values.durations import human
+from rq_dlq.values.signature import TASK
 from rq_dlq.worker.claiming import Patience
 from rq_dlq.worker.holding import RETRY_AFTER
 from rq_dlq.worker.settling import Settling
@@ -111,7 +112,7 @@ class Consumer(Settling[D]):
 
     def called(self, delivery: D) -> str:
         """A call in the log: of which function, and for which message."""
-        name = delivery.headers.get(HEADER) or self._handler.name
+        name = delivery.headers.get(TASK) or self._handler.name
         return f"{name} ({delivery.queue} {delivery.id})"
 
     def say_late(self, delivery: D) -> None:

@@ -122,7 +122,12 @@ def _report(
     settings: QueueSettings | None,
 ) -> None:
     where = f"{delivery.queue} {delivery.id}"
-    fields = {"queue": delivery.queue, "message_id": delivery.id, "delivery_count": delivery.delivery_count}
+    fields = {
+        "queue": delivery.queue,
+        "message_id": delivery.id,
+        "attempt": delivery.attempt,
+        "delivery_count": delivery.delivery_count,
+    }
     if settlement.outcome in LEVELS:
         charged = delivery.charged + 1
         limit = None if settings is None else settings.redelivery.max_redeliveries

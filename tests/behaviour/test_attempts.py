@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import BrokerUnavailable
+from rq_dlq import BrokerUnavailable, Redeliver, RedeliveryPolicy
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, one
 from tests.conftest import Clock
@@ -82,3 +82,32 @@ async def test_people_are_shown_attempts(broker: Any, raw: Any) -> None:
         entry[b"attempt"] for _, entry in raw.xrange("rq:{a}:outcomes") if entry[b"event"] == b"dead"
     } == {b"2"}
     assert await queue.dlq.select("attempt = 2 and untried = 2 and JMSXDeliveryCount = 2").count() == 1
+
+
+async def test_a_delay_longer_than_the_lease_is_one_delivery(broker: Any, clock: Clock) -> None:
+    """Elsewhere a delayed message is held by a consumer, whose visibility timeout hands it out again."""
+    queue = broker.queue("a", lease="1s")
+    await queue.send(0, delay="3s")
+    for _ in range(3):
+        assert await queue.claim() == []
+        clock.advance("1s")
+    delivery = await one(queue)
+    assert counts_of(delivery) == (1, 1, 0, False)
+    await delivery.ack()
+    clock.advance("1m")
+    assert await queue.claim() == []
+
+
+async def test_waiting_for_a_condition_is_an_attempt_and_no_failure(broker: Any, clock: Clock) -> None:
+    """The first failure after five of them waits the first delay."""
+    policy = RedeliveryPolicy(initial_delay="1s", multiplier=10, collision_avoidance=0, max_redeliveries=3)
+    queue = broker.queue("a", redelivery=policy)
+    await queue.send(0)
+    for _ in range(5):
+        with suppress(Redeliver):
+            async with await one(queue):
+                raise Redeliver(after="10ms", charge=False)
+        clock.advance("10ms")
+    delivery = await one(queue)
+    assert (*counts_of(delivery), delivery.charged) == (6, 6, 0, True, 0)
+    assert (await delivery.nack("broken")).delay == 1

@@ -92,7 +92,11 @@ async def test_a_part_of_an_index_was_restored(broker: Any, clock: Clock, raw: A
     assert (await queue.stats()).orphaned == 30
     await queue.maintain()
     assert await counts(queue) == {"ready": 50, "leased": 10}
-    assert [d.body for d in [*held, *await queue.claim(50)]] == [*range(1, 21, 2), *range(0, 21, 2), *range(21, 60)]
+    assert [d.body for d in [*held, *await queue.claim(50)]] == [
+        *range(1, 21, 2),
+        *range(0, 21, 2),
+        *range(21, 60),
+    ]
 
 
 async def test_each_step_is_bounded(broker: Any, clock: Clock, raw: Any) -> None:

@@ -29,7 +29,6 @@ from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.step import Batch, Steps
 from rq_dlq.core.upkeep import maintain
 from rq_dlq.core.upkeep import rounds as upkeep_rounds
-from rq_dlq.core.upkeep import upkeep
 from rq_dlq.core.upkeep.rounds import ENOUGH, MaintainedNamespace
 from rq_dlq.core.upkeep.upkeep import DONE, STEP
 from rq_dlq.values.failure import moment

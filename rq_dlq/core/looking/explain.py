@@ -99,6 +99,8 @@ def _is_orphaned(keys: QueueKeys, page: Page) -> Steps[bool]:
     )
     *indexed, now = found
     return not any(there.ids for there in indexed) and (now.ids, now.states) == (page.ids, page.states)
+
+
 def _rest(queue: QueueState[Any], row: Row, passed_on: PassedOn) -> Steps[str]:
     """Until when a message rests that was passed on: which live worker may take it, else when it is dead."""
     message = Received(row, queue.codec, queue.keys.family)

@@ -24,7 +24,17 @@ from rq_dlq.core.schedules.schedules import fire_due_of
 from rq_dlq.core.steps.driving import lost_among, unrepeated
 from rq_dlq.core.steps.step import CHANGED, Batch, NodeUnavailable, Steps, chunks
 from rq_dlq.core.upkeep import calls as upkeep_calls
-from rq_dlq.core.upkeep.upkeep import CHECKS, INDEXES, PAIRS, ROLES, SEVERAL, STEP, MaintenanceRole, script, step
+from rq_dlq.core.upkeep.upkeep import (
+    CHECKS,
+    INDEXES,
+    PAIRS,
+    ROLES,
+    SEVERAL,
+    STEP,
+    MaintenanceRole,
+    script,
+    step,
+)
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.policy.fields import REPORT_INTERVAL

@@ -128,7 +128,9 @@ async def ended(client: Client, found: Found) -> None:
         then = datetime.now(UTC).timestamp() + access.SESSION + late
         with mock.patch.object(access, "_now", return_value=then):
             answer = await client.get("/")
-        found.check(f"a session {late} s after its end: {answer.status_code}", good=answer.status_code == status)
+        found.check(
+            f"a session {late} s after its end: {answer.status_code}", good=answer.status_code == status
+        )
     await client.post("/logout")
     answer = await client.get("/")
     found.check(f"a session after the logout: {answer.status_code}", good=answer.status_code == 401)
