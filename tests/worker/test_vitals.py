@@ -23,7 +23,6 @@ from tests.servers import wait_until
 from tests.worker.conftest import Working
 from tests.worker.test_processes import restartable
 
-
 NEVER = (0.0, 0.0)
 
 
