@@ -50,8 +50,10 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self.release_unstarted(self._settling)
 
     def _consume(self) -> None:
+        count = 1
         while not self._stop.finishing.is_set():
-            deliveries = self._claiming.run(riding.riding(self.settle_done(), self.claim(self._pace.claim)))
+            count = min(self._pace.claim, 2 * count)  # others may slow this one down as they begin, too
+            deliveries = self._claiming.run(riding.riding(self.settle_done(), self.claim(count)))
             if self.pause:
                 self._stop.finishing.wait(self.pause)
             if deliveries:
@@ -82,6 +84,10 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             if self._done and self._is_time(ended) and self._unstarted and self._may_retry:
                 self._settling.run(self.settle_done())
                 since, calls = self._note_pace(since, calls), 0
+        if (
+            self._failures and self._may_retry
+        ):  # not with the next claim, which may wait: the pace counts them
+            self._settling.run(self.settle_done())
         self._note_pace(since, calls)
         self.permit.end()
 

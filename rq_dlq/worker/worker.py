@@ -17,11 +17,10 @@ from rq_dlq.client.broker import Broker
 from rq_dlq.client.tasks import Tasks
 from rq_dlq.core.queues.queue import taken_of
 from rq_dlq.errors import BrokerUnavailable, RqDlqError
-from rq_dlq.values.readable import many
 from rq_dlq.worker.arguments import check_until, wanted
 from rq_dlq.worker.async_consumer import AsyncConsumer
 from rq_dlq.worker.blocking import EventLoopWatch
-from rq_dlq.worker.ending import leave, sum_up
+from rq_dlq.worker.ending import Awaited, leave, sum_up
 from rq_dlq.worker.finished import Finished
 from rq_dlq.worker.importing import refuse_while_importing
 from rq_dlq.worker.leases import Leases
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
     from rq_dlq.worker.stopping import Until
 
 GRACE = 4.0  # seconds that a cancelled call has to end
-SAY_AFTER = 5.0  # seconds of a stop after which the log has the calls that it waits for
-SHOWN = 5  # of them
 LEAVE = 0.5  # seconds that the lifespan and the event loop have then
 
 
@@ -94,8 +91,6 @@ class Worker:
         self._until: Until = until
         self._given_up = inf  # when cancelled calls have had their time
         self._giving_up = inf  # when Redis has had its time
-        self._stopping = inf  # when it began to stop
-        self._awaited = False  # the log has what that waits for
         self._watch: EventLoopWatch | None = None
         self._doctor = doctor.Watch(broker.settings, checkup, private=broker._known_url is None)
         self._leases = Leases(self.vitals)
@@ -253,6 +248,7 @@ class Worker:
         At a stop this waits for Redis only as long as that is of use: after it has given up, for calls that
         still run.
         """
+        awaited, watch = Awaited(self.stop), self._watch
         while alive and self._time_left() > 0:
             alive = _alive(alive)
             for consumer in alive:
@@ -260,7 +256,9 @@ class Worker:
                     self._leases.keep(filter(self._is_of_use, alive), tending)
                     consumer.tend()
                 self.vitals.turn("worker")
-            self._look_at_calls(alive)
+            if watch is not None:
+                watch.look([one.name_of for one in alive if isinstance(one, AsyncConsumer)])
+            awaited.look(alive)
             stopping = self.stop.finishing.is_set()
             if any(map(self._is_of_use, alive)):
                 reporting.report(tending, stopping=stopping)
@@ -268,21 +266,6 @@ class Worker:
                 self._doctor.look(tending)
                 self._upkeep.look(tending)
         return alive
-
-    def _look_at_calls(self, alive: Sequence[Consumer[Any]]) -> None:
-        """Log who blocks the event loop, and for whom a stop waits."""
-        if self._watch is not None:
-            self._watch.look([one.name_of for one in alive if isinstance(one, AsyncConsumer)])
-        if self._awaited or not self.stop.finishing.is_set():
-            return
-        self._stopping = min(self._stopping, time.monotonic())
-        running = [one.called(each) for one in alive for each in one.running if one.runs(each)]
-        if running and time.monotonic() - self._stopping > SAY_AFTER:
-            self._awaited = True
-            shown = ", ".join(running[:SHOWN]) + (", …" if len(running) > SHOWN else "")
-            logger.info(
-                "waiting for %s, which a second signal cancels: %s", many(len(running), "call"), shown
-            )
 
     def _is_of_use(self, consumer: Consumer[Any]) -> bool:
         """Whether to tend this consumer."""

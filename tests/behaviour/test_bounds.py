@@ -17,7 +17,7 @@ from tests.behaviour.faults import acked, lose_replies, meanwhile
 from tests.behaviour.helpers import AT_ONCE, bury, claim_all, counts, ids
 from tests.behaviour.stepping import alone
 from tests.behaviour.test_once import registers
-from tests.conftest import DIAGONAL, Clock
+from tests.conftest import Clock
 from tests.each import each_afresh
 
 LARGE = "x" * (CHUNK_BYTES * 2 // 5)  # two of them fit
@@ -38,7 +38,6 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @each_afresh("edit", [None, lambda body: body])
 async def test_a_redrive_to_another_queue_moves_what_fits(edit: Any, broker: Any, offered: list[int]) -> None:
     queue, other = broker.queue("a"), broker.queue("b")
@@ -52,7 +51,6 @@ async def test_a_redrive_to_another_queue_moves_what_fits(edit: Any, broker: Any
     assert [one.id for one in await claim_all(other)] == sent
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_small_ones_are_moved_together(broker: Any, offered: list[int]) -> None:
     queue = broker.queue("a")
     await broker.queue("b").open()
@@ -61,7 +59,6 @@ async def test_small_ones_are_moved_together(broker: Any, offered: list[int]) ->
     assert [size for size in offered if size] == [STEP, STEP, 1]
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_an_undo_takes_back_as_few_at_a_time_as_came_back(
     broker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +78,6 @@ async def test_an_undo_takes_back_as_few_at_a_time_as_came_back(
     assert await counts(queue) == {"dead": 2 * STEP + 1}
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @each_afresh("count, taken", [(1, 1), (100, 100), (250, DUE), (1_000, DUE)])
 async def test_a_claim_of_what_fell_due(count: int, taken: int, broker: Any, clock: Clock) -> None:
     """It makes no more ready than it takes, and ten; fresh ones it takes as many as it asks for."""
@@ -96,7 +92,6 @@ async def test_a_claim_of_what_fell_due(count: int, taken: int, broker: Any, clo
     assert len(await queue.claim(count)) == count
 
 
-@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @each_afresh("what", ["fired", "promoted", "expired", "swept", "retired"])
 async def test_maintain_ends_though_there_is_always_more(what: str, broker: Any, clock: Clock) -> None:
     """Each look finds as much as the one before: it does what was due when it began, each once."""

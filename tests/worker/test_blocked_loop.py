@@ -86,9 +86,11 @@ def test_what_blocks_it_has_a_name_if_it_is_no_call(caplog: pytest.LogCaptureFix
 
 
 def test_a_call_that_does_not_end_at_its_timeout_is_told_once(
-    broker: rq_dlq.Broker, working: Working, caplog: pytest.LogCaptureFixture
+    broker: rq_dlq.Broker, working: Working, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a thread one that waits in C code, in the event loop one that catches its cancellation."""
+    monkeypatch.setattr("rq_dlq.worker.ending.SAY_AFTER", 0.1)
+    caplog.set_level("INFO")
     may_end = threading.Event()
 
     @broker.queue("a").handler(timeout=0.05)
@@ -107,8 +109,7 @@ def test_a_call_that_does_not_end_at_its_timeout_is_told_once(
     with working(broker) as worker:
         wait_until(lambda: caplog.text.count("runs longer than its timeout of 50ms") == 2)
         worker.stop.signal()
-        worker._stopping = 0.0  # long ago
-        wait_until(lambda: "waiting for 2 calls" in caplog.text or not caplog.set_level("INFO"))
+        wait_until(lambda: "waiting for 2 calls, which a second signal cancels: " in caplog.text)
         may_end.set()
     told = [line for line in caplog.messages if "longer than its timeout" in line]
     assert sorted(told) == [

@@ -23,6 +23,8 @@ from tests.servers import wait_until
 from tests.worker.conftest import Working
 from tests.worker.test_processes import restartable
 
+NEVER = (0.0, 0.0)
+
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +83,7 @@ def _turns_on(of: Vitals) -> None:
     """Wait until all that turns has done so, again: a handler that runs holds nothing up."""
     before = dict(of._turns)
     assert before
-    wait_until(lambda: all(of._turns.get(name, 0) > then for name, then in before.items()))
+    wait_until(lambda: all(of._turns.get(name, NEVER) > then for name, then in before.items()))
 
 
 def test_an_event_loop_that_a_handler_blocks_is_told(server: str, raw: Any, working: Working) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
 
 PASSES = 2  # what was swept or expired in the first may be retired in the second
-GOES_ON = "redriven"  # a step that is due again when it is done, until its redrive is over
+GOES_ON = {"redriven", "reindexed"}  # steps that go on, due or not, until they find nothing
 
 
 def maintain(queue: QueueState[Any]) -> Steps[dict[str, int]]:
@@ -39,7 +39,7 @@ def _pass(queue: MaintainedQueue, done: dict[str, int]) -> Steps[bool]:
             done[name] += count
         _, *looks = yield Batch(queue.looks)
         due, _ = queue.due([began, *looks])
-        busy = [name for name in busy if found[name] and (name in due or name == GOES_ON)]
+        busy = [name for name in busy if found[name] and (name in due or name in GOES_ON)]
         if not busy:
             break
     return sum(done.values()) > before
