@@ -25,6 +25,8 @@ from rq_dlq.core.settling import settle
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
@@ -50,6 +52,36 @@ class SinkFailed(RqDlqError):  # noqa: N818 - as all errors here
             f"all, so no more of them die. Mend it, start the query again, and `rq-dlq dlq redrive {family}` "
             "those that died. If they are all poison, set a greater maxBatchFailures"
         )
+
+
+def narrow(
+    queue: QueueState[Any], offset: Offset, begun: batch_calls.Begun, suspected: int, max_failures: int
+) -> Steps[None]:
+    """Find the message that makes the query fail, if it has failed too often.
+
+    Args:
+        offset: names the batch that begins.
+        suspected: messages at the head of the queue that have one which makes batches fail.
+
+    Raises:
+        SinkFailed: as `halve` does.
+    """
+    most = max(IN_A_ROW, max_failures)
+    if begun.failures:
+        if begun.half or suspected or begun.in_a_row >= max_failures:
+            yield from halve(queue, offset, begun.failures, half=begun.half, most=most)
+    elif suspected and offset.queues[queue.keys.family].messages == 1 == share_of(suspected):
+        yield from kill_alone(queue, offset, begun.in_a_row, most=most)
+
+
+def in_turn(start: Offset, limits: Mapping[str, int], suspected: Mapping[str, int]) -> dict[str, int]:
+    """The limit of one queue, each in its turn, so that the poison of one takes no others along."""
+    ready = [family for family, limit in limits.items() if limit]
+    if not ready:
+        return {}
+    turn = min(ready, key=lambda family: start.position(family).batch)
+    some = suspected.get(turn, 0)
+    return {turn: min(limits[turn], share_of(some)) if some else limits[turn]}
 
 
 def halve(queue: QueueState[Any], offset: Offset, failures: int, *, half: bool, most: int) -> Steps[None]:

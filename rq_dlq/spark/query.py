@@ -28,7 +28,7 @@ from rq_dlq.core.batches.batches import ack_batch, claim_batch, find_batch, held
 from rq_dlq.core.batches.renewal import Renewal
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.spark.backlog import Backlog
-from rq_dlq.spark.halving import IN_A_ROW, halve, halves, kill_alone, share_of, take_half
+from rq_dlq.spark.halving import halves, in_turn, narrow, take_half
 from rq_dlq.spark.offsets import Done, Position
 from rq_dlq.spark.partitions import Slice, dealt
 
@@ -221,7 +221,7 @@ class Query:
         limits = yield from self.backlog.limits(most)
         narrowed = any(self._suspected.values())
         if narrowed:
-            limits = self._in_turn(start, limits)
+            limits = in_turn(start, limits, self._suspected)
         most_bytes = self._options.max_bytes or math.inf
         renewal = Renewal(self._options.lease)
         batches: dict[str, Position] = {}
@@ -246,15 +246,6 @@ class Query:
         messages = sum(position.messages for position in batches.values())
         self._is_full = not narrowed and (messages >= most or size >= most_bytes)
         return batches
-
-    def _in_turn(self, start: Offset, limits: Mapping[str, int]) -> dict[str, int]:
-        """One queue at a time, each in its turn, so that the poison of one takes no others along."""
-        ready = [family for family, limit in limits.items() if limit]
-        if not ready:
-            return {}
-        turn = min(ready, key=lambda family: start.position(family).batch)
-        suspected = self._suspected.get(turn, 0)
-        return {turn: min(limits[turn], share_of(suspected)) if suspected else limits[turn]}
 
     def plan(self, start: Offset, end: Offset) -> Steps[list[list[Slice]]]:
         """Divide the batches of `end` among tasks.
@@ -290,22 +281,11 @@ class Query:
         else:
             if family not in self._done:
                 yield from ack_batch(queue.keys, end.tokens_before(family))
-            yield from self._narrow(queue, end, last, begun)
+            suspected = self._suspected.get(family, 0)
+            yield from narrow(queue, end, begun, suspected, self._options.max_failures)
         if begun.failures or begun.half:
             waiting = yield from halves(queue.keys, end)
             self.aside[family] = [token for half in waiting.values() for token in half.tokens]
-
-    def _narrow(
-        self, queue: QueueState[Any], end: Offset, last: Position, begun: batch_calls.Begun
-    ) -> Steps[None]:
-        """Find the message that makes the query fail, if it has failed too often."""
-        suspected = self._suspected.get(queue.keys.family, 0)
-        most = max(IN_A_ROW, self._options.max_failures)
-        if begun.failures:
-            if begun.half or suspected or begun.in_a_row >= self._options.max_failures:
-                yield from halve(queue, end, begun.failures, half=begun.half, most=most)
-        elif suspected and last.messages == 1 == share_of(suspected):
-            yield from kill_alone(queue, end, begun.in_a_row, most=most)
 
     def _slices(self, end: Offset, family: str) -> Steps[list[Slice]]:
         keys, tokens = self._queues[family].keys, end.tokens(family)

@@ -53,7 +53,8 @@ class ProcessReport(msgspec.Struct, frozen=True):
         stopping: it finishes what it has begun, and claims nothing more.
         roles: of a maintenance process: what it does for all queues (`rq-dlq maintain --roles`).
         longest: its longest round, milliseconds.
-        swept, promoted, expired, retired, grouped, reindexed, written, fired, redriven: messages, since it began.
+        swept, promoted, expired, retired, grouped, reindexed, written, fired, redriven: messages since it
+            began.
     """
 
     process: str = ""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Whereabouts = Literal["ready", "scheduled", "leased", "dead", "expired", "orphaned", "unknown"]
 LOST = "no index leads to it: a key of the queue was deleted, or only a part was restored"
-MEND = "maintenance puts it back: a worker or `rq-dlq maintain` within about a minute, `queue.maintain()` at once"
+MEND = "maintenance puts it back: a worker or `rq-dlq maintain` in about a minute, `queue.maintain()` at once"
 _PLACES: tuple[Place | None, ...] = ("scheduled", "ready", "dead", "expired", None)  # as messages move on
 
 
@@ -44,7 +44,7 @@ class Explanation:
     """Where one message is, and why.
 
     Attributes:
-        place: ready, scheduled, leased, dead, expired; orphaned: no index leads to it, so no consumer gets it;
+        place: ready, scheduled, leased, dead, expired; orphaned: no index leads to it, so nobody gets it;
             unknown: the queue has no such message (any more).
         why: why it is there, a sentence.
         next: what happens next, a sentence.

@@ -70,7 +70,7 @@ def _of(queue: QueueOverview, at: datetime, died: float) -> Iterator[Trouble]:
             yield Trouble(name, "overdue", "bad", late, what, detail, at - timedelta(seconds=late))
     if stats.orphaned:
         what = f"{many(stats.orphaned, 'message')} in no index"
-        detail = "a key of the queue was deleted, or restored in part: a worker or `rq-dlq maintain` puts them back"
+        detail = "a key was deleted, or restored in part: a worker or `rq-dlq maintain` puts them back"
         yield Trouble(name, "orphaned", "bad", stats.orphaned, what, detail)
     if stats.paused and stats.waiting:
         what, detail = f"paused, {stats.waiting:,} waiting", f"`rq-dlq queue resume {name}` resumes it"

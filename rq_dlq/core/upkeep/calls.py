@@ -43,7 +43,7 @@ def regroup(keys: QueueKeys, *, limit: int) -> Call[int]:
 
 
 def reindex(keys: QueueKeys, *, limit: int) -> Call[int]:
-    """Put messages back that are in no index, while there are any. Reads as how many messages were checked."""
+    """Put messages back that are in no index, while there are any. Reads as how many were checked."""
     return Call("reindex", keys, {"limit": limit}, (), int)
 
 

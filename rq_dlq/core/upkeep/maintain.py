@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.schedules import calls as schedule_calls
 from rq_dlq.core.steps.step import Batch, Steps
-from rq_dlq.core.upkeep.rounds import MaintainedQueue
 from rq_dlq.core.upkeep.upkeep import DONE, ROLES, SEVERAL, STEP, script, step
+from rq_dlq.core.upkeep.watched import MaintainedQueue
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState

@@ -12,7 +12,7 @@ import rq_dlq
 from rq_dlq import RedeliveryPolicy
 from rq_dlq.core.batches import batches
 from rq_dlq.core.upkeep import rounds
-from rq_dlq.core.upkeep.rounds import MaintainedQueue
+from rq_dlq.core.upkeep.watched import MaintainedQueue
 from rq_dlq.testing.clock import CLOCK, MOVED_CLOCK
 from tests.proofs.reliability.findings import audited, over, wrong
 from tests.proofs.reliability.row import Figures, Row, Run
