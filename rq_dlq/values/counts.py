@@ -146,7 +146,6 @@ class QueueStats:
         next_due: seconds until the next scheduled message is due; None: none is scheduled.
         totals: since the queue began, or the last reset: sent, acked, nacked, lapsed, released, exhausted,
             poison, unprocessable, expired, redriven, discarded, moved, purged, passed_on.
-            Of those released, passed_on rest for another version of the program.
         paused: no messages are delivered until it is resumed.
         overdue: seconds since maintenance or a claim should have moved a message that is due, or whose lease
             lapsed; 0: none waits for that.
