@@ -160,8 +160,8 @@ class AsyncConsumer(AsyncLeases):
     def _may_begin(self) -> bool:
         """Whether a call may begin now."""
         ends = self._ending or self._stop.finishing.is_set()
-        ends = ends or self._settling.holds_up
-        return not (ends or self._put_back >= self._extended or self._overdue)
+        settles = self._settling.begins  # what has ended; more may begin when that is on its way
+        return not (ends or settles or self._put_back >= self._extended or self._overdue)
 
     async def _one_ends(self, seconds: float | None) -> None:
         """Wait until a call ends, or the time is over (seconds; None: no limit)."""

@@ -50,8 +50,7 @@ class AsyncSettling:
         self._enough, self._then = enough, then
         self._timer: asyncio.TimerHandle | None = None
         self._failing = False  # the timer is for another try
-        self.begins = self._opens = False
-        self._connections = 0  # so many round trips were under way at once, and were answered
+        self.begins = False
         self._making = set[asyncio.Task[None]]()
         self.context: Context | None = None
 
@@ -66,33 +65,18 @@ class AsyncSettling:
 
     def now(self) -> None:
         """Have the finished calls settled in the next turn of the event loop."""
-        self._unset()
-        if self.begins or self._opens:
+        if self.begins:
             return
+        self._unset()
         self.begins = True
-        make = self._make(len(self._making) + 1)
-        making = asyncio.get_running_loop().create_task(make, context=self.context)
+        making = asyncio.get_running_loop().create_task(self._make(), context=self.context)
         self._making.add(making)
         making.add_done_callback(self._making.discard)
         asyncio.get_running_loop().call_soon(self._then, context=self.context)
 
-    async def _make(self, at_once: int) -> None:
+    async def _make(self) -> None:
         self.begins = False
-        if at_once <= self._connections:
-            await self._run(self.steps())
-            return
-        self._opens = True
-        try:
-            await self._run(self.steps())
-        finally:
-            self._opens, self._connections = False, at_once
-        self.later()
-        self._then()
-
-    @property
-    def holds_up(self) -> bool:
-        """Whether no call may begin: what has ended is not on its way, perhaps for want of a connection."""
-        return self.begins or self._opens
+        await self._run(self.steps())
 
     async def all(self) -> None:
         """Settle the finished calls, also those that end meanwhile, until there are none."""

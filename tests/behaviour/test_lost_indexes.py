@@ -7,8 +7,9 @@ from typing import Any
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.steps.step import Batch, Steps
-from rq_dlq.core.upkeep.watched import CHECK_AGAIN, MaintainedQueue, work_off
+from rq_dlq.core.upkeep.rounds import work_off
 from rq_dlq.core.upkeep.upkeep import step
+from rq_dlq.core.upkeep.watched import CHECK_AGAIN, MaintainedQueue
 from tests.audit import audit
 from tests.behaviour.helpers import AT_ONCE, STATES, counts, one
 from tests.conftest import Clock

@@ -27,8 +27,8 @@ from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.settling import settle
 from rq_dlq.core.upkeep import rounds
 from rq_dlq.core.upkeep.rounds import MaintainedNamespace
-from rq_dlq.core.upkeep.watched import MaintainedQueue
 from rq_dlq.core.upkeep.upkeep import ROLES
+from rq_dlq.core.upkeep.watched import MaintainedQueue
 from rq_dlq.errors import UnfitMessage
 from rq_dlq.values.message import Row
 from rq_dlq.values.process import ProcessReport
