@@ -25,8 +25,9 @@ from rq_dlq.values.wanted import STATE
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.core.pages.calls import Page, Place
+    from rq_dlq.core.pages.calls import Page
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.call import Place
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.policy import QueueSettings
     from rq_dlq.values.counts import QueueStats
@@ -78,7 +79,7 @@ def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
             if version := page.rows()[0].version_needed:
                 raise upgrade(f"message {message_id} of {member.keys.family!r}", version)
             row = page.rows()[0]
-            if (yield from _is_orphaned(member.keys, page)):
+            if (yield from _is_orphaned(member.keys, page, row)):
                 message: Received[Any] = Received(row, member.codec, member.keys.family)
                 return Explanation(message_id, "orphaned", LOST, MEND, None, message)
             settings = yield from explain_policy(member.keys, member.naming)
@@ -90,12 +91,12 @@ def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
     return Explanation(message_id, "unknown", gone, "nothing", None, None)
 
 
-def _is_orphaned(keys: QueueKeys, page: Page) -> Steps[bool]:
+def _is_orphaned(keys: QueueKeys, page: Page, row: Row) -> Steps[bool]:
     """Whether a message that was read is in no place, and has not changed meanwhile."""
-    if page.rows()[0].lease_until:
+    if row.lease_until:
         return False
     found: list[Page] = yield Batch(
-        [page_calls.browse(keys, ids=page.ids, place=place, wanted=STATE) for place in _PLACES]
+        [page_calls.browse(keys, ids=[row.id], place=place, wanted=STATE) for place in _PLACES]
     )
     *indexed, now = found
     return not any(there.ids for there in indexed) and (now.ids, now.states) == (page.ids, page.states)
