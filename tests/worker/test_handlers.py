@@ -539,7 +539,7 @@ def test_a_message_cannot_steer_the_log(broker: rq_dlq.Broker, caplog: Any) -> N
 
 
 def test_a_body_that_does_not_decode_reaches_no_handler(broker: rq_dlq.Broker, working: Working) -> None:
-    broker.queue("a").send_many(["one", 2])
+    broker.queue("a").send_many([b"{", 2])
     queue, seen = broker.queue("a", type=int), list[int]()
     register(queue, "def", lambda body, _: seen.append(body))
     with working(broker):

@@ -119,7 +119,7 @@ def run(run: Run) -> Figures:
         run.done(3, 3, "the old one alone")
         for name in OLD:
             rollout.stop(name)
-        stories = _stories(list(rollout.queue.outcomes()))
+        stories = _stories(rollout.queue.outcomes(limit=None))
         called = rollout.called()
         totals = rollout.totals()
         dead = {letter.id for letter in rollout.queue.dlq.browse(limit=10 * count)}
@@ -177,13 +177,18 @@ def _hasty(story: Story) -> int:
     """How often it was handed out before its rest was over."""
     rests = _passed_on(story)
     pairs = pairwise([*rests, story[-1]])
-    return sum(then.age - rest.age < rest.delay for rest, then in pairs if then != rest)
+    return sum(_between(rest, then) < rest.delay for rest, then in pairs if then != rest)
 
 
 def _early(stories: dict[str, list[Outcome]], ids: Sequence[str]) -> int:
-    """How many of these died other than ten minutes after they were first passed on."""
-    spans = (stories[message_id][-1].age - stories[message_id][0].age for message_id in ids)
-    return sum(span < TEN_MINUTES for span in spans)
+    """How many of these died sooner than ten minutes after they were first passed on."""
+    told = [stories[message_id] for message_id in ids if message_id in stories]
+    return len(ids) - sum(_between(story[0], story[-1]) >= TEN_MINUTES for story in told)
+
+
+def _between(one: Outcome, another: Outcome) -> float:
+    """Seconds, exact to the millisecond."""
+    return round(another.age - one.age, 3)
 
 
 ROWS = (
