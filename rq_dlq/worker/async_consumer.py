@@ -56,7 +56,9 @@ class AsyncConsumer(AsyncLeases):
         self._pace = Pace(at_once=concurrency)
         create = partial(self._loop.create_task, name=self._thread.name)
         self._tasks = AsyncTasks(self._unstarted, self._run, self._may_begin, concurrency, create)
-        self._calls = AsyncCalls(handler, self._tasks.running, shared.stop, lambda: self._settling.begins)
+        self._calls = AsyncCalls(
+            handler, self._tasks.running, shared.stop, lambda: self._settling.holds_up_running
+        )
         self._over: list[Delivery[Any]] = []  # those that ended in this turn of the event loop
         self._not_begun: list[Delivery[Any]] = []  # their tasks have; their leases may be over
         self._process = this_process()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.worker.stopping import Stop
 
+OPENS_WITHIN = 0.05  # seconds that a new connection takes, at most, unless Redis does not answer
+
 
 class AsyncSettling:
     """Settles the finished calls of an async consumer together.
@@ -51,6 +53,7 @@ class AsyncSettling:
         self._timer: asyncio.TimerHandle | None = None
         self._failing = False  # the timer is for another try
         self.begins = self._opens = False
+        self._opened = 0.0  # when that began, by the clock of the event loop
         self._connections = 0  # so many round trips were under way at once, and were answered
         self._making = set[asyncio.Task[None]]()
         self.context: Context | None = None
@@ -81,7 +84,7 @@ class AsyncSettling:
         if at_once <= self._connections:
             await self._run(self.steps())
             return
-        self._opens = True
+        self._opens, self._opened = True, asyncio.get_running_loop().time()
         try:
             await self._run(self.steps())
         finally:
@@ -93,6 +96,12 @@ class AsyncSettling:
     def holds_up(self) -> bool:
         """Whether no call may begin: what has ended is not on its way, perhaps for want of a connection."""
         return self.begins or self._opens
+
+    @property
+    def holds_up_running(self) -> bool:
+        """Whether a call that goes on is to wait, but not for long."""
+        waits = self._opens and asyncio.get_running_loop().time() - self._opened < OPENS_WITHIN
+        return self.begins or waits
 
     async def all(self) -> None:
         """Settle the finished calls, also those that end meanwhile, until there are none."""
