@@ -56,7 +56,9 @@ class AsyncConsumer(AsyncLeases):
         self._pace = Pace(at_once=concurrency)
         create = partial(self._loop.create_task, name=self._thread.name)
         self._tasks = AsyncTasks(self._unstarted, self._run, self._may_begin, concurrency, create)
-        self._calls = AsyncCalls(handler, self._tasks.running, shared.stop, lambda: self._settling.begins)
+        self._calls = AsyncCalls(
+            handler, self._tasks.running, shared.stop, lambda: self._settling.holds_up_running
+        )
         self._over: list[Delivery[Any]] = []  # those that ended in this turn of the event loop
         self._not_begun: list[Delivery[Any]] = []  # their tasks have; their leases may be over
         self._process = this_process()
@@ -135,7 +137,7 @@ class AsyncConsumer(AsyncLeases):
                 await self._one_ends(self.permit.pause)
             elif ahead:
                 await self._one_ends(CHECK)
-            elif self._until == "empty" and self._tasks.running:
+            elif self._until == "empty" and (self._tasks.running or self._unstarted):
                 await self._one_ends(None)
             elif await self._broker._run(self.over()):
                 break
@@ -160,8 +162,8 @@ class AsyncConsumer(AsyncLeases):
     def _may_begin(self) -> bool:
         """Whether a call may begin now."""
         ends = self._ending or self._stop.finishing.is_set()
-        settles = self._settling.begins  # what has ended; more may begin when that is on its way
-        return not (ends or settles or self._put_back >= self._extended or self._overdue)
+        ends = ends or self._settling.holds_up
+        return not (ends or self._put_back >= self._extended or self._overdue)
 
     async def _one_ends(self, seconds: float | None) -> None:
         """Wait until a call ends, or the time is over (seconds; None: no limit)."""

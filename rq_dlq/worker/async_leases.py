@@ -93,7 +93,8 @@ class AsyncLeases(Consumer["Delivery[Any]"]):
         """Extend all leases, and drop what was lost before its call began."""
         self._asked = began = time.monotonic()
         kept = self._held
-        lost = await self._run_steps(self.extend(kept)) if kept else []
+        none: list[Delivery[Any]] = []
+        lost: list[Delivery[Any]] | None = await self._run_steps(self.extend(kept)) if kept else none
         if lost is not None:
             self._note_extended(began, lost)
             self.begin_calls()

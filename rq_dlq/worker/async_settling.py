@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.worker.stopping import Stop
 
+OPENS_WITHIN = 0.05  # seconds that a new connection takes, at most, unless Redis does not answer
+
 
 class AsyncSettling:
     """Settles the finished calls of an async consumer together.
@@ -50,7 +52,9 @@ class AsyncSettling:
         self._enough, self._then = enough, then
         self._timer: asyncio.TimerHandle | None = None
         self._failing = False  # the timer is for another try
-        self.begins = False
+        self.begins = self._opens = False
+        self._opened = 0.0  # when that began, by the clock of the event loop
+        self._connections = 0  # so many round trips were under way at once, and were answered
         self._making = set[asyncio.Task[None]]()
         self.context: Context | None = None
 
@@ -65,18 +69,39 @@ class AsyncSettling:
 
     def now(self) -> None:
         """Have the finished calls settled in the next turn of the event loop."""
-        if self.begins:
-            return
         self._unset()
+        if self.begins or self._opens:
+            return
         self.begins = True
-        making = asyncio.get_running_loop().create_task(self._make(), context=self.context)
+        make = self._make(len(self._making) + 1)
+        making = asyncio.get_running_loop().create_task(make, context=self.context)
         self._making.add(making)
         making.add_done_callback(self._making.discard)
         asyncio.get_running_loop().call_soon(self._then, context=self.context)
 
-    async def _make(self) -> None:
+    async def _make(self, at_once: int) -> None:
         self.begins = False
-        await self._run(self.steps())
+        if at_once <= self._connections:
+            await self._run(self.steps())
+            return
+        self._opens, self._opened = True, asyncio.get_running_loop().time()
+        try:
+            await self._run(self.steps())
+        finally:
+            self._opens, self._connections = False, at_once
+        self.later()
+        self._then()
+
+    @property
+    def holds_up(self) -> bool:
+        """Whether no call may begin: what has ended is not on its way, perhaps for want of a connection."""
+        return self.begins or self._opens
+
+    @property
+    def holds_up_running(self) -> bool:
+        """Whether a call that goes on is to wait, but not for long."""
+        waits = self._opens and asyncio.get_running_loop().time() - self._opened < OPENS_WITHIN
+        return self.begins or waits
 
     async def all(self) -> None:
         """Settle the finished calls, also those that end meanwhile, until there are none."""

@@ -28,7 +28,7 @@ class EventLoopWatch:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._turned = time.monotonic()
-        self._blocked_since = self._longest = 0.0  # monotonic seconds, and seconds; 0: it is not blocked
+        self._blocked_since = 0.0  # monotonic seconds; 0: it is not blocked
         self._blocker = ""
 
     def turn(self, now: float) -> None:
@@ -49,13 +49,11 @@ class EventLoopWatch:
         turned, blocked = self._turned, self.blocked
         if self._blocked_since and turned != self._blocked_since:
             line = "the event loop was blocked for %.0f s by %s: %s"
-            logger.warning(line, self._longest, self._blocker, ADVICE)
+            logger.warning(line, turned - self._blocked_since, self._blocker, ADVICE)
             self._blocked_since = 0.0
-        if blocked > NOTED_AFTER and turned == self._turned:
-            self._longest = blocked
-            if not self._blocked_since:
-                self._blocked_since, self._blocker = turned, self._name(names)
-                logger.warning("the event loop is blocked by %s: %s", self._blocker, ADVICE)
+        if not self._blocked_since and blocked > NOTED_AFTER and turned == self._turned:
+            self._blocked_since, self._blocker = turned, self._name(names)
+            logger.warning("the event loop is blocked by %s: %s", self._blocker, ADVICE)
 
     def _name(self, names: Iterable[NameOf]) -> str:
         """The call that blocks it, or what else does."""

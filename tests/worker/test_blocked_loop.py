@@ -74,9 +74,7 @@ def test_what_blocks_it_has_a_name_if_it_is_no_call(caplog: pytest.LogCaptureFix
 
     watch = EventLoopWatch(loop)
     loop.run_until_complete(sums_up())
-    watch._longest = 12
-    watch.turn(0.0)
-    watch._turned = watch._blocked_since + 20  # it turned again
+    watch.turn(watch._blocked_since + 12)
     watch.look([])
     loop.close()
     assert [line.partition(": use")[0].partition(".<locals>.")[2] or line for line in caplog.messages] == [

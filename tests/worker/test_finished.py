@@ -42,6 +42,7 @@ class Waiting:
 def test_they_are_few(
     way: tuple[str, int, float], server: str, raw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("rq_dlq.worker.async_settling.OPENS_WITHIN", 60)
     colour, concurrency, seconds = way
     raw.flushall()
     waiting = Waiting(monkeypatch)

@@ -144,7 +144,7 @@ def test_a_call_that_ended_does_not_lose_its_lease_while_it_runs(
     caplog.set_level(logging.INFO, "rq_dlq")
     queue = broker.queue("a", lease=2, redelivery=after("0s"))
     refused = fail(monkeypatch, "settle_by_error", *[BrokerUnavailable("no server")] * FOR_EVER)
-    handle(queue, "async def", int, concurrency=1)
+    handle(queue, "async def", int, concurrency=1, ack_each=True)
     queue.send("no number")
 
     def stolen() -> bool:
