@@ -543,7 +543,7 @@ def test_a_body_that_does_not_decode_reaches_no_handler(broker: rq_dlq.Broker, w
     queue, seen = broker.queue("a", type=int), list[int]()
     register(queue, "def", lambda body, _: seen.append(body))
     with working(broker):
-        wait_until(lambda: (seen, queue.stats().scheduled) == ([2], 1))
+        wait_until(lambda: (seen, queue.stats().dead) == ([2], 1))
 
 
 @COLOURS
