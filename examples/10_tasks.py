@@ -56,11 +56,11 @@ async def main() -> None:
         await add.send(1, "2")
     except ValueError as error:
         print(error)
-    await mails.send({"a": 1}, headers={"task": "add"})  # as another program may; it does not fit
+    await mails.send({"a": 1}, headers={"task": "add"})  # as another version may; it does not fit this one
     await broker.run(burst=True)  # without burst: until SIGTERM or SIGINT
-    for letter in await mails.dlq.browse():
-        print(f"dead ({letter.reason}): {letter.cause.message}")
-    await mails.dlq.purge(all=True)
+    for message in await mails.select(places=["scheduled"]).browse():
+        print(f"rests for another version: {message.history[-1].cause.message}")
+    await mails.purge(all=True)
     print("1 + 2 =", await add(1, 2))  # calls the function, here
     await broker.close()
 

@@ -1,62 +1,56 @@
 -- Ends a session: what it sent and what it acked take effect together, in several queues, or not at all. On a cluster
 -- the queues must share a hash tag. That all is sent is noted before anything is acked, so a repetition acks the rest
--- (I12). Returns 1; 0 and what is not held: the queue's number and the id, in pairs; or -1 where a queue was deleted
--- since the client opened it. In the last two cases nothing was done.
-local number = ARGV[1]
--- items from ARGV[2]: opening, acks, id, token; groups, delay, ttl, count, id, payload
+-- (I12). What is too large for one script was staged, and is moved afterwards (`move_staged`). Returns 1 and which
+-- messages were not sent, since a dead letter has their id: the queue's number, and the position of the id among the
+-- arguments, in pairs; 0 and what is not held: the queue's number and the id, in pairs; -1 where a queue was deleted since
+-- the client opened it; -2 where what was staged has outlived its time to live. In the last three nothing was done.
+local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance moves what was staged
+-- items from ARGV[3]: opening, acks, id, token; groups, delay, ttl, count, id, payload; member, length
 -- For each queue its opening (`lib/is_open.lua`); the number of its acks and those; then the number of its groups of
--- messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of messages.
--- needs: holds, done, note_done
-local at = 2
-local function read()
-  at = at + 1
-  return tonumber(ARGV[at - 1])
-end
-
+-- messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of messages; then the list that is
+-- staged for it, as in `committed`, and its length; empty and 0: none.
+-- needs: done, note_done, now, read_share
 local function queue(n)
-  -- needs: add, remove_acked, let_go; keys: states, settings; family: n
-  local q = { states = states, add = add, remove_acked = remove_acked, let_go = let_go }
-  q.ids, q.texts, q.held, q.groups = {}, {}, {}, {}
-  q.opening = redis.call('HGET', settings, 'opening')
+  -- needs: add, add_staged, has_staged, remove_acked, let_go; keys: states, settings; family: n
+  local q = { states = states, add = add, add_staged = add_staged, remove_acked = remove_acked, let_go = let_go }
+  q.has_staged, q.opening = has_staged, redis.call('HGET', settings, 'opening')
   return q
 end
 
-local queues, lost, deleted = {}, { 0 }, false
+local queues, lost, refused, at = {}, { 0 }, nil, 3
 while at <= #ARGV do
   local n = #queues + 1
-  local q, seen = queue(n), {}
-  deleted = deleted or ARGV[at] ~= '' and ARGV[at] ~= q.opening
-  at = at + 1
-  for _ = 1, read() do
-    local id, token = ARGV[at], ARGV[at + 1]
-    at = at + 2
-    local text = redis.call('HGET', q.states, id)
-    local held = holds(token, text)
-    if held and not seen[id] then -- an item may come twice
-      q.ids[#q.ids + 1], q.texts[#q.ids + 1] = id, text
-      q.held[token], seen[id] = (q.held[token] or 0) + 1, true
-    elseif not held and not done then
-      lost[#lost + 1], lost[#lost + 2] = n, id
-    end
+  local q = queue(n)
+  queues[n], at = q, read_share(q, at)
+  for _, id in ipairs(done and {} or q.lost) do
+    lost[#lost + 1], lost[#lost + 2] = n, id
   end
-  for g = 1, read() do
-    q.groups[g] = { delay = read(), ttl = read(), size = read(), first = at }
-    at = at + 2 * q.groups[g].size
+  if not done then
+    refused = refused or not q.opened and -1 or not q.has_staged(q.member, q.length) and -2 or nil
   end
-  queues[n] = q
 end
 if #lost > 1 then
   return lost
-elseif deleted and not done then
-  return { -1 }
+elseif refused then
+  return { refused }
 end
-for _, q in ipairs(done and {} or queues) do
+local blocked = {}
+for n, q in ipairs(done and {} or queues) do
   for _, group in ipairs(q.groups) do
-    q.add(ARGV, group.first, group.first + 2 * group.size - 1, group.delay, group.ttl, '')
+    local known = q.add(ARGV, group.first, group.first + 2 * group.size - 1, group.delay, group.ttl, '')
+    for k = 1, #known, 2 do
+      if known[k + 1] == 'dead' then
+        blocked[#blocked + 1], blocked[#blocked + 2] = n, group.first + 2 * known[k] - 2
+      end
+    end
   end
+  q.add_staged(q.member, grace)
 end
-if not done then
-  note_done(1) -- cut off before this, a repetition sends the rest; after it, acks the rest
+if done then
+  -- needs: known_before
+  blocked = known_before()
+else -- cut off before this, a repetition sends the rest; after it, acks the rest
+  note_done(1, #blocked > 0 and table.concat(blocked, ' ') .. ' ' or '')
 end
 for _, q in ipairs(queues) do
   if #q.ids > 0 then
@@ -64,4 +58,5 @@ for _, q in ipairs(queues) do
     q.let_go(q.held)
   end
 end
-return { 1 }
+table.insert(blocked, 1, 1)
+return blocked

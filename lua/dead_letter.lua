@@ -6,11 +6,11 @@ local number, place, by, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if done then
   return done
 end
--- needs: note_done, each_chosen, remember_expiry, remember, bury, leave; keys: ready, scheduled, expired
+-- needs: note_done, each_chosen, remember_expiry, remember, bury, leave, attempts; keys: ready, scheduled, expired
 local index = ({ ready = ready, scheduled = scheduled, expired = expired })[place]
 local buried = each_chosen(index, 5, function(id, state, head, member)
   remember_expiry(id, state)
-  remember(id, 'dead_lettered', state.deliveries, 0, by, reason)
+  remember(id, 'dead_lettered', attempts(state), 0, by, reason)
   bury(id, state, head, 'dead', 'poison', { cause = 'dead_lettered', consumer = by, error = reason })
   leave(id, index, member)
 end)

@@ -28,4 +28,4 @@ end
 if redis.call('EXISTS', staged) == 0 then
   redis.call('ZREM', committed, member)
 end
-return { #items / 2, #known }
+return { #items / 2, #known / 2 }

@@ -4,12 +4,12 @@
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 local reason, error = ARGV[4], ARGV[5] -- reason: poison or unprocessable
 -- items from ARGV[6]: held (lib/settled)
--- needs: settle_messages, remember, bury, put
+-- needs: settle_messages, remember, bury, put, attempts
 local judged
 return settle_messages(6, function(id, state, head)
   local failure = { charge = true, cause = 'poisoned', consumer = consumer, error = error }
   if state.part == 'live' then
-    remember(id, 'poisoned', state.deliveries, 0, consumer, error)
+    remember(id, 'poisoned', attempts(state), 0, consumer, error)
     return bury(id, state, head, 'dead', reason, failure)
   end
   judged = judged or (function()

@@ -1,5 +1,5 @@
--- Adds messages to the queue. Returns which items it knew already: 1 is the first; -1 where the queue was deleted since
--- the client opened it: then nothing was done.
+-- Adds messages to the queue. Returns of each item that it knew already the number, 1 is the first, and the place of its
+-- message (lib/with_places); -1 where the queue was deleted since the client opened it: then nothing was done.
 local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- milliseconds; ttl 0: none
 local opening = ARGV[4]
 -- items from ARGV[5]: id, payload (its first byte the flags, without the expiry's)
@@ -13,6 +13,6 @@ local items, first, last = ARGV, 5, #ARGV
 if not sent then
   return -1
 end
-local note = #known > 0 and table.concat(known, ' ') .. ' ' .. #known or '0'
+local note = #known > 0 and table.concat(known, ' ') .. ' ' .. #known / 2 or '0'
 -- needs: noted
 return known

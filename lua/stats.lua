@@ -1,15 +1,18 @@
 -- Counts the messages of a queue. Returns now; the numbers by state; the oldest ready, the next due and the next
--- lapse (times; empty: none); 1 if the queue is paused; then the counters since the queue began, name by name.
--- needs: now; keys: messages, ready, scheduled, dead, expired, leases, counters, settings
+-- lapse (times; empty: none); 1 if the queue is paused; how many messages are in no place; then the counters since the queue
+-- began, name by name.
+-- needs: now, count_orphans; keys: messages, ready, scheduled, dead, expired, leases, counters, settings
 local function head(index)
   return redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')[2] or ''
 end
 local waiting = { redis.call('ZCARD', ready), redis.call('ZCARD', scheduled) }
 local over = { redis.call('ZCARD', dead), redis.call('ZCARD', expired) }
-local leased = redis.call('HLEN', messages) - waiting[1] - waiting[2] - over[1] - over[2]
+local orphans = count_orphans()
+local leased = redis.call('HLEN', messages) - waiting[1] - waiting[2] - over[1] - over[2] - orphans
 local reply = { now, waiting[1], waiting[2], leased, over[1], over[2] }
 reply[7], reply[8], reply[9] = head(ready), head(scheduled), head(leases)
 reply[10] = redis.call('HGET', settings, 'paused') == '1' and 1 or 0
+reply[11] = orphans
 for _, cell in ipairs(redis.call('HGETALL', counters)) do
   reply[#reply + 1] = cell
 end

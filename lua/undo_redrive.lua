@@ -1,7 +1,7 @@
 -- Ends a redrive and takes back what it brought back, a chunk at a time: the messages that nobody has touched since are dead
 -- again, as they were. Returns how many of this chunk, and how many are left to look at; -1 where there is no such redrive.
 local job, by, user, cause, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
--- needs: now, KEPT, read_redrive, write_redrive, note_redrive; keys: redriving, redrive
+-- needs: now, KEPT, read_redrive, write_redrive, note_redrive, attempts; keys: redriving, redrive
 local r = read_redrive(job)
 if not r then
   return { 0, -1 }
@@ -26,7 +26,7 @@ local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
   state.charged, state.delay = tonumber(charged), tonumber(delay)
   state.more = with_expiry_word(state.more:gsub(' redrive=%S*', ''), tonumber(expires))
   mark_returned(state)
-  remember(id, 'undone', state.deliveries, 0, by, cause)
+  remember(id, 'undone', attempts(state), 0, by, cause)
   leave(id, ready, row, put(id, state, head))
   outcome('undone', id, head, state, 0, { consumer = by })
 end, { ids = ids })

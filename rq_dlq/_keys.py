@@ -115,7 +115,7 @@ NAMES = (
     "counters", "settings", "wake", "alarm",
     "committed", "outcomes", "acked_ids",
     "schedules", "ticks",
-    "groups", "cleared", "grouped",
+    "groups", "cleared", "grouped", "reindexed",
     "redrives", "redriving", "audit",
 )  # fmt: skip
 """The keys of a queue, in the order in which scripts take them."""

@@ -30,6 +30,7 @@ from rq_dlq.errors import (
     Redeliver,
     RqDlqError,
     Unconfirmed,
+    UnfitMessage,
     UnprocessableMessage,
     UpgradeRequired,
 )
@@ -49,6 +50,7 @@ from rq_dlq.values.names import Naming, Template
 from rq_dlq.values.observer import Observer, Sending, Settled
 from rq_dlq.values.outcome import Outcome
 from rq_dlq.values.process import ConsumerReport, ProcessReport
+from rq_dlq.values.sent import Sent
 from rq_dlq.values.settlement import Settlement
 
 __all__ = [
@@ -99,6 +101,7 @@ __all__ = [
     "Schedule",
     "Selection",
     "Sending",
+    "Sent",
     "Session",
     "Settled",
     "Settlement",
@@ -106,6 +109,7 @@ __all__ = [
     "Task",
     "Template",
     "Unconfirmed",
+    "UnfitMessage",
     "UnprocessableMessage",
     "UpgradeRequired",
 ]

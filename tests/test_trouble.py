@@ -37,6 +37,7 @@ def queue(name: str = "orders", **found: Any) -> QueueOverview:
         ({"paused": True}, 0, None, None, None),
         ({"leased": 1, "overdue": OVERDUE}, 0, None, None, None),
         ({"leased": 1, "overdue": 60}, 0, "bad", "maintenance is 1m late", 60),
+        ({"orphaned": 2}, 0, "bad", "2 messages in no index", None),
         ({"schedules_overdue": OVERDUE}, 0, None, None, None),
         ({"schedules_overdue": 60}, 0, "bad", "a schedule is 1m late", 60),
         ({"dead": 5}, 0, None, None, None),

@@ -4,6 +4,7 @@
 -- needs: now; keys: ready, scheduled, expiring, leases; args: part, count, thorough
 -- gives: behind
 local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
+local DUE = 128 -- and that it makes ready besides, to take them: no more that are not fresh fit (lib/chosen)
 local BEHIND = 15 -- messages that it sweeps besides where it does nothing else
 local there = redis.call('EXISTS', leases, scheduled, scheduled, expiring, expiring) -- a key counts each time it is named
 local lapsed = there % 2 > 0 and redis.call('ZCOUNT', leases, '-inf', now) or 0
@@ -23,7 +24,7 @@ if lapsed + fallen_due + outlived > 0 then
     wake_one()
     return { now, 0 }
   end
-  promote(STEPS + count)
+  promote(STEPS + math.min(count, DUE))
   expire(STEPS)
   if part ~= 'live' and redis.call('ZCARD', ready) > 0 then
     -- needs: wake_one

@@ -4,11 +4,11 @@
 --   what an undo needs:
 --     redrive=job/reason/death/charged/delay/deliveries[/expiry]
 --   expires: when it expires; nil: never. record: the one that takes the place of its own; nil: it is as it was
--- needs: remember_expiry, now, remember, ungroup, with_expiry_word, put, leave, outcome; keys: messages, counters
+-- needs: remember_expiry, now, remember, ungroup, with_expiry_word, put, leave, outcome, attempts; keys: messages, counters
 -- gives: bring_back
 local function bring_back(id, state, head, source, row, by, cause, job, expires, record)
   remember_expiry(id, state)
-  remember(id, 'redriven', state.deliveries, 0, by, cause) -- the first that a full server refuses
+  remember(id, 'redriven', attempts(state), 0, by, cause) -- the first that a full server refuses
   if state.part == 'dead' then
     ungroup(state, row)
     state.more = state.more:gsub(' group=%S*', '')

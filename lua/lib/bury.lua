@@ -1,6 +1,6 @@
 -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
 -- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
--- needs: read_strategy, now, put, outcome; keys: counters
+-- needs: read_strategy, now, put, outcome, taken_up; keys: counters
 -- gives: bury
 local strategy, group
 
@@ -16,6 +16,7 @@ local function bury(id, state, head, part, reason, detail)
   end
   redis.call('HINCRBY', counters, reason, 1)
   state.reason = reason
+  taken_up(state)
   if fate == 'discard' then
     -- needs: drop
     redis.call('HINCRBY', counters, 'discarded', drop({ id }))

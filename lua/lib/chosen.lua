@@ -4,7 +4,7 @@
 -- needs: reply, source, now, rows, ids, texts, long
 -- needs: keys: messages, states, history, expiring, leases, claims; args: token, answer, suspects, lease, consumer
 -- gives: chosen, taken
-local NOT_FRESH = answer == 'count' and 1500 or 0 -- bytes in place of which a batch takes one that is not fresh: as long
+local NOT_FRESH = 4096 -- bytes in place of which a claim takes one that is not fresh, since that takes as long
 local most = 524288 -- bytes that it leases, or one message (I9)
 local records, read, spent = {}, 0, 0
 local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, nil, nil

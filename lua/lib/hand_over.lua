@@ -3,7 +3,8 @@
 -- the same again completes it.
 --   index: where it waits, and `member` its row there; by: who asked for it; cause: cells of a cause
 --   how.copies: copy it; how.expires: when it expires if it was dead; nil: never; how.record: as in lib/bring_back
--- needs: now, expiry_of, with_expiry, with_expiry_word, with_head, new_state, ungroup, drop, leave, outcome
+-- needs: now, expiry_of, with_expiry, with_expiry_word, with_head, new_state, ungroup, drop, leave, outcome, attempts
+-- needs: taken_up
 -- needs: keys: messages, history, scheduled, dead, expired, counters, to_messages, to_history, to_counters
 -- gives: hand_over, wake_there, is_there
 local function there()
@@ -20,6 +21,7 @@ local function hand_over(id, state, head, index, member, by, cause, how)
   local same = known == record and (redis.call('HGET', to_history, id) or ''):sub(1, #began) == began
   if known and (how.copies or not same) then return false end -- else an earlier move was cut off before it removed it here
   local was = { reason = state.reason, deliveries = state.deliveries, due = state.due, more = state.more }
+  taken_up(state) -- others work there
   if index == dead or index == expired then -- as a redrive
     state.part, state.reason, state.due = 'live', '', now
     state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
@@ -41,7 +43,7 @@ local function hand_over(id, state, head, index, member, by, cause, how)
       remember_there(id, 'copied', 0, 0, by, cause)
     else
       remember_expiry_there(id, was)
-      remember_there(id, 'moved', was.deliveries, 0, by, cause)
+      remember_there(id, 'moved', attempts(was), 0, by, cause)
     end
   end
   if index == dead and not how.copies then ungroup(was, member) end

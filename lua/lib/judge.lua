@@ -1,6 +1,6 @@
 -- Decides what becomes of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy
 -- is the one in Redis, so whoever sweeps judges a lapse as the consumer would.
--- needs: read_policy, setting, put, policy_delay, remember, expiry_of, bury, now, outcome
+-- needs: read_policy, setting, put, policy_delay, remember, expiry_of, bury, now, outcome, attempts, taken_up
 -- needs: keys: counters; args: seed, default_policy
 -- gives: judge, can_judge
 local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
@@ -45,7 +45,7 @@ local function judge(id, state, head, event, failure)
     -- needs: keep
     return keep(id, state, head, delay, failure)
   end
-  remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
+  remember(id, event, attempts(state), delay, failure.consumer, failure.error)
   local expiry = expiry_of(head, state)
   if spent then
     return bury(id, state, head, 'dead', 'exhausted', failure)
@@ -53,6 +53,7 @@ local function judge(id, state, head, event, failure)
     return bury(id, state, head, 'expired', 'expired', failure)
   end
   state.delay = failure.forgiven and state.delay or delay -- from which the next delay may grow
+  taken_up(state)
   if delay > 0 then -- without a delay it returns to its old position (I8)
     state.due = now + delay
     if state.due == math.floor(head.birth / 4096) then -- see lib/order

@@ -1,10 +1,11 @@
--- The items that a call knew already, as noted with it when it was done before (lib/done).
+-- What a call said of the items that it knew already, as noted with it when it was done before (lib/done): numbers, and
+-- names of places.
 -- needs: register
 -- gives: known_before
 local function known_before()
   local known = {}
-  for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
-    known[#known + 1] = tonumber(n)
+  for word in (register:match(' (.*) ') or ''):gmatch('%S+') do
+    known[#known + 1] = tonumber(word) or word
   end
   return known
 end

@@ -4,7 +4,7 @@
 -- in lib/chosen, since every send runs them.
 -- needs: now, EXPIRES, LONG, pack_number, score_of, order_of; keys: messages, counters, settings
 -- needs: locals: items, first, last, delay, ttl, opening
--- gives: packed, known, opened, paused, records, places, stated, deadlines
+-- gives: packed, known, existing, opened, paused, records, places, stated, deadlines
 local count, ids = (last - first + 1) / 2, {}
 for n = 1, count do
   ids[n] = items[first + 2 * n - 2]

@@ -1,7 +1,7 @@
 -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
 -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
 -- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
--- died.
+-- died; so is what was `passed_on` again and again.
 --   event  at  delivery  delay  consumer  error  traceback
 -- at: now, unless the caller gives another time.
 -- needs: now; keys: history
@@ -33,7 +33,7 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
       kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
     end
     local before = text:sub(from, tab) .. '\n'
-    if event == 'kept' and text:find('kept\t', last) == last then
+    if (event == 'kept' or event == 'passed_on') and text:sub(last, last + #event) == event .. '\t' then
       kept, before = '', text:sub(1, last - 1)
     end
     line = kept .. before .. line

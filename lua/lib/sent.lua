@@ -1,7 +1,7 @@
 -- Sends what is new of the items: its rows, then its records. `sent` is how many are new; false where the queue was deleted
--- since the client opened it: then nothing was done.
--- needs: packed, opened, paused, records, places, stated, deadlines, wake_one
--- needs: keys: messages, states, ready, scheduled, expiring, counters; locals: delay
+-- since the client opened it: then nothing was done. `known`: what it knew, each with the name of its place (lib/with_places).
+-- needs: packed, known, existing, opened, paused, records, places, stated, deadlines, wake_one
+-- needs: keys: messages, states, ready, scheduled, expiring, counters; locals: delay, items, first
 -- gives: sent
 local sent = opened and packed
 if packed > 0 then
@@ -17,4 +17,8 @@ if packed > 0 then
   if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1]) then
     wake_one()
   end
+end
+if #known > 0 then
+  -- needs: with_places
+  known = with_places(known, items, first, existing, delay)
 end

@@ -17,6 +17,7 @@ from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.looking import calls as looking_calls
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.policies import calls as policy_calls
+from rq_dlq.core.processes import calls as process_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.redrive import calls as redrive_calls
 from rq_dlq.core.schedules import calls as schedule_calls
@@ -138,18 +139,24 @@ def _upkeep(keys: QueueKeys) -> Steps:
 def _sending(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
     yield from _scheduling(keys)
+    yield from _staging(keys)
     yield job_calls.note_list(keys, *JOB)
     yield job_calls.take_lists(keys, JOB[0], 1)
-    yield job_calls.stage(keys, *JOB, [ID])
-    yield job_calls.cut(keys, *JOB, 1)
-    yield job_calls.keep(keys, *JOB, 1)
     yield job_calls.last_commit(keys, JOB[0])
     yield job_calls.first_of(keys, *JOB)
     yield job_calls.remove(keys, *JOB)
 
 
+def _staging(keys: QueueKeys) -> Steps:
+    """What is too large for one script, and the registers of senders."""
+    yield job_calls.stage(keys, *JOB, [ID])
+    yield job_calls.cut(keys, *JOB, 1)
+    yield job_calls.keep(keys, *JOB, 1)  # as senders.answered does, with another key
+
+
 def _consuming(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
+    yield from _staging(keys)
     yield from _upkeep(keys)
     yield from _scheduling(keys)
     yield from _reporting(keys)
@@ -166,9 +173,9 @@ def _consuming(keys: QueueKeys) -> Steps:
 
 def _reporting(keys: QueueKeys) -> Steps:
     """What a process tells of itself."""
-    yield upkeep_calls.processes(keys.namespace)
-    yield upkeep_calls.note_process(keys.namespace, ID, b"{}")
-    yield upkeep_calls.forget_processes(keys.namespace, [ID])
+    yield process_calls.processes(keys.namespace)
+    yield process_calls.note_process(keys.namespace, ID, b"{}")
+    yield process_calls.forget_processes(keys.namespace, [ID])
 
 
 def _scheduling(keys: QueueKeys) -> Steps:
@@ -187,7 +194,7 @@ def _looking(keys: QueueKeys) -> Steps:
     yield from _naming(keys)
     yield from _scheduling(keys)
     yield queue_calls.clock()
-    yield upkeep_calls.processes(keys.namespace)
+    yield process_calls.processes(keys.namespace)
     yield looking_calls.page(keys, limit=1)
     yield looking_calls.newest(keys, limit=1)
     yield looking_calls.count(keys)
@@ -219,7 +226,17 @@ def _maintaining(keys: QueueKeys) -> Steps:
 
 _SCHEDULES = ("due", "schedule")
 _UPKEEP = (
-    *("sweep", "promote", "expire", "retire", "regroup", "move_staged", "commit_job", "step_redrive"),
+    *(
+        "sweep",
+        "promote",
+        "expire",
+        "retire",
+        "regroup",
+        "reindex",
+        "move_staged",
+        "commit_job",
+        "step_redrive",
+    ),
     *_SCHEDULES,
 )
 _LOOKING = ("browse", "scan", "groups", "stats")
@@ -237,7 +254,7 @@ ROLES = {
             "consumer",
             "claims messages and acks or nacks them (also as a worker), and sends in its sessions",
             (
-                *("claim", "ack", "ack_all", "nack", "poison", "release", "extend", "send"),
+                *("claim", "ack", "ack_all", "nack", "poison", "release", "pass_on", "extend", "send"),
                 *("ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
                 *("configure", "commit", "stats", *_UPKEEP),
             ),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.sending.send import SendOptions
     from rq_dlq.values.message import Message
+    from rq_dlq.values.sent import Sent
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -154,15 +155,20 @@ class OwnQueue(Answering, HandledQueue[T]):
             cause = _cancellation(error)
             raise
         finally:
-            await to_its_end(lambda: self._broker._end_loop(consuming, cause))
+            try:
+                await to_its_end(lambda: self._broker._end_loop(consuming, cause))
+            except RqDlqError as failure:
+                if not consuming.is_dropped:
+                    raise
+                logger.warning("%s: the end of a loop that was dropped: %s", self._core.name, failure)
 
     async def _send_all(
         self, bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]], options: SendOptions
-    ) -> list[str]:
+    ) -> list[Sent]:
         """Run the steps of `send_many`: once, or for each window of an async iterable."""
         if not isinstance(bodies, AsyncIterable):
             return await self._broker._run(send.send(self._core, bodies, options))
-        ids: list[str] = []
+        ids: list[Sent] = []
         window: list[T | Message[T]] = []
         try:
             async for body in bodies:

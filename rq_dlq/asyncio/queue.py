@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.leased import Lease
     from rq_dlq.values.message import Message, Row
+    from rq_dlq.values.sent import Sent
 
 T = TypeVar("T")
 
@@ -79,14 +80,14 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         headers: Mapping[str, str] | None = None,
         persistent: bool = True,
         new: bool = False,
-    ) -> str:
+    ) -> Sent:
         """Send a message.
 
         Args:
             body: of the queue's type.
             id: the message's id for life, at most 200 bytes; None: a new one is drawn. If the queue has a
                 message with this id, in any state, or acked it within its `dedup_window`, nothing is sent;
-                see `new`.
+                the result says so. Where that is a dead letter, a warning is logged, once for each id.
             delay: time until the first delivery; None: at once.
             ttl: time to live; None: the queue's default, which is no limit if nothing is set.
             priority: 9 (first) to 0 (last).
@@ -97,7 +98,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 client's own repetition after a lost reply is not an error.
 
         Returns:
-            The message's id.
+            The message's id; its `new` says whether the message was sent, its `known` where the known one is.
 
         Raises:
             InvalidInput: an argument is not valid, or the body cannot be encoded; nothing was sent.
@@ -119,7 +120,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         headers: Mapping[str, str] | None = None,
         persistent: bool = True,
         new: bool = False,
-    ) -> list[str]:
+    ) -> list[Sent]:
         """Send any number of messages, a thousand per round trip.
 
         The options apply to all of them and mean the same as in `send`. If an error stops the call, a note on
@@ -130,7 +131,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 Pass a `Message` for a body with its own id, headers or priority.
 
         Returns:
-            The ids, in order.
+            The ids, in order, each as from `send`.
 
         Raises:
             InvalidInput: an option is not valid, or a body cannot be encoded.
@@ -153,7 +154,8 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
 
         Args:
             count: 1 to 1,000. Fewer come if they are large: about half a megabyte with their histories, or
-                one message. From a shared dead-letter queue they come in the order of their deaths, from a
+                one message; or if they are not fresh: at most 128 that were delayed, delivered before or have
+                a ttl. From a shared dead-letter queue they come in the order of their deaths, from a
                 hundred queues at most.
             wait: how long to wait for the first message; None: do not wait. Of a shared dead-letter queue it
                 looks at a thousand queues per second.
@@ -194,9 +196,9 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         Leaving the loop in any way makes the deferred acks, and releases the delivery of this step, if it is
         not settled, and those that were not handed out. Closing the generator
         (`async with aclosing(orders.consume()) as deliveries`, of `contextlib`) does so at once, and raises
-        what goes wrong then. Without that, Python closes it, perhaps a little later. A cancellation, or
-        another error that is not an Exception, is raised in any case: the acks and releases get one short
-        try, as at the end of a `Delivery`.
+        what goes wrong then. Without that, Python closes it, perhaps a little later, and what goes wrong is
+        logged. A cancellation, or another error that is not an Exception, is raised in any case: the acks and
+        releases get one short try, as at the end of a `Delivery`.
 
         Args:
             count: messages that one claim takes, 1 to 1,000. Their acks are made together: an ack waits for
@@ -222,7 +224,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             lease=None if lease is None else milliseconds(lease, name="lease", minimum=1),
             clock=time.monotonic,
         )
-        return self._consume(consuming)
+        return consuming.is_made_by(self._consume(consuming))
 
     def session(self) -> Session[T]:
         """Make a session: what it sends and what it acks takes effect together, or not at all."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rq_dlq.asyncio.delivery import Delivery
     from rq_dlq.asyncio.queue import Queue
     from rq_dlq.values.durations import Duration
+    from rq_dlq.values.sent import Sent
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -26,9 +27,11 @@ M = TypeVar("M")
 class Session(Generic[T]):
     """`async with queue.session() as session:` its acks and sends take effect together, at the end.
 
-    At the end of the block, or at `commit`, one script acks all deliveries and sends all messages. After an
-    error, or at `rollback`, nothing is sent and each delivery is nacked. A delivery that is settled by itself
-    (`delivery.poison()`) leaves the session. On Redis Cluster the queues must share a hash tag.
+    At the end of the block, or at `commit`, one script acks all deliveries and sends all messages. If several
+    of these have more than half a megabyte, they are staged before it, and become visible one by one after
+    it. After an error, or at `rollback`, nothing is sent and each delivery is nacked. A delivery that is
+    settled by itself (`delivery.poison()`) leaves the session. On Redis Cluster the queues must share a hash
+    tag.
 
     A `Poison` or a fatal error makes the message dead if the session holds only one. If it holds several, the
     error does not say which one it is about, so all are nacked, as after any error. `Poison` and `Redeliver`
@@ -74,7 +77,7 @@ class Session(Generic[T]):
         priority: int = DEFAULT_PRIORITY,
         headers: Mapping[str, str] | None = None,
         persistent: bool = True,
-    ) -> str:
+    ) -> Sent:
         """Send a message at the end of the session. The other arguments are those of `Queue.send`.
 
         Args:
@@ -82,7 +85,7 @@ class Session(Generic[T]):
             body: of that queue's type.
 
         Returns:
-            The id that the message will have.
+            The id that the message will have; its `new` is None, since the commit decides that.
 
         Raises:
             InvalidInput: an argument is not valid, or the session sends more than 1,000 messages.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.task_function import TaskFunction
     from rq_dlq.core.sending.send import SendOptions
     from rq_dlq.values.durations import Duration
+    from rq_dlq.values.sent import Sent
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,14 +62,14 @@ class Task(Answering, Generic[P, R]):
         """The name that messages have in their header `task`."""
         return self._function.name
 
-    async def send(self, *args: P.args, **kwargs: P.kwargs) -> str:
+    async def send(self, *args: P.args, **kwargs: P.kwargs) -> Sent:
         """Send a call of the function.
 
         Args:
             args, kwargs: those of the function, except the one that takes the delivery.
 
         Returns:
-            The message's id.
+            The message's id, as from `Queue.send`.
 
         Raises:
             InvalidMessage: the arguments do not fit the function; nothing was sent.

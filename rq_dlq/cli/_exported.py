@@ -78,6 +78,7 @@ class Exported(msgspec.Struct, frozen=True, omit_defaults=True):
     lapsed: Count
     released: Count
     redriven: Count
+    untried: Count = 0
     headers: dict[str, str] = {}
     body: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     body_base64: str | None = None
@@ -87,7 +88,7 @@ class Exported(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _COUNTS = ("delivery_count", "charged", "nacked", "lapsed", "released", "redriven")
-_COPIED = ("id", "queue", "part", "reason", "priority", "enqueued_at", *_COUNTS)
+_COPIED = ("id", "queue", "part", "reason", "priority", "enqueued_at", *_COUNTS, "untried")
 _LAST = 1 << 42  # milliseconds: no time is later (lua/lib/state.lua)
 
 
@@ -147,10 +148,11 @@ def read(line: bytes, number: int, queue: QueueState[Any]) -> Row:
     counts = " ".join(str(getattr(letter, name)) for name in _COUNTS)
     reason = f"/{letter.reason}" if letter.reason else ""
     group = f" group={letter.group}" if letter.part == "dead" else ""
+    untried = f" untried={letter.untried}" if letter.untried else ""
     return Row(
         message_id,
         record.sent(birth, payload, ends),
-        f"{letter.part}{reason} - {died} {counts} 0{group}".encode(),
+        f"{letter.part}{reason} - {died} {counts} 0{group}{untried}".encode(),
         history.encode(),
     )
 

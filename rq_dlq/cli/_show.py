@@ -101,7 +101,7 @@ QUEUES = (
     Column("expired", "yellow", below=True), Column("oldest", below=True), Column("next_due", below=True),
 )  # fmt: skip
 MESSAGES = (
-    Column("id", "bold"), Column("enqueued_at"), Column("delivery_count", title="tries"),
+    Column("id", "bold"), Column("enqueued_at"), Column("attempt", title="tries"),
     Column("priority"), Column("body", cut=True),
 )  # fmt: skip
 HISTORY = (
@@ -127,7 +127,7 @@ def unreachable_row(queue: UnreachableQueue) -> dict[str, Any]:
 
 def message_row(message: Received[Any]) -> dict[str, Any]:
     """A message, with its body as far as it can be decoded."""
-    names = ("id", "queue", "priority", "enqueued_at", "expires_at", "delivery_count", "charged")
+    names = ("id", "queue", "priority", "enqueued_at", "expires_at", "attempt", "delivery_count", "charged")
     return attributes(message, *names) | {"headers": dict(message.headers), "body": body_of(message)}
 
 

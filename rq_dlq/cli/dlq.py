@@ -18,7 +18,7 @@ from rq_dlq.core.choosing.choice import is_group
 from rq_dlq.values.readable import many
 
 LETTERS = (
-    Column("id", "bold"), Column("died_at"), Column("delivery_count", title="tries"),
+    Column("id", "bold"), Column("died_at"), Column("attempt", title="tries"),
     Column("reason", "red"), Column("error", cut=True),
 )  # fmt: skip
 GROUPS = (

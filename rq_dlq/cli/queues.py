@@ -21,6 +21,7 @@ from rq_dlq.cli._options import (
 )
 from rq_dlq.core.choosing.choice import PLACES
 from rq_dlq.core.looking.outcomes import last_outcomes
+from rq_dlq.core.processes import processes
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues import counts as queues_counts
 from rq_dlq.core.queues.each import UnreachableQueue
@@ -28,7 +29,6 @@ from rq_dlq.core.queues.queue import only_live
 from rq_dlq.core.schedules import calls as schedule_calls
 from rq_dlq.core.steps import driving
 from rq_dlq.core.steps.step import MOST, NodeUnavailable
-from rq_dlq.core.upkeep import processes
 from rq_dlq.errors import MissingRights
 from rq_dlq.values.readable import many, why_still
 

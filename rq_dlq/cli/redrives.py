@@ -16,11 +16,11 @@ from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli.queues import is_view
 from rq_dlq.client.choosing import dead_choice
 from rq_dlq.client.selection import target_of
+from rq_dlq.core.processes import processes
 from rq_dlq.core.redrive.record import NUMBERS
 from rq_dlq.core.redrive.terms import Terms
 from rq_dlq.core.steps import driving
 from rq_dlq.core.steps.step import NodeUnavailable
-from rq_dlq.core.upkeep import processes
 from rq_dlq.errors import InvalidInput, MissingRights
 from rq_dlq.values.readable import many, some
 

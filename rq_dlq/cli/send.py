@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -110,14 +110,14 @@ def send(
     context.output.record(record | {"ids": known} if known else record)
 
 
-def _ids(context: Context, known: list[str], new: list[str]) -> None:
+def _ids(context: Context, known: list[str], new: Sequence[str]) -> None:
     """Write the ids of a batch, or keep them for the one document of JSON."""
     match context.output.format:
         case "json":
-            known += new
+            known += map(str, new)
         case "jsonl":
             for message_id in new:
-                context.output.record({"id": message_id})
+                context.output.record({"id": str(message_id)})
         case _:
             context.output.stdout.out("\n".join(new), highlight=False)
 
@@ -168,7 +168,7 @@ def _send(
     total: int,
     options: dict[str, Any],
     *,
-    ids: Callable[[list[str]], object] | None,
+    ids: Callable[[Sequence[str]], object] | None,
 ) -> int:
     """Send in batches; returns the number sent.
 

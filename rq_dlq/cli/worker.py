@@ -23,7 +23,7 @@ from rq_dlq.cli._options import log_format_option, seconds
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.cli._unread import ending_unread
 from rq_dlq.cli._watch import watching
-from rq_dlq.core.upkeep.processes import maintainers
+from rq_dlq.core.processes.processes import maintainers
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.telemetry import json_logs
 from rq_dlq.telemetry.health import announced

@@ -12,6 +12,7 @@ from rq_dlq._scripts import SCRIPTS, Scripts
 from rq_dlq.client.handlers import Handler, Lifespan, check_lifespan
 from rq_dlq.client.settings import BrokerSettings
 from rq_dlq.core.batches.by_hand import HandClaims
+from rq_dlq.core.queues.blocked import Blocked
 from rq_dlq.core.queues.observers import Observers
 from rq_dlq.core.steps.senders import Senders
 from rq_dlq.errors import ConfigurationError
@@ -53,6 +54,7 @@ class BrokerBase(Answering):
         self._retries = retries
         self._ids = Ids()
         self._senders = Senders()
+        self._blocked = Blocked()
         self._observers = Observers()
         self._hand_claims = HandClaims()
         self._import()

@@ -14,10 +14,10 @@ from rq_dlq.client.task_function import TaskFunction
 from rq_dlq.client.tasks import register, rule_of
 from rq_dlq.core.claiming import cut_off
 from rq_dlq.core.looking import audit, overview
+from rq_dlq.core.processes import processes
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.schedules import schedules
 from rq_dlq.core.schedules.schedule import USUAL_ZONE, Missed, Schedule
-from rq_dlq.core.upkeep import processes
 from rq_dlq.errors.guesses import answering
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import Codec
@@ -126,8 +126,9 @@ class Broker(OwnBroker):
             InvalidInput: a name, type, duration or policy is not valid.
         """
         core = self.settings.queue(
-            name, self._ids, type, lease, declared, senders=self._senders, observers=self._observers
-        )
+            name, self._ids, type, lease, declared,
+            senders=self._senders, blocked=self._blocked, observers=self._observers,
+        )  # fmt: skip
         return Queue(self, core)
 
     @overload

@@ -47,6 +47,7 @@ class Handler:
         is_async: a call of it has to be awaited.
         takes_delivery: it takes the delivery as its second argument.
         type: of the bodies, if it is known already; None: see `body_type`.
+        ack_each: each call is settled before the next one begins in its thread, or in its place.
     """
 
     queue: Any
@@ -56,6 +57,7 @@ class Handler:
     is_async: bool
     takes_delivery: bool
     type: Any = None
+    ack_each: bool = False
 
     @classmethod
     def checked(
@@ -65,6 +67,8 @@ class Handler:
         concurrency: int,
         timeout: Duration | None,
         others: Sequence[Handler] = (),
+        *,
+        ack_each: bool = False,
     ) -> Handler:
         """Check the arguments, and make a handler.
 
@@ -73,6 +77,8 @@ class Handler:
                 a handler already.
         """
         check_concurrency(concurrency)
+        if not isinstance(ack_each, bool):
+            raise ConfigurationError(f"ack_each={shown(ack_each)}: use True or False")
         if any(other.queue.name == queue.name for other in others):
             message = f"queue {queue.name!r} has a handler already: one function takes all its messages"
             raise ConfigurationError(message)
@@ -84,7 +90,13 @@ class Handler:
             limit,
             is_async(function, "a handler"),
             takes_delivery(function),
+            ack_each=ack_each,
         )
+
+    @property
+    def name(self) -> str:
+        """Of the function, without its module."""
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def body_type(self) -> Any:
         """The type of the bodies: the queue's, or on a queue without one what the function's parameter says.
@@ -101,23 +113,25 @@ class Handler:
             first = next(iter(inspect.signature(self.function).parameters.values()))
         except (TypeError, ValueError):  # of a class that C defines
             return Any
-        name = getattr(self.function, "__name__", type(self.function).__name__)
-        kind = annotations_of(self.function, [first], f"handler {name!r}").get(first.name, Any)
+        kind = annotations_of(self.function, [first], f"handler {self.name!r}").get(first.name, Any)
         if kind is object:
             return Any
         try:
             return Codec(kind, 1).type
         except InvalidMessage as error:
-            raise ConfigurationError(f"the annotation of handler {name!r}: {error}") from None
+            raise ConfigurationError(f"the annotation of handler {self.name!r}: {error}") from None
 
 
 class Registers(Generic[T]):
     """A decorator that makes a function the handler of a queue, and returns it unchanged."""
 
-    def __init__(self, queue: HandledQueue[T], concurrency: int, timeout: Duration | None) -> None:
+    def __init__(
+        self, queue: HandledQueue[T], concurrency: int, timeout: Duration | None, *, ack_each: bool
+    ) -> None:
         self._queue = queue
         self._concurrency = concurrency
         self._timeout = timeout
+        self._ack_each = ack_each
 
     @overload
     def __call__(self, function: Callable[[T], R], /) -> Callable[[T], R]: ...
@@ -126,7 +140,10 @@ class Registers(Generic[T]):
     def __call__(self, function: Callable[..., R], /) -> Callable[..., R]:
         """Register the function."""
         handlers: list[Handler] = self._queue._broker._handlers
-        handlers.append(Handler.checked(self._queue, function, self._concurrency, self._timeout, handlers))
+        handler = Handler.checked(
+            self._queue, function, self._concurrency, self._timeout, handlers, ack_each=self._ack_each
+        )
+        handlers.append(handler)
         return function
 
 
@@ -142,7 +159,9 @@ class HandledQueue(Generic[T]):
     @overload
     def handler(self, function: Callable[[T, Any], R], /) -> Callable[[T, Any], R]: ...
     @overload
-    def handler(self, /, *, concurrency: int = ..., timeout: Duration | None = ...) -> Registers[T]: ...
+    def handler(
+        self, /, *, concurrency: int = ..., timeout: Duration | None = ..., ack_each: bool = ...
+    ) -> Registers[T]: ...
     @answering
     def handler(
         self,
@@ -151,12 +170,14 @@ class HandledQueue(Generic[T]):
         *,
         concurrency: int = 1,
         timeout: Duration | None = None,
+        ack_each: bool = False,
     ) -> Callable[..., R] | Registers[T]:
         """Register a function as the handler of this queue's messages, for `broker.run()`.
 
         The function takes the body, or the body and the delivery. A second parameter with a default takes the
         delivery only if its name is `delivery`, or if its annotation says so. If the queue has no type, the
-        annotation of the body says what it is, as with a task: a message that does not fit is dead at once.
+        annotation of the body says what it is, as with a task. A message that does not fit is passed on: it
+        rests for another version of the program, and is dead when none has taken it for ten minutes.
 
         It may be an `async def`: then it runs in the worker's event loop, and its delivery is one of
         `rq_dlq.asyncio`. What it returns is ignored; a coroutine or a generator counts as an error, since
@@ -166,6 +187,11 @@ class HandledQueue(Generic[T]):
             function: what to register, if this is used as a decorator without brackets.
             concurrency: how many calls run at once in one process.
             timeout: of one call; None: no limit.
+            ack_each: a call is acked, or settled by its error, before the next one begins in its thread (of
+                an `async def`: in its place among the calls that run at once). By default finished calls are
+                settled together, so a worker that is killed repeats some of them: at most 50, which ended
+                in the last 5 ms. With this it repeats only calls that it had begun, at most one for each
+                of `concurrency`; each costs a round trip.
 
         Returns:
             The function, unchanged; with brackets, a decorator.
@@ -173,7 +199,7 @@ class HandledQueue(Generic[T]):
         Raises:
             ConfigurationError: the queue has a handler already, or an argument is not valid.
         """
-        register = Registers(self, concurrency, timeout)
+        register = Registers(self, concurrency, timeout, ack_each=ack_each)
         return register if function is None else register(function)
 
 

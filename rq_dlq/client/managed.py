@@ -13,7 +13,7 @@ from rq_dlq.core.looking import explain, outcomes
 from rq_dlq.core.managing import deleting, pausing
 from rq_dlq.core.policies import policies
 from rq_dlq.core.queues import counts
-from rq_dlq.core.upkeep import upkeep
+from rq_dlq.core.upkeep import maintain
 from rq_dlq.errors.guesses import part_of
 
 if TYPE_CHECKING:
@@ -184,7 +184,9 @@ class Managed(OwnQueue[T]):
     def maintain(self) -> dict[str, int]:
         """Run the maintenance that is due: lapsed leases, scheduled messages, expiry.
 
+        What falls due meanwhile is left to the next call.
+
         Returns:
             How many messages each step moved, by the step's name.
         """
-        return self._broker._run(upkeep.maintain(self._core))
+        return self._broker._run(maintain.maintain(self._core))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -9,7 +10,7 @@ from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.handlers import HandledQueue
 from rq_dlq.core.claiming import cut_off
 from rq_dlq.core.sending import send
-from rq_dlq.errors import BrokerUnavailable
+from rq_dlq.errors import BrokerUnavailable, RqDlqError
 from rq_dlq.errors.guesses import Answering, part_of
 from rq_dlq.values.runner import runner_of
 
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.sending.send import SendOptions
     from rq_dlq.values.message import Message
+    from rq_dlq.values.sent import Sent
 
 T = TypeVar("T")
 R = TypeVar("R")
+logger = logging.getLogger("rq_dlq")
 
 
 @part_of("Broker")
@@ -87,8 +90,13 @@ class OwnQueue(Answering, HandledQueue[T]):
             raise
         finally:
             leaving = consuming.leave(cut_off=cut_off.is_cut_off(cause))
-            self._broker._leave(self._core, leaving, cause)
+            try:
+                self._broker._leave(self._core, leaving, cause)
+            except RqDlqError as failure:
+                if not consuming.is_dropped:
+                    raise
+                logger.warning("%s: the end of a loop that was dropped: %s", self._core.name, failure)
 
-    def _send_all(self, bodies: Iterable[T | Message[T]], options: SendOptions) -> list[str]:
+    def _send_all(self, bodies: Iterable[T | Message[T]], options: SendOptions) -> list[Sent]:
         """Run the steps of `send_many`."""
         return self._broker._run(send.send(self._core, bodies, options))

@@ -29,6 +29,7 @@ from rq_dlq.values.names import Naming, check_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from rq_dlq.core.queues.blocked import Blocked
     from rq_dlq.core.queues.observers import Observers
     from rq_dlq.core.steps.senders import Senders
 
@@ -132,6 +133,7 @@ class BrokerSettings:
         declared: Mapping[str, Any],
         *,
         senders: Senders,
+        blocked: Blocked,
         observers: Observers,
     ) -> QueueState[Any]:
         """The core of a queue: what its verbs need.
@@ -168,6 +170,7 @@ class BrokerSettings:
             consumer=consumer_name(),
             ids=ids,
             senders=senders,
+            blocked=blocked,
             observers=observers,
             naming=self.naming,
             confirm=self.confirm,

@@ -18,15 +18,16 @@ import msgspec
 from rq_dlq.client.parameters import annotations_of, is_async, is_delivery
 from rq_dlq.errors import ConfigurationError, InvalidInput, InvalidMessage, UnprocessableMessage
 from rq_dlq.errors.guesses import sentence_for
+from rq_dlq.values import signature
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.durations import shown
+from rq_dlq.values.signature import TASK
 
 if TYPE_CHECKING:
     from rq_dlq.core.schedules.schedule import Rule
     from rq_dlq.values.leased import Leased
-
-HEADER = "task"
+    from rq_dlq.values.signature import Signature
 
 
 class TaskFunction:
@@ -59,10 +60,10 @@ class TaskFunction:
             InvalidInput: the sender's own are not a mapping, or have the task's.
         """
         if others is None:
-            return {HEADER: self.name}
-        if not isinstance(others, Mapping) or HEADER in others:
-            raise InvalidInput(f"headers {shown(others)}: pass a mapping without {HEADER!r}, the task's name")
-        return {HEADER: self.name, **others}
+            return {TASK: self.name}
+        if not isinstance(others, Mapping) or TASK in others:
+            raise InvalidInput(f"headers {shown(others)}: pass a mapping without {TASK!r}, the task's name")
+        return {TASK: self.name, **others}
 
     def body(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> msgspec.Raw:
         """The body of a message that calls the task with these arguments.
@@ -85,23 +86,28 @@ class TaskFunction:
             raise InvalidMessage(message) from None
         return msgspec.Raw(data)
 
-    def call(self, delivery: Leased[Any]) -> Any:
-        """Call the function with the arguments of a message.
+    def signature(self, max_bytes: int, version: str) -> Signature:
+        """What this task takes, for the reports of processes; see `signature.of_bodies`."""
+        return signature.of_parameters(self._sent, max_bytes, version)
+
+    def bound(self, delivery: Leased[Any]) -> inspect.BoundArguments:
+        """The arguments of a message, for a call of the function.
 
         Raises:
-            UnprocessableMessage: they do not fit.
+            UnfitMessage: they do not fit.
+            UnprocessableMessage: they cannot be decoded.
         """
         try:
             sent = self._codec.decode(delivery.data, raw=False)
         except UnprocessableMessage as error:
-            raise UnprocessableMessage(f"the arguments do not fit {self}: {error.__cause__}") from error
+            raise type(error)(f"the arguments do not fit {self}: {error.__cause__}") from error
         given = {name: getattr(sent, name) for name in self._sent.parameters}
         arguments = {name: value for name, value in given.items() if value is not msgspec.UNSET}
         if self._injected is not None:
             arguments[self._injected] = delivery
         bound = inspect.BoundArguments(self._signature, arguments)
         bound.apply_defaults()
-        return self.function(*bound.args, **bound.kwargs)
+        return bound
 
     def check(self) -> None:
         """Check that arguments can be read.

@@ -6,16 +6,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.client.handlers import Handler
-from rq_dlq.client.task_function import HEADER, TaskFunction
+from rq_dlq.client.task_function import TaskFunction
 from rq_dlq.core.schedules import schedules
 from rq_dlq.core.schedules.schedule import USUAL_ZONE, Missed, Record, Rule
 from rq_dlq.core.sending.send import SendOptions
-from rq_dlq.errors import ConfigurationError, UnprocessableMessage
+from rq_dlq.errors import ConfigurationError, UnfitMessage
 from rq_dlq.values.durations import Duration, milliseconds, shown
+from rq_dlq.values.signature import TASK
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.leased import Leased
+    from rq_dlq.values.signature import Taken
 
 
 @dataclass
@@ -35,14 +37,30 @@ class Tasks:
         """Call the task; what an async one returns is to be awaited.
 
         Raises:
-            UnprocessableMessage: there is no such task, or the arguments do not fit.
+            UnfitMessage: there is no such task, or the arguments do not fit. The delivery says so, too.
+            UnprocessableMessage: the arguments cannot be decoded.
         """
         del body
-        name = delivery.headers.get(HEADER)
+        try:
+            task = self._named(delivery.headers.get(TASK))
+            arguments = task.bound(delivery)
+        except UnfitMessage:
+            delivery._unfit = True
+            raise
+        return task.function(*arguments.args, **arguments.kwargs)
+
+    def _named(self, name: str | None) -> TaskFunction:
         if name in self.by_name:
-            return self.by_name[name].call(delivery)
-        what = "the message has no header 'task'" if name is None else f"there is no task {shown(name)}"
-        raise UnprocessableMessage(f"{what}: the tasks of {self.queue.name!r} are {', '.join(self.by_name)}")
+            return self.by_name[name]
+        what = f"the message has no header {TASK!r}" if name is None else f"there is no task {shown(name)}"
+        raise UnfitMessage(f"{what}: the tasks of {self.queue.name!r} are {', '.join(self.by_name)}")
+
+    def taken(self) -> Taken:
+        """What the tasks take, by their names."""
+        core: QueueState[Any] = self.queue._core
+        return {
+            name: task.signature(core.codec.max_bytes, core.version) for name, task in self.by_name.items()
+        }
 
     def check(self) -> None:
         """Check that the arguments of all tasks can be read; see `TaskFunction.check`."""

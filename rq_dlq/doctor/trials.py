@@ -14,6 +14,7 @@ from rq_dlq import _keys
 from rq_dlq._redis.roles import ROLES, missing_rights
 from rq_dlq.core.claiming import claim
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.blocked import Blocked
 from rq_dlq.core.queues.observers import Observers
 from rq_dlq.core.sending import send
 from rq_dlq.core.settling import settle
@@ -110,7 +111,9 @@ def loaded(scripts: Scripts) -> Steps[None]:
 def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
     """Send, claim and ack a message in a private namespace, and remove that."""
     private = replace(settings, namespace=f"{settings.namespace}:doctor-{secrets.token_hex(4)}")
-    queue = private.queue("doctor", Ids(), Any, "30s", {}, senders=Senders(), observers=Observers())
+    queue = private.queue(
+        "doctor", Ids(), Any, "30s", {}, senders=Senders(), blocked=Blocked(), observers=Observers()
+    )
     begin = time.monotonic()
     try:
         acked = yield from _there_and_back(queue)

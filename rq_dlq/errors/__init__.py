@@ -10,7 +10,8 @@
     ├── KnownId                  the queue has a message with an id that was to be new
     ├── LeaseLost                the token is stale: somebody else has the message, or it is gone
     ├── UpgradeRequired          a later version wrote data in a form that this one cannot read
-    ├── UnprocessableMessage     the body cannot be decoded, or no handler knows the message
+    ├── UnprocessableMessage     the body cannot be decoded
+    │   └── UnfitMessage             it can, but this program does not take the message: another version may
     ├── InvalidInput             (also a ValueError) an argument makes no sense
     │   ├── InvalidName              a queue name
     │   ├── InvalidMessage           an id, a header, a priority, a body that does not encode
@@ -131,6 +132,13 @@ class UpgradeRequired(RqDlqError):
 
 class UnprocessableMessage(RqDlqError):
     """The body cannot be decoded as the queue's type, or no handler knows the message."""
+
+
+class UnfitMessage(UnprocessableMessage):
+    """The message can be read, and this program does not take it: its task, its arguments, its type or size.
+
+    Another version of the program may take it.
+    """
 
 
 class InvalidInput(RqDlqError, ValueError):

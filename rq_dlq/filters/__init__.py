@@ -13,10 +13,10 @@ A name is a field of the message, or else one of its headers. A missing header i
 NULL is unknown. Names consist of letters, digits and _ . - $, so put a space before a minus. Put a name that
 is a keyword in double quotes. Other names that begin with JMS are refused.
 
-    id priority size queue delivery_count charged nacked lapsed released redriven redelivered
+    id priority size queue attempt delivery_count untried charged nacked lapsed released redriven redelivered
     age (seconds since it was sent)      body, body.x.y (a JSON body and its parts)
     reason error message fingerprint original_queue died (seconds since its death): NULL unless it is dead
-    JMSMessageID AMQUserID (id), JMSPriority AMQPriority (priority), JMSXDeliveryCount (delivery_count),
+    JMSMessageID AMQUserID (id), JMSPriority AMQPriority (priority), JMSXDeliveryCount (attempt),
     JMSRedelivered (redelivered), AMQSize (size)
     JMSTimestamp AMQTimestamp, JMSExpiration AMQExpiration: in milliseconds; 0: it never expires
     "x y"                                always the header of that name, even if a field has the same name

@@ -159,16 +159,18 @@ def _of_state(name: str) -> Callable[[Received[Any], int], object]:
     return value
 
 
+_COUNTS: Final = (
+    "attempt", "redelivered", "delivery_count", "untried",
+    "charged", "nacked", "lapsed", "released", "redriven",
+)  # fmt: skip
+
 FIELDS: Final[Mapping[str, Field]] = {
     "id": Field(NOTHING, lambda message, _: message.id),
     "queue": Field(NOTHING, lambda message, _: message.queue),
     "priority": Field(HEAD, lambda message, _: message.priority),
     "size": Field(RECORD, lambda message, _: len(message.data)),
     "age": Field(HEAD, _age),
-    **{
-        name: Field(STATE, _of_state(name))
-        for name in ("delivery_count", "charged", "nacked", "lapsed", "released", "redriven", "redelivered")
-    },
+    **{name: Field(STATE, _of_state(name)) for name in _COUNTS},
     "reason": Field(STATE, _of_dead(lambda letter, _: letter.reason)),
     "error": Field(STORY, _of_dead(lambda letter, _: _cause(letter).type)),
     "message": Field(STORY, _of_dead(lambda letter, _: _cause(letter).message)),
@@ -184,7 +186,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "AMQUserID": "id",
     "JMSPriority": "priority",
     "AMQPriority": "priority",
-    "JMSXDeliveryCount": "delivery_count",
+    "JMSXDeliveryCount": "attempt",
     "JMSRedelivered": "redelivered",
     "AMQSize": "size",
     "AMQTimestamp": "JMSTimestamp",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.queues import counts
 from rq_dlq.core.steps.step import Wait
-from rq_dlq.core.upkeep import upkeep
+from rq_dlq.core.upkeep.maintain import maintain
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
@@ -82,6 +82,6 @@ class Backlog:
         """The counts of each queue, after its maintenance: what is due is ready."""
         found: dict[str, QueueStats] = {}
         for family, queue in self._queues.items():
-            yield from upkeep.maintain(queue)
+            yield from maintain(queue)
             found[family] = yield from counts.stats(queue)
         return found

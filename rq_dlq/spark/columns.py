@@ -35,6 +35,7 @@ _OF_STATE = _OF_DEATH | {
     "visible_at",
     "expires_at",
     "delivery_count",
+    "attempt",
     "corrupt",
     "dead_at",
     "reason",

@@ -105,6 +105,10 @@ class Messages(Records):
         return self._counts(lambda state: state.deliveries if state else 0)
 
     @cached_property
+    def attempt(self) -> pa.Array:
+        return self._counts(lambda state: max(0, state.deliveries - state.untried) if state else 0)
+
+    @cached_property
     def redrive_count(self) -> pa.Array:
         return self._counts(lambda state: state.redriven if state else 0)
 

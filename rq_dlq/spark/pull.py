@@ -62,7 +62,7 @@ class Pulled:
 
 
 COUNTED = tuple(each.name for each in fields(Pulled) if each.name != "seconds")
-RARE = {"kept": "dead", "gone": "lost"}  # outcomes, and what they count as
+RARE = {"kept": "dead", "gone": "lost", "passed_on": "released"}  # outcomes, and what they count as
 COUNTS = StructType([StructField(name, LongType()) for name in COUNTED])
 
 

@@ -25,7 +25,7 @@ def poison_report(dlq: DataFrame) -> DataFrame:
     """Dead letters by kind of failure, the largest kind first.
 
     Args:
-        dlq: rows of the view `dlq`, with at least id, queue, enqueued_at, delivery_count, dead_at, reason,
+        dlq: rows of the view `dlq`, with at least id, queue, enqueued_at, attempt, dead_at, reason,
             error_class, error_message and fingerprint.
 
     Returns:
@@ -35,8 +35,8 @@ def poison_report(dlq: DataFrame) -> DataFrame:
         share double: of all given dead letters, 0 to 1,
         per_hour double: between the first and the last; null if all died at the same moment,
         first_seen timestamp, last_seen timestamp,
-        attempts_p50, attempts_p95, attempts_p99 double: deliveries of one message,
-        wasted_attempts bigint: deliveries of all of them,
+        attempts_p50, attempts_p95, attempts_p99 double: of one message,
+        wasted_attempts bigint: of all of them,
         wasted_seconds double: from when they were sent until they died, of all of them.
     """
     newest = F.max_by(
@@ -47,8 +47,8 @@ def poison_report(dlq: DataFrame) -> DataFrame:
         F.count("*").alias("count"),
         F.min("dead_at").alias("first_seen"),
         F.max("dead_at").alias("last_seen"),
-        *_percentiles("delivery_count", "attempts"),
-        F.sum("delivery_count").alias("wasted_attempts"),
+        *_percentiles("attempt", "attempts"),
+        F.sum("attempt").alias("wasted_attempts"),
         F.sum(_micros("dead_at", "enqueued_at")).alias("micros"),
     )
     hours = _micros("last_seen", "first_seen") / 3_600_000_000

@@ -84,7 +84,7 @@ FAILURE = columns_of(
 
 MESSAGE = columns_of(
     "id string, queue string, body binary, content_type string, headers map<string,string>, priority int, "
-    "enqueued_at timestamp, visible_at timestamp, expires_at timestamp, delivery_count int, "
+    "enqueued_at timestamp, visible_at timestamp, expires_at timestamp, delivery_count int, attempt int, "
     "last_error_class string, last_error_message string, batch string, shard int, corrupt string"
 )
 """A message: views `queue`, `scheduled`, `leased`, and streams of these."""
@@ -104,7 +104,7 @@ HISTORY = columns_of(
 
 TOTALS = (
     "sent", "acked", "nacked", "lapsed", "released", "exhausted", "poison", "unprocessable",
-    "redriven", "discarded", "moved", "purged", "expired_total",
+    "redriven", "discarded", "moved", "purged", "passed_on", "expired_total", "known",
 )  # fmt: skip
 COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
 METRICS = StructType(

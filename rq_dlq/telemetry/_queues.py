@@ -48,11 +48,13 @@ COUNTERS = {
     "nacked": "Deliveries that failed, and were judged by the redelivery policy.",
     "lapsed": "Deliveries whose lease ran out before they were settled.",
     "released": "Deliveries that were given back, and do not count as failures.",
+    "passed_on": "Deliveries that were given back to rest for another version of the program.",
     "expired": "Messages whose time to live was over.",
     "redriven": "Dead letters and expired messages that were brought back.",
     "discarded": "Messages that were dropped, as the settings of the queue say.",
     "moved": "Messages that were moved to another queue.",
     "purged": "Messages that were removed by an operator.",
+    "known": "Sends that added nothing, since a dead letter has the id.",
 }
 
 

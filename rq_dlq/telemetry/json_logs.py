@@ -31,7 +31,8 @@ _of_message: ContextVar[Fields] = ContextVar("rq_dlq.telemetry.json_logs", defau
 class JSONFormatter(logging.Formatter):
     """Writes a record as one line: an object with `time` (UTC), `level`, `logger` and `message`.
 
-    Where they are known, it also has `queue`, `message_id` and `delivery_count` (see `instrument`),
+    Where they are known, it also has `queue`, `message_id`, `attempt` and `delivery_count` (see
+    `instrument`),
     `trace_id` and `span_id` of OpenTelemetry, what was passed as `extra`, and `exception`, with the
     traceback. Nothing that a message says can break a line, or steer a terminal.
     """
@@ -54,7 +55,7 @@ class JSONFormatter(logging.Formatter):
 
 
 def instrument(broker: BrokerBase) -> None:
-    """Give each line that a handler logs the `queue`, `message_id` and `delivery_count` of its message.
+    """Give each line that a handler logs its message's `queue`, `message_id`, `attempt` and `delivery_count`.
 
     `rq-dlq worker --log-format json` does so.
 
@@ -68,7 +69,12 @@ class _Messages(Observer):
     @contextmanager
     def handling(self, delivery: Leased[Any]) -> Generator[None]:
         token = _of_message.set(
-            {"queue": delivery.queue, "message_id": delivery.id, "delivery_count": delivery.delivery_count}
+            {
+                "queue": delivery.queue,
+                "message_id": delivery.id,
+                "attempt": delivery.attempt,
+                "delivery_count": delivery.delivery_count,
+            }
         )
         try:
             yield

@@ -19,9 +19,9 @@ from prometheus_client.registry import Collector
 from rq_dlq._redis import FAIL_FAST
 from rq_dlq.client.broker import Broker
 from rq_dlq.core.looking.overview import Overview
+from rq_dlq.core.processes import processes
 from rq_dlq.core.steps import driving
 from rq_dlq.core.steps.step import NodeUnavailable
-from rq_dlq.core.upkeep import processes
 from rq_dlq.errors import RqDlqError
 from rq_dlq.telemetry._queues import Reading, families
 from rq_dlq.telemetry.health import Answer

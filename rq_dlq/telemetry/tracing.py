@@ -113,7 +113,10 @@ class _Tracing(Observer):
             delivery.id,
             links=[*creator, *([Link(around)] if as_child and around.is_valid else ())],
             parent=received if as_child else None,
-            attributes={f"{OWN}.delivery_count": delivery.delivery_count},
+            attributes={
+                f"{OWN}.attempt": delivery.attempt,
+                f"{OWN}.delivery_count": delivery.delivery_count,
+            },
         )
         handled = self._handled[delivery] = _Handled(span, trace.set_span_in_context(span, received))
         finalize(delivery, self._forgotten.put, handled)

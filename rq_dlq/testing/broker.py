@@ -18,6 +18,7 @@ from rq_dlq.core.choosing.choice import reason_of
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.steps.step import MOST
 from rq_dlq.core.upkeep import upkeep
+from rq_dlq.core.upkeep.maintain import maintain
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.failure import moment
@@ -147,9 +148,7 @@ class TestBroker(Broker):
         if len(found) != count if count is not None else not found:
             wanted = f"{'dead letters' if count is None else f'{count} dead'} of {queue.name!r}"
             why = f" by reason {reason!r}" if reason else ""
-            told = [
-                f"  {one.id}: {one.reason} after {one.delivery_count}: {one.cause}" for one in dead[:SHOWN]
-            ]
+            told = [f"  {one.id}: {one.reason} after {one.attempt}: {one.cause}" for one in dead[:SHOWN]]
             message = "\n".join(
                 [f"expected {wanted}{why}, found {len(found)} of {len(dead)}; {own.stats()}", *told]
             )
@@ -160,7 +159,7 @@ class TestBroker(Broker):
         """Let the consumer of a delivery die: time passes until its lease has lapsed, and that is noticed."""
         ends = int(delivery.lease_until.timestamp() * 1000)
         self._clock.set(max(self._clock.now, ends) + 1)
-        self._run(upkeep.maintain(delivery._queue._core))
+        self._run(maintain(delivery._queue._core))
 
     @contextmanager
     def inline(self) -> Generator[None]:

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from rq_dlq.errors import InvalidMessage, MessageTooLarge, UnprocessableMessage
+from rq_dlq.errors import InvalidMessage, MessageTooLarge, UnfitMessage, UnprocessableMessage
 from rq_dlq.values import models, record
 from rq_dlq.values.forks import this_process
 
@@ -183,14 +183,15 @@ class Codec(Generic[T]):
         """The body of a record.
 
         Raises:
-            UnprocessableMessage: it cannot be decoded as the queue's type, or is larger than `max_bytes`.
+            UnfitMessage: it does not fit the queue's type, or is larger than `max_bytes`.
+            UnprocessableMessage: it cannot be decoded.
         """
         if raw and (self._raw or self.type is Any):
             return data  # type: ignore[return-value]
         if self.read is None:
-            raise UnprocessableMessage("the body was not sent as bytes, but the queue's type is bytes")
+            raise UnfitMessage("the body was not sent as bytes, but the queue's type is bytes")
         if len(data) > self.max_bytes:
-            raise UnprocessableMessage(
+            raise UnfitMessage(
                 f"a body of {len(data):,} bytes is over the limit of {self.max_bytes:,}: "
                 "raise max_message_bytes for its consumers, too, and redrive it"
             )
@@ -198,7 +199,15 @@ class Codec(Generic[T]):
             return self.read(data)  # type: ignore[no-any-return]
         except Exception as error:  # RecursionError, ValueError, UnicodeError, hooks …
             message = f"the body cannot be decoded as {_type_name(self.type)}: {error}"
-            raise UnprocessableMessage(message) from error
+            raise (UnfitMessage if _is_json(data) else UnprocessableMessage)(message) from error
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        msgspec.json.decode(data)
+    except NO_JSON:
+        return False
+    return True
 
 
 def _reader(kind: Any) -> Callable[[bytes], Any]:
@@ -253,7 +262,7 @@ def _pack_headers(headers: Any) -> bytes:
             message = f"header {name!r}: names and values must be text, not {type(value).__name__}"
             raise InvalidMessage(message)
     try:
-        data = msgspec.json.encode(dict(given))
+        data = msgspec.json.encode(dict(given), enc_hook=str)  # of what is a kind of text, as `Sent`
     except UnicodeEncodeError:
         raise InvalidMessage("a header has text that UTF-8 cannot encode (a lone surrogate)") from None
     if len(data) > record.MAX_BLOCK:

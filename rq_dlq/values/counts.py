@@ -145,10 +145,14 @@ class QueueStats:
         oldest: seconds since the first ready message became due; None: none is ready.
         next_due: seconds until the next scheduled message is due; None: none is scheduled.
         totals: since the queue began, or the last reset: sent, acked, nacked, lapsed, released, exhausted,
-            poison, unprocessable, expired, redriven, discarded, moved, purged.
+            poison, unprocessable, expired, redriven, discarded, moved, purged, passed_on, known. `passed_on`
+            are those released that rest for another version of the program; `known` are sends that added
+            nothing, since a dead letter has the id.
         paused: no messages are delivered until it is resumed.
         overdue: seconds since maintenance or a claim should have moved a message that is due, or whose lease
             lapsed; 0: none waits for that.
+        orphaned: messages that no index leads to, since a key of the queue was deleted or restored in part:
+            nobody gets them until maintenance has put them back. Beside more than 5,000 claims at a time: 0.
     """
 
     name: str
@@ -162,6 +166,7 @@ class QueueStats:
     totals: Mapping[str, int]
     paused: bool = False
     overdue: float = 0.0
+    orphaned: int = 0
 
     @property
     def waiting(self) -> int:

@@ -93,10 +93,11 @@ class Event:
 
     Attributes:
         event: nacked, lapsed, poisoned, redriven, undone (it was redriven, and is dead again), dead_lettered
-            (by an operator), moved, copied, expired (recorded when the message leaves its expiry queue), or
-            kept (it failed as a dead letter; only the newest of such failures is recorded).
+            (by an operator), moved, copied, expired (recorded when the message leaves its expiry queue), kept
+            (it failed as a dead letter), or passed_on (by a program that does not take it); of the last two,
+            in a row, only the newest is recorded.
         at: when, by the server's clock.
-        delivery: which delivery of the message it ended (1 for the first).
+        delivery: which attempt at the message it ended (1 for the first).
         delay: seconds until the redelivery; 0 if the message died or went back at once.
         consumer: the consumer that held the message; for a redrive, the one that asked for it.
         cause: what went wrong.

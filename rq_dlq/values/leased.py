@@ -49,6 +49,7 @@ class Leased(Received[T]):
 
     outcome: Fate | None = None
     lost = False
+    _unfit = False  # its handler does not take it, so no call has begun
     _settled: tuple[Settlement, BaseException | str | None] | None = None  # what was done, by which error
     _handling: Any = None  # what the broker's observers see of it; None: there are none, or it has not begun
 

@@ -180,8 +180,18 @@ class Received(Answering, Generic[T]):
 
     @property
     def delivery_count(self) -> int:
-        """How often it was delivered in all."""
+        """How often it was delivered in all, tried or not (see `attempt`)."""
         return self._state.deliveries
+
+    @property
+    def untried(self) -> int:
+        """How often it was given back by a holder that had not begun it, as by a worker that stops."""
+        return self._state.untried
+
+    @property
+    def attempt(self) -> int:
+        """How often it was tried: `delivery_count` without `untried`. In a handler 1 is the first time."""
+        return max(0, self.delivery_count - self.untried)
 
     @property
     def charged(self) -> int:
@@ -210,8 +220,8 @@ class Received(Answering, Generic[T]):
 
     @property
     def redelivered(self) -> bool:
-        """Whether it was delivered before."""
-        return self.delivery_count > 1
+        """Whether it was tried before; if that is not certain, it is True."""
+        return self.attempt > 1
 
     @property
     def history(self) -> tuple[Event, ...]:

@@ -11,6 +11,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 import msgspec.inspect
 
+from rq_dlq.values.sent import Sent
+
 KINDS = (
     "JSON values, bytes, a dataclass, an attrs class, a msgspec.Struct, a TypedDict or a pydantic model, "
     "and what msgspec knows inside them (datetime, UUID, Decimal, Enum, list, …)"
@@ -157,8 +159,8 @@ def _hints(kind: Any) -> Iterable[Any]:
         return ()
 
 
-def encode(value: Any) -> msgspec.Raw:
-    """Encode a model by its own method; the hook of an encoder.
+def encode(value: Any) -> msgspec.Raw | str:
+    """Encode a model by its own method, and an id that a send returned as text; the hook of an encoder.
 
     Raises:
         TypeError: it is no model, or its JSON would lack what it holds.
@@ -167,6 +169,8 @@ def encode(value: Any) -> msgspec.Raw:
         if lost := lost_of(type(value)):
             raise TypeError(lost)
         return msgspec.Raw(value.model_dump_json(by_alias=True, round_trip=True).encode())
+    if isinstance(value, Sent):
+        return str(value)
     raise TypeError(f"{type(value).__name__} is not known; send {KINDS}")
 
 

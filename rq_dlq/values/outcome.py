@@ -28,9 +28,10 @@ class Outcome:
         at: when, by the server's clock (UTC).
         queue: where it happened; for dead letters, the queue in which they failed.
         id: the message's id.
-        event: acked, redelivered, dead, expired, discarded, released, kept (a dead letter failed), redriven,
-            undone (it was redriven, and is dead again), purged or moved.
-        attempt: the number of deliveries up to the event.
+        event: acked, redelivered, dead, expired, discarded, released, passed_on (by a program that does not
+            take it), kept (a dead letter failed), redriven, undone (it was redriven, and is dead again),
+            purged or moved.
+        attempt: how often it was tried up to the event.
         age: seconds since the message was sent.
         delay: seconds until the redelivery; 0: there is none.
         consumer: the consumer that held the message, or the operator; empty: neither.

@@ -8,10 +8,14 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from rq_dlq.values.signature import Taken, under
+
 SILENT_AFTER, GONE_AFTER = 15.0, 60.0  # seconds without a report, at the earliest
 SILENT_PERIODS, GONE_PERIODS = 2, 3  # periods without a report, likewise
 
 Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
+UNKNOWN = "?"
+"""In place of a mark: what such a process takes is not known, so it may take all."""
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
@@ -22,11 +26,14 @@ class ConsumerReport(msgspec.Struct, frozen=True):
         concurrency: how many messages it works on at once, at most.
         held: how many messages it holds: it works on them, has claimed them ahead, or is about to ack them.
         oldest: how long it has held the oldest of them, seconds; None: it holds none.
+        takes: by task, what it takes there; a queue without tasks has one entry, for its bodies, without a
+            name. None: an earlier version, which does not say.
     """
 
     concurrency: int
     held: int = 0
     oldest: float | None = None
+    takes: Taken | None = None
 
 
 class ProcessReport(msgspec.Struct, frozen=True):
@@ -46,7 +53,8 @@ class ProcessReport(msgspec.Struct, frozen=True):
         stopping: it finishes what it has begun, and claims nothing more.
         roles: of a maintenance process: what it does for all queues (`rq-dlq maintain --roles`).
         longest: its longest round, milliseconds.
-        swept, promoted, expired, retired, grouped, written, fired, redriven: messages, since it began.
+        swept, promoted, expired, retired, grouped, reindexed, written, fired, redriven: messages since it
+            began.
     """
 
     process: str = ""
@@ -67,6 +75,7 @@ class ProcessReport(msgspec.Struct, frozen=True):
     expired: int = 0
     retired: int = 0
     grouped: int = 0
+    reindexed: int = 0
     written: int = 0
     fired: int = 0
     redriven: int = 0
@@ -95,6 +104,20 @@ class ProcessReport(msgspec.Struct, frozen=True):
         if self.stopping:
             return "stopping"
         return "working" if self.held else "idle"
+
+    def mark_for(self, queue: str, task: str) -> str:
+        """The mark of what it takes there, if it may take messages of this task; empty: it does not.
+
+        Args:
+            task: the message's; empty: it names none.
+        """
+        consumer = self.queues.get(queue)
+        if consumer is None or self.stopping:
+            return ""
+        if consumer.takes is None:
+            return UNKNOWN
+        signature = under(consumer.takes, task)
+        return signature.mark if signature else ""
 
     @property
     def gone(self) -> bool:

@@ -20,6 +20,7 @@ UPKEEP = {
     "expired": "expired",
     "retired": "dropped after their time",
     "grouped": "grouped",
+    "reindexed": "looked at for a lost index",
     "written": "moved for senders that ended",
     "fired": "sent by schedules",
     "redriven": "redriven",

@@ -8,8 +8,8 @@ from itertools import repeat
 from typing import Any, Literal, NamedTuple
 
 Fate = Literal[
-    "acked", "deferred", "redelivered", "dead", "expired", "discarded", "released", "kept", "settled", "lost",
-    "gone",
+    "acked", "deferred", "redelivered", "dead", "expired", "discarded", "released", "passed_on", "kept",
+    "settled", "lost", "gone",
 ]  # fmt: skip
 FAILED: frozenset[Fate] = frozenset({"redelivered", "kept", "expired", "dead", "discarded"})
 """What becomes of a message that failed."""
@@ -20,10 +20,12 @@ class Settlement(NamedTuple):
 
     Attributes:
         outcome: acked, deferred (a loop makes the ack with its next claim), redelivered, dead, expired,
-            discarded (by the queue's dead-letter strategy), released, kept (a dead letter that failed),
+            discarded (by the queue's dead-letter strategy), released, passed_on (this program does not take
+            it, so it rests for another version), kept (a dead letter that failed),
             settled (by an earlier try of this call), lost (the token is stale) or gone (there is no such
             message).
-        delay: seconds until it is redelivered, of one that was kept from its dead-letter queue.
+        delay: seconds until it is redelivered, of one that was kept from its dead-letter queue, or until
+            another program may have it, of one that was passed on.
     """
 
     id: str

@@ -21,6 +21,7 @@ class State(NamedTuple):
         due: when it becomes ready, or when it died, milliseconds; 0: when it was sent.
         delay: of the last redelivery, milliseconds.
         expires: when its time to live ends that a redrive gave it, milliseconds; 0: it gave none.
+        untried: how many of the deliveries were given back by a holder that had not begun them.
     """
 
     part: str = "live"
@@ -34,6 +35,7 @@ class State(NamedTuple):
     redriven: int = 0
     delay: int = 0
     expires: int = 0
+    untried: int = 0
 
 
 NEW: Final = State()
@@ -61,6 +63,35 @@ def group_of(text: bytes) -> str | None:
     """The group of a dead letter; None: an earlier version buried it, or the message is not dead."""
     found = _GROUP.search(text) if text.startswith(b"dead") else None
     return found[1].decode() if found else None
+
+
+class PassedOn(NamedTuple):
+    """That a message was passed on, by programs that do not take it (lua/pass_on.lua).
+
+    Attributes:
+        until: when it is dead if no worker may take it then, milliseconds.
+        times: how often.
+        marks: of those programs.
+    """
+
+    until: int
+    times: int
+    marks: frozenset[str]
+
+
+_PASSED_ON: Final = re.compile(rb" passed_on=([0-9]{1,15})/([0-9]{1,15})/([0-9a-f.]*)(?= |$)")
+
+
+def passed_on_of(text: bytes) -> PassedOn | None:
+    """That a message was passed on, as its state says; None: it was not, or somebody has begun it since."""
+    found = _PASSED_ON.search(text)
+    if found is None:
+        return None
+    marks = found[3].decode().split(".")
+    return PassedOn(int(found[1]), int(found[2]), frozenset(marks) - {""})
+
+
+_UNTRIED: Final = re.compile(rb" untried=([0-9]{1,15})(?= |$)")  # lua/lib/attempts.lua
 
 
 _EXPIRES: Final = re.compile(rb" expires=([0-9]{1,15})(?= |$)")  # lua/lib/with_expiry_word.lua
@@ -91,4 +122,5 @@ def read_state(text: bytes) -> State | None:
         return None
     part, reason, *numbers = line.groups()
     found = State(part.decode(), (reason or b"").decode(), *map(int, numbers))
-    return found._replace(expires=expiry_of(text) or 0)
+    untried = _UNTRIED.search(text)
+    return found._replace(expires=expiry_of(text) or 0, untried=int(untried[1]) if untried else 0)

@@ -23,6 +23,7 @@ WORDS = {
     "nacked": "failed",
     "lapsed": "the lease ran out",
     "poisoned": "poisoned",
+    "passed_on": "passed on to another version",
     "redriven": "redriven",
     "undone": "the redrive was undone",
     "dead_lettered": "sent to the dead letters",
@@ -72,7 +73,7 @@ def story_of(explained: Explanation, now: datetime) -> list[Step]:
 def _step(event: Event, before: datetime) -> Step:
     what = WORDS.get(event.event, event.event)
     if event.delivery and event.event in {"nacked", "lapsed", "poisoned"}:
-        what = f"delivery {event.delivery}: {what}"
+        what = f"attempt {event.delivery}: {what}"
     if event.delay:
         what = f"{what}, again after {seconds(event.delay)}"
     cause = event.cause

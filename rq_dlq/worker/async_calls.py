@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from types import coroutine
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq.core.steps.driving import drive
 from rq_dlq.worker.running import check_ran
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Generator, Mapping
 
     from rq_dlq.asyncio.delivery import Delivery
     from rq_dlq.client.handlers import Handler
     from rq_dlq.worker.async_tasks import Call
     from rq_dlq.worker.stopping import Stop
+
+_driven: Callable[..., Awaitable[object]] = coroutine(drive)  # type: ignore[assignment]
 
 
 class AsyncCalls:
@@ -23,15 +27,18 @@ class AsyncCalls:
     Args:
         calls: of the deliveries whose tasks have not ended.
         stop: of the worker.
+        settles: whether calls that have ended are settled in the next turn of the event loop.
 
     Attributes:
         running: the deliveries whose handlers run.
     """
 
-    def __init__(self, handler: Handler, calls: Mapping[Delivery[Any], Call], stop: Stop) -> None:
+    def __init__(
+        self, handler: Handler, calls: Mapping[Delivery[Any], Call], stop: Stop, settles: Callable[[], bool]
+    ) -> None:
         self._function, self._takes_delivery = handler.function, handler.takes_delivery
         self._timeout = handler.timeout
-        self._calls, self._stop = calls, stop
+        self._calls, self._stop, self._settles = calls, stop, settles
         self.running: set[Delivery[Any]] = set()
         self._cancelled: set[Delivery[Any]] = set()
 
@@ -43,10 +50,10 @@ class AsyncCalls:
             body = delivery.body
             call = self._function(body, delivery) if self._takes_delivery else self._function(body)
             if limit is None:
-                check_ran(await call)
+                check_ran(await _driven(call, self._wait))
             else:
                 async with limit:
-                    check_ran(await call)
+                    check_ran(await _driven(call, self._wait))
         except TimeoutError as error:
             if limit is None or not limit.expired():
                 return error
@@ -61,6 +68,16 @@ class AsyncCalls:
             self.running.discard(delivery)  # from here on a cancellation would cut off the settling
             self._cancelled.discard(delivery)
         return None
+
+    def _wait(self, future: object) -> Generator[object, None, None]:
+        """Wait for what a call waits for.
+
+        Many calls may go on in the same turn of the event loop. When enough have ended, the others wait for
+        the turn in which these are settled: else all that ended would be repeated by a killed worker.
+        """
+        yield future
+        while self._settles():
+            yield None
 
     def cancel(self) -> None:
         """Cancel each call once."""

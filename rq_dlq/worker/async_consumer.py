@@ -9,18 +9,18 @@ from concurrent.futures import wait
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.asyncio.own import to_its_end
 from rq_dlq.core.steps.riding import riding
 from rq_dlq.values.deques import take_all
 from rq_dlq.values.forks import this_process
-from rq_dlq.worker.async_acks import AsyncAcks
 from rq_dlq.worker.async_calls import AsyncCalls
+from rq_dlq.worker.async_leases import CHECK, AsyncLeases
+from rq_dlq.worker.async_settling import AsyncSettling
 from rq_dlq.worker.async_tasks import AsyncTasks
 from rq_dlq.worker.claiming import Pace
-from rq_dlq.worker.consumer import STUCK_AFTER, Consumer
+from rq_dlq.worker.consumer import LATE, STUCK_AFTER
 from rq_dlq.worker.holding import RETRY_AFTER
 from rq_dlq.worker.running import end_child
 from rq_dlq.worker.tally import logger
@@ -32,15 +32,14 @@ if TYPE_CHECKING:
     from rq_dlq.client.handlers import Handler
     from rq_dlq.worker.shared import Shared
 
-CHECK = 0.05  # seconds between two looks at the stop and at the leases
 LOOK = 1.0  # seconds between two looks whether the event loop still runs
 
 
-class AsyncConsumer(Consumer["Delivery[Any]"]):
+class AsyncConsumer(AsyncLeases):
     """Runs one async handler, up to `concurrency` calls at once, in the event loop of the worker.
 
     It claims some messages ahead, as its pace allows, so that the next call begins when one ends. The
-    worker's thread helps where a call blocks the event loop: it releases what waits too long, and acks.
+    worker's thread helps where a call blocks the event loop: it releases what waits too long, and settles.
 
     Args:
         broker: the queue's broker; only this object uses and closes it.
@@ -49,28 +48,35 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     def __init__(
         self, handler: Handler, queue: Queue[Any], concurrency: int, broker: Broker, shared: Shared
     ) -> None:
-        super().__init__(queue, shared)
+        super().__init__(handler, queue, shared, broker._run)
         self.concurrency = concurrency
         self._broker = broker
-        self._loop, self._loop_name = shared.loop, f"event loop ({self.queue.name})"
+        self._loop = shared.loop
+        self._late: set[Delivery[Any]] = set()  # the log has that their calls run longer than their timeout
         self._pace = Pace(at_once=concurrency)
         create = partial(self._loop.create_task, name=self._thread.name)
         self._tasks = AsyncTasks(self._unstarted, self._run, self._may_begin, concurrency, create)
-        self._calls = AsyncCalls(handler, self._tasks.running, shared.stop)
+        self._calls = AsyncCalls(
+            handler, self._tasks.running, shared.stop, lambda: self._settling.holds_up_running
+        )
         self._over: list[Delivery[Any]] = []  # those that ended in this turn of the event loop
         self._not_begun: list[Delivery[Any]] = []  # their tasks have; their leases may be over
         self._process = this_process()
-        self._acks = AsyncAcks(self._done, self.ack_done, broker._run, shared.stop)
+        self._settling = AsyncSettling(
+            self._done,
+            self.settle_done,
+            broker._run,
+            shared.stop,
+            enough=shared.finished.are_enough,
+            then=self._tasks.begin,
+        )
         self._resting = False  # until something is to be claimed
-        self._goes_on = False  # a claim is under way that does not wait: its end is followed by acks
         self._ending = False  # no call begins any more
         self._ended = asyncio.Event()  # a call has
         self._last_end = 0.0  # monotonic seconds
-        self._asked = self._extended = time.monotonic()  # when it last asked to extend all leases; and did
-        self._put_back = -inf  # when messages were put back that may have been released
 
     def _consume(self) -> None:
-        self._vitals.turn(self._loop_name)
+        self._vitals.turn(self._loop_name, within=self._may_block)
         consuming = asyncio.run_coroutine_threadsafe(self.consume(), self._loop)
         while not wait([consuming], LOOK).done:
             if not self._loop.is_running():
@@ -79,14 +85,15 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     async def consume(self) -> None:
         """Claim and run until the stop, then settle the rest; the leases are kept meanwhile."""
-        tending = asyncio.create_task(self._keep_leases())
-        self._context = copy_context()  # of the tasks, so that none sees what another one sets
+        self.turn()
+        tending = asyncio.create_task(self.keep_leases())
+        self._settling.context = self._context = copy_context()  # so that no task sees what another one sets
         try:
             await self._claim_and_finish()
         finally:
             tending.cancel()
             await asyncio.wait([tending], timeout=LOOK)  # else it may connect while the broker is closed
-            self._vitals.rest(self._loop_name)
+            self.rest()
             await self._broker.close()
 
     async def _claim_and_finish(self) -> None:
@@ -102,10 +109,10 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     async def _finish(self) -> None:
         """Wait for the running calls, and settle everything, as long as Redis may answer."""
         await self._release_unstarted()
-        await self._acks.all()
+        await self._settling.all()
         while tasks := [task for task, *_ in self._tasks.running.values() if not task.done()]:
             await asyncio.wait(tasks)
-        await self._acks.end()
+        await self._settling.all()
         while self._unstarted and not self._stop.giving_up.is_set():
             await asyncio.sleep(RETRY_AFTER)
             await self._release_unstarted()
@@ -118,11 +125,9 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
                 await self._rest()
                 continue
             claim = self.claim(min(wanted, self._pace.most), waits=not ahead)
-            self._goes_on = ahead
-            deliveries = await self._broker._run(riding(self._acks.steps(), claim))
-            self._goes_on = False
+            deliveries = await self._broker._run(riding(self._settling.steps(), claim))
             if self.pause:
-                self._acks.later()
+                self._settling.later()
                 await asyncio.sleep(self.pause)
             if deliveries:
                 self._tasks.claimed = time.monotonic()
@@ -132,7 +137,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
                 await self._one_ends(self.permit.pause)
             elif ahead:
                 await self._one_ends(CHECK)
-            elif self._until == "empty" and self._tasks.running:
+            elif self._until == "empty" and (self._tasks.running or self._unstarted):
                 await self._one_ends(None)
             elif await self._broker._run(self.over()):
                 break
@@ -154,20 +159,15 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             return 0
         return max(0, self.concurrency + ahead - len(self._tasks.running) - len(self._unstarted))
 
-    @property
-    def _overdue(self) -> bool:
-        """Whether what was claimed ahead may be lost: the event loop was blocked, or a release failed."""
-        unsure = self._put_back >= self._extended or time.monotonic() - self._extended > self._lease
-        return unsure and bool(self._unstarted)
-
     def _may_begin(self) -> bool:
         """Whether a call may begin now."""
         ends = self._ending or self._stop.finishing.is_set()
+        ends = ends or self._settling.holds_up
         return not (ends or self._put_back >= self._extended or self._overdue)
 
     async def _one_ends(self, seconds: float | None) -> None:
         """Wait until a call ends, or the time is over (seconds; None: no limit)."""
-        self._acks.later()
+        self._settling.later()
         self._ended.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -182,14 +182,13 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self.permit.end_of(self._over)
         self._over.clear()
         self._tasks.begin()
-        claims = self._resting and self._wanted > 0
-        if claims or not self._resting:
+        if not self._resting or self._wanted > 0:
             self._ended.set()
-        if not claims and not self._goes_on:
-            self._acks.later()
 
     async def _run(self, delivery: Delivery[Any]) -> None:
-        if time.monotonic() - self._extended > self._lease:  # another call has blocked the event loop
+        now = time.monotonic()
+        self._watch.turn(now)
+        if now - self._extended > self._lease:  # another call has blocked the event loop for too long
             self._not_begun.append(delivery)
             if len(self._not_begun) == 1:
                 self._loop.call_soon(self._take_back, context=self._context)
@@ -201,8 +200,8 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
                 end_child(error)
             if handling is not None:
                 handling.end(error)
-            if self.can_wait(delivery, error):
-                self._done.append(delivery)
+            if self.finish(delivery, error, time.monotonic()):
+                self._settling.later()
                 return
             await to_its_end(lambda: self._settle(delivery, error))  # the handler may have it cancelled
         except Exception:  # noqa: BLE001 - it is logged
@@ -228,45 +227,16 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
                 break
             await asyncio.sleep(RETRY_AFTER)  # meanwhile no other suspect may run
 
-    async def _keep_leases(self) -> None:
-        """Extend the leases. An error here ends all: nobody would keep them any more."""
-        soon = min(RETRY_AFTER, self._lease / 3)
-        try:
-            while True:
-                await asyncio.sleep(CHECK)
-                self._vitals.turn(self._loop_name)
-                now = time.monotonic()
-                due = self._overdue or now - self._extended > self._lease / 3
-                if due and now - self._asked > soon:
-                    await self._extend_all()
-        except Exception:  # noqa: BLE001 - it is logged, and ends the worker
-            logger.exception("%s: the leases cannot be kept", self.queue.name)
-            self._stop.break_off()
-            self._stop.cancelling.set()
-
-    async def _extend_all(self) -> None:
-        """Extend all leases, and drop what was lost before its call began."""
-        self._asked = began = time.monotonic()
-        held = (*self.running, *self._unstarted.copy(), *self._done.copy())
-        kept = [delivery for delivery in held if not (delivery.settled or delivery.lost)]
-        lost = await self._broker._run(self.extend(kept)) if kept else []
-        if lost is not None:
-            self.note_lost(lost)
-            self.drop(lost)
-            self._extended = began
-            self._tasks.begin()
+    def begin_calls(self) -> None:
+        """Begin as many calls as can run."""
+        self._tasks.begin()
 
     async def _release_unstarted(self) -> None:
         taken = take_all(self._unstarted)
-        if await self._broker._run(self.release(taken)):
+        if await self._broker._run(self.release(taken, begun=False)):
             self.permit.end_of(taken)
         else:
             self.put_back(taken)
-
-    def put_back(self, deliveries: list[Delivery[Any]]) -> None:
-        """Put back what was taken out of `_unstarted`; none begins before its lease was extended."""
-        self._put_back = time.monotonic()
-        self._unstarted.extendleft(reversed(deliveries))
 
     # From the worker's thread
     @property
@@ -278,6 +248,12 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     def runs(self, delivery: Delivery[Any]) -> bool:
         """Whether its handler runs."""
         return delivery in self._calls.running
+
+    def name_of(self, task: asyncio.Task[Any]) -> str:
+        """The call that this task runs; empty: it is none of this consumer's."""
+        running = [*self._tasks.running.items()]
+        of = next((one for one, (its, *_) in running if its is task and self.runs(one)), None)
+        return "" if of is None else self.called(of)
 
     @property
     def holds(self) -> tuple[int, float]:
@@ -294,7 +270,17 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     def tend(self) -> None:
         """Release what waits behind stuck calls, and ack what ended before one that blocks the event loop."""
         now = time.monotonic()
+        if self._timeout is not None:
+            self._say_late(now - self._timeout - LATE)
         if self._unstarted and now - self._tasks.claimed > STUCK_AFTER and self._may_retry:
             self.release_unstarted(self._tending)
         if self._done and now - self._last_end > STUCK_AFTER and self._may_retry:
-            self._tending.run(self.ack_done())
+            self._tending.run(self.settle_done())
+
+    def _say_late(self, before: float) -> None:
+        """Log, once each, which calls run that began before this."""
+        running = [*self._tasks.running.items()]
+        late = {one for one, (*_, began) in running if began < before and self.runs(one)}
+        for delivery in late - self._late:
+            self.say_late(delivery)
+        self._late = late

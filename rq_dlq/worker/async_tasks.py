@@ -50,6 +50,7 @@ class AsyncTasks:
         self._unstarted, self._run, self._may_begin = unstarted, run, may_begin
         self._most, self._create = most, create
         self._turn: object = None  # of the event loop, in which calls share a task; None: it is over
+        self._stopped = False  # no call could begin: enough have ended, or none is left
         self.running: dict[Delivery[Any], Call] = {}
         self.claimed = 0.0
 
@@ -60,16 +61,28 @@ class AsyncTasks:
 
     def begin(self) -> None:
         """Begin as many calls as can run. If the first waits for nothing, its task runs others, too."""
+        if self._turn is not None:
+            return  # the first of this turn has begun
         if len(self._unstarted) > 1 and len(self.running) + 1 < self._most:
-            self._turn, began = object(), time.monotonic()
-            self._begin_one(partial(self._run_on, self._turn, began), began)
-            asyncio.get_running_loop().call_soon(self._begin_each)
+            self._turn, self._stopped, began = object(), False, time.monotonic()
+            if self._begin_one(partial(self._run_on, self._turn, began), began):
+                asyncio.get_running_loop().call_soon(self._begin_others)
+            else:
+                self._turn = None
+        else:
+            self._begin_each()
+
+    def _begin_others(self) -> None:
+        """Begin those that the first task left: each in a task of its own, unless it only had to stop."""
+        self._turn = None
+        if self._stopped:
+            self.begin()
         else:
             self._begin_each()
 
     def _begin_each(self) -> None:
         """Begin as many calls as can run, each in a task of its own."""
-        self._turn, began = None, time.monotonic()
+        began = time.monotonic()
         while self._begin_one(self._run, began):
             pass
 
@@ -98,6 +111,7 @@ class AsyncTasks:
         while task is not None and self._turn is turn and _is_untouched(task) and _is_current(context):
             following = self._next()
             if following is None:
+                self._stopped = True
                 break
             self.running[following] = task, self.claimed, began
             await self._run(following)

@@ -31,7 +31,7 @@ class Pace:
     _usual: float | None = None  # seconds, a moving average
 
     def note(self, seconds: float, calls: int = 1) -> None:
-        """Note how long so many calls took, each."""
+        """Note how long so many calls took, each, with what was done for them in between."""
         known = self._usual
         self._usual = seconds if known is None else seconds + 0.75**calls * (known - seconds)
 

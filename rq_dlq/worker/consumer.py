@@ -9,30 +9,32 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq.core.claiming import claim, consume
+from rq_dlq.core.claiming import claim
 from rq_dlq.core.queues import counts
-from rq_dlq.core.settling import settle
-from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
+from rq_dlq.errors import BrokerUnavailable, RqDlqError
 from rq_dlq.values import deques
-from rq_dlq.values.settlement import FAILED, Settlement
+from rq_dlq.values.durations import human
+from rq_dlq.values.signature import TASK
 from rq_dlq.worker.claiming import Patience
-from rq_dlq.worker.holding import RETRY_AFTER, Holding
-from rq_dlq.worker.stopping import Stopped
-from rq_dlq.worker.tally import SettingsInForce, logger, report
+from rq_dlq.worker.holding import RETRY_AFTER
+from rq_dlq.worker.settling import Settling
+from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
+    from rq_dlq.client.handlers import Handler
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Leased
+    from rq_dlq.values.settlement import Settlement
     from rq_dlq.worker.shared import Shared
 
-ACK_WITHIN = consume.ACK_WITHIN
+LATE = 0.2  # seconds after its timeout that a call has to end, before the log has it
 STUCK_AFTER = 1.0  # seconds after which messages that a consumer has not started are released
 
 D = TypeVar("D", bound="Leased[Any]")
 
 
-class Consumer(Holding[D]):
+class Consumer(Settling[D]):
     """Claims from one queue in a thread, runs the handler, settles, and keeps the leases meanwhile.
 
     The steps on the queue are here; a subclass decides when to take them. An error of Redis is logged, not
@@ -47,13 +49,13 @@ class Consumer(Holding[D]):
     concurrency = 1
     trouble = ""
 
-    def __init__(self, queue: Any, shared: Shared) -> None:
-        super().__init__(queue._core, shared)
+    def __init__(self, handler: Handler, queue: Any, shared: Shared) -> None:
+        super().__init__(queue._core, shared, ack_each=handler.ack_each)
+        self._handler, self._timeout = handler, handler.timeout
         self.pause = 0.0
         self._make = queue._deliveries
         self._until = shared.until
         self._tending = shared.tending
-        self._settings = SettingsInForce(self.queue)
         self._observers = self.queue.observers
         self._patience = Patience(shared.until)
         self._thread = threading.Thread(target=self._main, name=f"rq-dlq {self.queue.name}", daemon=True)
@@ -68,14 +70,16 @@ class Consumer(Holding[D]):
         if self._thread.is_alive():
             return False
         given_up = self._stop.giving_up.is_set()
-        if any(self.left) and self._may_retry and not given_up:
+        if any(self.left.values()) and self._may_retry and not given_up:
             self.settle_left(self._tending)
-        return given_up or not any(self.left)
+        return given_up or not any(self.left.values())
 
     @property
-    def left(self) -> tuple[int, int]:
-        """How many messages it still holds: those to be acked, and others."""
-        return len(self._done), len(self._unstarted) + len(self._unsettled)
+    def left(self) -> dict[str, int]:
+        """How many messages it still holds, by what is to be done with them."""
+        failed = len(self._failures)
+        rest = len(self._unstarted) + len(self._unsettled)
+        return {"ack": len(self._done) - failed, "settle": failed, "release": rest}
 
     @property
     def _unsettled(self) -> list[D]:
@@ -84,9 +88,9 @@ class Consumer(Holding[D]):
     def settle_left(self, connections: Connections) -> bool:
         """Settle what it holds after its end, or before that of the process; False: it failed."""
         self._failed = -inf
-        connections.run(self.ack_done())
+        connections.run(self.settle_done())
         self.release_unstarted(connections)
-        connections.run(self.release(self._unsettled))
+        connections.run(self.release(self._unsettled, begun=True))
         connections.run(self.give_back())
         return self._failed == -inf
 
@@ -106,6 +110,18 @@ class Consumer(Holding[D]):
     def running(self) -> list[D]:
         """The deliveries whose calls have not ended."""
 
+    def called(self, delivery: D) -> str:
+        """A call in the log: of which function, and for which message."""
+        name = delivery.headers.get(TASK) or self._handler.name
+        return f"{name} ({delivery.queue} {delivery.id})"
+
+    def say_late(self, delivery: D) -> None:
+        """Log that a call runs on after its timeout: what it waits for cannot be cut short."""
+        limit = human(round(1000 * (self._timeout or 0)))
+        logger.warning(
+            "%s runs longer than its timeout of %s, and does not end", self.called(delivery), limit
+        )
+
     @property
     def busy(self) -> bool:
         """Whether a handler runs."""
@@ -123,6 +139,14 @@ class Consumer(Holding[D]):
         """How many messages it holds, and since when the oldest of them, monotonic seconds."""
 
     @abstractmethod
+    def take_due(self) -> list[D]:
+        """The deliveries whose leases the worker's thread is to extend now; `note_extended` has to follow."""
+
+    @abstractmethod
+    def note_extended(self, lost: list[D] | None) -> None:
+        """Note which of the leases that were due are lost; None: unknown."""
+
+    @abstractmethod
     def tend(self) -> None:
         """Look after the leases and the calls; the worker does this several times a second."""
 
@@ -133,7 +157,7 @@ class Consumer(Holding[D]):
     def release_unstarted(self, connections: Connections) -> None:
         """Release what has not begun, from any thread."""
         taken = deques.take_all(self._unstarted)
-        if connections.run(self.release(taken)):
+        if connections.run(self.release(taken, begun=False)):
             self.permit.end_of(taken)
         else:
             self.put_back(taken)
@@ -180,68 +204,3 @@ class Consumer(Holding[D]):
         except RqDlqError as error:
             self._log("cannot see whether it is drained", error)
             return False
-
-    def can_wait(self, delivery: D, error: BaseException | None) -> bool:
-        """Whether a call succeeded, and nothing waits for its ack: neither its handler nor other suspects."""
-        return error is None and delivery.outcome is None and delivery is not self.permit.suspect
-
-    def settle(self, delivery: D, error: BaseException | None, began: float) -> Steps[bool]:
-        """Settle by how a call ended, or count what its handler did; False: try again.
-
-        Args:
-            began: when this was first tried, monotonic seconds.
-        """
-        if delivery.outcome is not None:
-            yield from self._note_settled(delivery, error)
-            return True
-        if error is None:
-            return not (yield from self.ack([delivery]))
-        try:
-            settlement, error = yield from self._settle_failed(delivery, error)
-        except RqDlqError as failure:
-            self._log(f"cannot settle {delivery.id}", failure)
-            return not self._may_pass(failure, began)
-        yield from self._note(delivery, settlement, error)
-        return True
-
-    def leave(self, delivery: D, error: BaseException | None) -> None:
-        """Give up a settlement that Redis has not answered; an ack is tried once more at the very end."""
-        if error is None:
-            self._done.append(delivery)
-        else:
-            logger.error("%s: cannot settle %s: redelivered after the lease", self.queue.name, delivery.id)
-
-    def _note(self, delivery: D, settlement: Settlement, error: BaseException | str | None) -> Steps[None]:
-        """Count a failure, and log it."""
-        self._tally.note(delivery, settlement, error, (yield from self._settings.read()))
-
-    def _note_settled(self, delivery: D, error: BaseException | None) -> Steps[None]:
-        """Count, and log, what the handler did with its delivery by itself."""
-        settlement, cause = delivery._settled or (Settlement(delivery.id, delivery.outcome or "acked"), None)
-        if settlement.outcome in FAILED:
-            yield from self._note(delivery, settlement, cause or error)
-            return
-        self._tally.add([settlement], "acked")
-        if isinstance(error, Exception):
-            report(delivery, settlement, error)
-
-    def _settle_failed(self, delivery: D, error: BaseException) -> Steps[tuple[Settlement, BaseException]]:
-        """Settle a call by its error; what became of the message, and the error that it was settled by.
-
-        Only calls that the worker cut short are released: a message whose handler raises SystemExit would
-        come back at once, for ever.
-        """
-        queue = self.queue
-        if isinstance(error, Exception | Stopped):
-            try:
-                (settlement,) = yield from settle.settle_by_error(
-                    queue, [delivery._held], error, delivery._values
-                )
-            except Exception as nonsense:  # as for a Redeliver whose delay was changed to "soon"
-                if isinstance(nonsense, RqDlqError) and not isinstance(nonsense, InvalidInput):
-                    raise  # that is not the fault of the handler's error
-                error = nonsense
-            else:
-                return settlement, error
-        (settlement,) = yield from settle.nack(queue, [delivery._held], error, values=delivery._values)
-        return settlement, error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,6 +22,34 @@ if TYPE_CHECKING:
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.worker.consumer import Consumer
     from rq_dlq.worker.reporting import Reporting
+    from rq_dlq.worker.stopping import Stop
+
+LEVELS = {"ack": logging.ERROR, "settle": logging.ERROR, "release": logging.WARNING}
+
+SAY_AFTER = 5.0  # seconds of a stop after which the log has the calls that it waits for
+SHOWN = 5  # of them
+
+
+class Awaited:
+    """Says in the log, once, for which calls a stop waits."""
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+        self._since: float | None = None  # monotonic seconds
+        self._said = False
+
+    def look(self, alive: Sequence[Consumer[Any]]) -> None:
+        """Say it when the stop takes long."""
+        if self._said or not self._stop.finishing.is_set():
+            return
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        running = [one.called(each) for one in alive for each in one.running if one.runs(each)]
+        if running and now - self._since > SAY_AFTER:
+            self._said = True
+            shown = ", ".join(running[:SHOWN]) + (", …" if len(running) > SHOWN else "")
+            line = "waiting for %s, which a second signal cancels: %s"
+            logger.info(line, many(len(running), "call"), shown)
 
 
 def leave(
@@ -44,16 +73,15 @@ def leave(
     last = tending.in_haste() if given_up else tending
     names = {consumer.queue.name for consumer in consumers}
     silent = set[str]() if reporting.leave(last) else names
-    unacked, unreleased = Counter[str](), Counter[str]()
+    left = {verb: Counter[str]() for verb in LEVELS}
     for consumer in consumers:
         name = consumer.queue.name
         if name in silent or not consumer.settle_left(last):
             silent.add(name)
-            done, others = consumer.left
-            unacked[name] += done
-            unreleased[name] += others
-    _say("ack", unacked, logging.ERROR)
-    _say("release", unreleased, logging.WARNING)
+            for verb, count in consumer.left.items():
+                left[verb][name] += count
+    for verb, level in LEVELS.items():
+        _say(verb, left[verb], level)
     if given_up:
         last.close()
 

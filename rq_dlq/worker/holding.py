@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from rq_dlq.core.claiming import cut_off
 from rq_dlq.core.settling import settle
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights, RqDlqError
-from rq_dlq.values import deques
 from rq_dlq.values.readable import many
 from rq_dlq.values.settlement import Settlement
 from rq_dlq.worker.claiming import Permit
@@ -35,8 +34,8 @@ D = TypeVar("D", bound="Leased[Any]")
 class Holding(ABC, Generic[D]):
     """Messages of one queue, from their claim until they are settled or given back.
 
-    A message that has not begun, or whose ack is to be made, is in a deque. The thread that pops it owns it:
-    the worker's thread also releases and acks. An error of Redis is logged, not raised.
+    A message that has not begun, or whose call has ended, is in a deque. The thread that pops it owns it: the
+    worker's thread also releases and settles. An error of Redis is logged, not raised.
 
     Attributes:
         permit: its access to the permit to run a suspect.
@@ -50,7 +49,8 @@ class Holding(ABC, Generic[D]):
         self._vitals = shared.vitals
         self._stop = shared.stop
         self._unstarted: deque[D] = deque()  # claimed, and not begun
-        self._done: deque[D] = deque()  # to be acked
+        self._finished = shared.finished
+        self._done: deque[D] = shared.finished.of_consumer()  # their calls have ended; to be settled
         self._failing_since = 0.0  # when acks began to fail, monotonic seconds; 0: the last ones did not
         self._failed = -inf  # when an ack, a release or a claim last failed
 
@@ -85,17 +85,6 @@ class Holding(ABC, Generic[D]):
                     report(delivery, settlement, None)
         return []
 
-    def ack_done(self) -> Steps[bool]:
-        """Ack all finished messages; False: some are left, to be acked again."""
-        if self._gives_up:
-            return not self._done
-        again = done = deques.take_all(self._done)
-        try:
-            again = yield from self.ack(done)
-        finally:
-            self._done.extendleft(reversed(again))
-        return not again
-
     def _may_pass(self, failure: RqDlqError, since: float) -> bool:
         """Whether to try again: what got no answer always, what is refused for as long as a lease lasts.
 
@@ -115,14 +104,15 @@ class Holding(ABC, Generic[D]):
         """Whether a call has failed just now, and the worker gives up: it tries once more at its end."""
         return self._stop.giving_up.is_set() and not self._may_retry
 
-    def release(self, deliveries: Sequence[D]) -> Steps[bool]:
+    def release(self, deliveries: Sequence[D], *, begun: bool) -> Steps[bool]:
         """Release messages that were not started, or whose calls were cut short; False: it failed."""
         if not deliveries:
             return True
         if self._gives_up:
             return False
         try:
-            settlements = yield from settle.release(self.queue, [delivery._held for delivery in deliveries])
+            held = [delivery._held for delivery in deliveries]
+            settlements = yield from settle.release(self.queue, held, begun=begun)
         except RqDlqError as failure:
             self._log("cannot release", failure)
             self._failed = time.monotonic()

@@ -1,4 +1,4 @@
-"""The leases of threads, which the worker's thread extends."""
+"""The leases that the worker's thread extends: of threads, and of a blocked event loop."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.worker.stopping import TICK
-from rq_dlq.worker.thread_consumer import ThreadConsumer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rq_dlq._redis import Connections
-    from rq_dlq.client.delivery import Delivery
     from rq_dlq.worker.consumer import Consumer
     from rq_dlq.worker.vitals import Vitals
 
 
 class Leases:
-    """Keeps the leases of what threads hold, those of one queue together.
+    """Keeps the leases of what consumers hold, those of one queue together.
 
     With a round trip for each thread, a thousand threads would take longer than a lease lasts.
     """
@@ -37,9 +35,9 @@ class Leases:
 
     def extend(self, consumers: Iterable[Consumer[Any]], tending: Connections) -> None:
         """Extend what is due."""
-        queues: defaultdict[str, dict[ThreadConsumer, list[Delivery[Any]]]] = defaultdict(dict)
+        queues: defaultdict[str, dict[Consumer[Any], list[Any]]] = defaultdict(dict)
         for consumer in consumers:
-            if isinstance(consumer, ThreadConsumer) and (due := consumer.take_due()):
+            if due := consumer.take_due():
                 queues[consumer.queue.name][consumer] = due
         for holders in queues.values():
             lost = tending.run(next(iter(holders)).extend([*chain(*holders.values())]))

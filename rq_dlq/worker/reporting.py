@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.client.settings import process_name
+from rq_dlq.core.processes.processes import Reporter
+from rq_dlq.core.queues.queue import taken_of
 from rq_dlq.core.steps import driving
 from rq_dlq.core.steps.step import NodeUnavailable
-from rq_dlq.core.upkeep.processes import Reporter
 from rq_dlq.errors import BrokerUnavailable, MissingRights, RqDlqError
 from rq_dlq.values.process import ConsumerReport, ProcessReport
 from rq_dlq.values.settlement import FAILED
@@ -88,7 +89,10 @@ class Reporting:
             other = found.get(consumer.queue.name, ConsumerReport(0))
             ages = [age for age in (other.oldest, round(now - since, 3) if held else None) if age is not None]
             found[consumer.queue.name] = ConsumerReport(
-                other.concurrency + consumer.concurrency, other.held + held, max(ages, default=None)
+                other.concurrency + consumer.concurrency,
+                other.held + held,
+                max(ages, default=None),
+                taken_of(consumer.queue),
             )
         return found
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from rq_dlq._redis import Connections
+    from rq_dlq.worker.blocking import EventLoopWatch
+    from rq_dlq.worker.finished import Finished
     from rq_dlq.worker.stopping import Stop, Until
     from rq_dlq.worker.tally import Tally
     from rq_dlq.worker.vitals import Vitals
@@ -22,6 +24,8 @@ class Shared:
     Attributes:
         until: when the worker ends.
         only: the permit to run a suspect.
+        finished: the calls that have ended and are not settled.
+        watch: of the event loop.
         claiming: connections that wait for Redis until the worker is stopping.
         settling: connections that wait for Redis until the worker gives up.
         tending: connections that do not wait long, since one thread tends all consumers.
@@ -33,6 +37,8 @@ class Shared:
     tally: Tally
     vitals: Vitals
     only: threading.Lock
+    finished: Finished
+    watch: EventLoopWatch
     claiming: Connections
     settling: Connections
     tending: Connections

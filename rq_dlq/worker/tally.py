@@ -33,6 +33,7 @@ LEVELS: dict[Fate, int] = {
     "dead": logging.ERROR,
     "discarded": logging.INFO,  # as its strategy says
     "settled": logging.WARNING,
+    "passed_on": logging.INFO,
 }
 
 
@@ -121,8 +122,12 @@ def _report(
     settings: QueueSettings | None,
 ) -> None:
     where = f"{delivery.queue} {delivery.id}"
-    tries = delivery.delivery_count
-    fields = {"queue": delivery.queue, "message_id": delivery.id, "delivery_count": tries}
+    fields = {
+        "queue": delivery.queue,
+        "message_id": delivery.id,
+        "attempt": delivery.attempt,
+        "delivery_count": delivery.delivery_count,
+    }
     if settlement.outcome in LEVELS:
         charged = delivery.charged + 1
         limit = None if settings is None else settings.redelivery.max_redeliveries
@@ -131,14 +136,15 @@ def _report(
         seen = settlement.outcome == "dead" or logger.isEnabledFor(logging.DEBUG)
         trace = error if seen and isinstance(error, BaseException) else None
         then = _then(settlement, settings)
-        line = "%s: %s failed: %s; %s"
-        logger.log(level, line, where, tried, _text(error), then, exc_info=trace, extra=fields)
+        what = "passed on" if settlement.outcome == "passed_on" else f"{tried} failed"
+        line = "%s: %s: %s; %s"
+        logger.log(level, line, where, what, _text(error), then, exc_info=trace, extra=fields)
     elif settlement:
         line = "%s: its handler failed after it was %s: %s"
         logger.warning(line, where, settlement.outcome, _text(error), extra=fields)
     else:
-        line = "%s: the lease was lost, so the result of delivery %d does not count"
-        logger.warning(line, where, tries, extra=fields)
+        line = "%s: the lease was lost, so the result of attempt %d does not count"
+        logger.warning(line, where, delivery.attempt, extra=fields)
 
 
 def _text(error: BaseException | str | None) -> str:
@@ -161,7 +167,7 @@ def _then(settlement: Settlement, settings: QueueSettings | None) -> str:
             return "discarded, as the queue's dead-letter strategy says"
         case "settled":
             return "what became of it is not known here: the reply to an earlier try was lost"
-        case "kept":
-            return f"stays a dead letter, back in {human(round((settlement.delay or 0) * 1000))}"
         case _:
-            return f"back in {human(round((settlement.delay or 0) * 1000))}"
+            stays = {"passed_on": "it rests for another version, ", "kept": "stays a dead letter, "}
+            wait = human(round((settlement.delay or 0) * 1000))
+            return f"{stays.get(settlement.outcome, '')}back in {wait}"

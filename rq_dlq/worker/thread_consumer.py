@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.steps import riding
 from rq_dlq.worker.claiming import Pace
-from rq_dlq.worker.consumer import ACK_WITHIN, STUCK_AFTER, Consumer
+from rq_dlq.worker.consumer import LATE, STUCK_AFTER, Consumer
+from rq_dlq.worker.finished import SETTLE_WITHIN
 from rq_dlq.worker.holding import RETRY_AFTER
 from rq_dlq.worker.running import Running
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class ThreadConsumer(Consumer["Delivery[Any]"]):
-    """Claims for one handler, runs one call after the other, and acks in batches.
+    """Claims for one handler, runs one call after the other, and settles in batches.
 
     The worker's thread extends its leases (`Leases`) and releases messages that wait too long.
     """
 
     def __init__(self, handler: Handler, shared: Shared) -> None:
-        super().__init__(handler.queue, shared)
-        self._timeout = handler.timeout
+        super().__init__(handler, handler.queue, shared)
+        shared.finished.leave_room()
         self._claiming, self._settling = shared.claiming, shared.settling
         self._pace = Pace()
         self._calls = Running(handler)
@@ -34,7 +35,8 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self._claimed = self._extended = 0.0  # when it last did this, monotonic seconds
         self._asked = 0.0  # when it last asked to extend leases
         self._in_doubt = False  # deliveries that were not started may be lost
-        self._acks_due = 0.0  # when to ack what is in `_done`, monotonic seconds
+        self._late: Delivery[Any] | None = None  # the log has that its call runs longer than its timeout
+        self._due = 0.0  # when to settle what is in `_done`, monotonic seconds
 
     def _main(self) -> None:
         super()._main()
@@ -44,12 +46,14 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self._settling.run(self.give_back())
 
     def _settle_rest(self) -> None:
-        self._settling.run(self.ack_done())
+        self._settling.run(self.settle_done())
         self.release_unstarted(self._settling)
 
     def _consume(self) -> None:
+        count = 1
         while not self._stop.finishing.is_set():
-            deliveries = self._claiming.run(riding.riding(self.ack_done(), self.claim(self._pace.claim)))
+            count = min(self._pace.claim, 2 * count)  # others may slow this one down as they begin, too
+            deliveries = self._claiming.run(riding.riding(self.settle_done(), self.claim(count)))
             if self.pause:
                 self._stop.finishing.wait(self.pause)
             if deliveries:
@@ -62,26 +66,41 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
                 break
 
     def _run_all(self) -> None:
-        """Run the handler on all claimed messages, and settle them; the next claim makes the last acks."""
+        """Run the handler on all claimed messages, and settle them; the next claim settles the last ones."""
+        since, calls = time.monotonic(), 0
         while (delivery := self._next()) is not None:
             handling = self._observers.handling(delivery) if self._observers else None
             error = self._calls.run(delivery)
             ended = time.monotonic()
-            took = ended - self._calls.began
             if handling is not None:
                 handling.end(error)
-            self._pace.note(took)
-            if self.can_wait(delivery, error):
-                if not self._done:
-                    self._acks_due = ended + ACK_WITHIN
-                self._done.append(delivery)
-            else:
+            calls += 1
+            first = not self._done
+            if not self.finish(delivery, error, ended):
                 self._settle(delivery, error)
+            elif first:
+                self._due = ended + SETTLE_WITHIN
             self._current = None
-            next_end = ended + took  # of a call, if they go on as this one
-            if next_end > self._acks_due and self._done and self._unstarted and self._may_retry:
-                self._settling.run(self.ack_done())
+            if self._done and self._is_time(ended) and self._unstarted and self._may_retry:
+                self._settling.run(self.settle_done())
+                since, calls = self._note_pace(since, calls), 0
+        if (
+            self._failures and self._may_retry
+        ):  # not with the next claim, which may wait: the pace counts them
+            self._settling.run(self.settle_done())
+        self._note_pace(since, calls)
         self.permit.end()
+
+    def _is_time(self, ended: float) -> bool:
+        """Whether finished calls are not to wait for the next one, if that takes as long as the last."""
+        return 2 * ended - self._calls.began > self._due or self._finished.are_enough()
+
+    def _note_pace(self, since: float, calls: int) -> float:
+        """Note how long calls took, with their settlement; returns the time, monotonic seconds."""
+        now = time.monotonic()
+        if calls:
+            self._pace.note((now - since) / calls, calls)
+        return now
 
     def _next(self) -> Delivery[Any] | None:
         if self._stop.finishing.is_set():
@@ -134,12 +153,20 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         return len(self._unstarted) + len(self._done) + (self._current is not None), self._claimed
 
     def tend(self) -> None:
-        """Release messages that wait behind a stuck call, ack what ended before it."""
+        """Release messages that wait behind a stuck call, settle what ended before it."""
         now, timed_out = time.monotonic(), self._runs_longer_than(self._timeout)
+        if timed_out and self._timeout is not None and self._runs_longer_than(self._timeout + LATE):
+            self._say_late()
         if (timed_out or now - self._claimed > STUCK_AFTER) and self._may_retry:
             self.release_unstarted(self._tending)
-        if (self._runs_longer_than(ACK_WITHIN) or self._failing_since) and self._may_retry:
-            self._tending.run(self.ack_done())
+        if (self._runs_longer_than(SETTLE_WITHIN) or self._failing_since) and self._may_retry:
+            self._tending.run(self.settle_done())
+
+    def _say_late(self) -> None:
+        late = self._calls.delivery
+        if late is not None and late is not self._late:
+            self._late = late
+            self.say_late(late)
 
     def cut_short(self) -> None:
         """Raise an error inside a call that runs too long, or in any after a second signal."""

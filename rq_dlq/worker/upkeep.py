@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from rq_dlq.client.tasks import Tasks
 from rq_dlq.core.schedules import schedules
 from rq_dlq.core.upkeep import rounds
-from rq_dlq.core.upkeep.rounds import MaintainedQueue
 from rq_dlq.core.upkeep.upkeep import ROLES, MaintenanceRole
+from rq_dlq.core.upkeep.watched import MaintainedQueue
 from rq_dlq.errors import BrokerRefused, MissingRights, RqDlqError
 from rq_dlq.worker.tally import logger
 

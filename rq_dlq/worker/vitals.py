@@ -36,11 +36,15 @@ class Vitals:
         self._stopping = stopping
         self._refusals: Callable[[], Mapping[str, str]] = dict[str, str]
         self._stage: Literal["starting", "working", "stopping"] = "starting"
-        self._turns: dict[str, float] = {}
+        self._turns: dict[str, tuple[float, float]] = {}
 
-    def turn(self, name: str) -> None:
-        """Note that something which turns again and again, such as the event loop, does so now."""
-        self._turns[name] = time.monotonic()
+    def turn(self, name: str, within: float | None = None) -> None:
+        """Note that something which turns again and again, such as the event loop, does so now.
+
+        Args:
+            within: seconds until its next turn, at most; None: `STUCK_AFTER`.
+        """
+        self._turns[name] = time.monotonic(), STUCK_AFTER if within is None else within
 
     def rest(self, name: str) -> None:
         """Note that it is not to turn any more."""
@@ -130,6 +134,6 @@ class Vitals:
 
     def _turning(self) -> Iterator[Check]:
         now = time.monotonic()
-        for name, turned in self._turns.copy().items():
-            state: Literal["ok", "fail"] = "fail" if now - turned > STUCK_AFTER else "ok"
+        for name, (turned, within) in self._turns.copy().items():
+            state: Literal["ok", "fail"] = "fail" if now - turned > within else "ok"
             yield Check(name, state, f"turned {max(0.0, now - turned):.1f} s ago")

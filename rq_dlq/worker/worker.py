@@ -15,10 +15,13 @@ from rq_dlq import asyncio, doctor
 from rq_dlq._redis import FAIL_FAST, Retries
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.tasks import Tasks
+from rq_dlq.core.queues.queue import taken_of
 from rq_dlq.errors import BrokerUnavailable, RqDlqError
 from rq_dlq.worker.arguments import check_until, wanted
 from rq_dlq.worker.async_consumer import AsyncConsumer
-from rq_dlq.worker.ending import leave, sum_up
+from rq_dlq.worker.blocking import EventLoopWatch
+from rq_dlq.worker.ending import Awaited, leave, sum_up
+from rq_dlq.worker.finished import Finished
 from rq_dlq.worker.importing import refuse_while_importing
 from rq_dlq.worker.leases import Leases
 from rq_dlq.worker.lifespan import NotEntered, entered, event_loop
@@ -88,6 +91,7 @@ class Worker:
         self._until: Until = until
         self._given_up = inf  # when cancelled calls have had their time
         self._giving_up = inf  # when Redis has had its time
+        self._watch: EventLoopWatch | None = None
         self._doctor = doctor.Watch(broker.settings, checkup, private=broker._known_url is None)
         self._leases = Leases(self.vitals)
         self._upkeep = Upkeep([handler for handler, _ in self._handlers], self.vitals)
@@ -140,10 +144,11 @@ class Worker:
         claiming = self._connect()
         settling = claiming.with_retries(Retries(attempts=None, seconds=None, until=self.stop.giving_up))
         tending = claiming.with_retries(replace(FAIL_FAST, until=self.stop.finishing))
-        only = threading.Lock()
+        self._watch = EventLoopWatch(loop)
         shared = Shared(
-            self.stop, self._until, self.tally, self.vitals, only, claiming, settling, tending, loop
-        )
+            self.stop, self._until, self.tally, self.vitals, threading.Lock(), Finished(),
+            self._watch, claiming, settling, tending, loop,
+        )  # fmt: skip
         consumers: list[Consumer[Any]] = []
         try:
             with entered(self._lifespan, loop, self._patience, self.stop) as state:
@@ -243,6 +248,7 @@ class Worker:
         At a stop this waits for Redis only as long as that is of use: after it has given up, for calls that
         still run.
         """
+        awaited, watch = Awaited(self.stop), self._watch
         while alive and self._time_left() > 0:
             alive = _alive(alive)
             for consumer in alive:
@@ -250,6 +256,9 @@ class Worker:
                     self._leases.keep(filter(self._is_of_use, alive), tending)
                     consumer.tend()
                 self.vitals.turn("worker")
+            if watch is not None:
+                watch.look([one.name_of for one in alive if isinstance(one, AsyncConsumer)])
+            awaited.look(alive)
             stopping = self.stop.finishing.is_set()
             if any(map(self._is_of_use, alive)):
                 reporting.report(tending, stopping=stopping)
@@ -273,4 +282,7 @@ def _again(handler: Handler, broker: Broker | asyncio.Broker, state: Any) -> Any
     work: QueueState[Any] = handler.queue._core
     again = broker.queue(work.name, type=handler.body_type(), lease=work.lease / 1000, **work.given)
     again._state, again._core.tended = state, True
+    again._core.takes = taken_of(again._core)
+    if isinstance(handler.function, Tasks):
+        again._core.takes = handler.function.taken()
     return again

@@ -35,9 +35,17 @@ async def bodies(queue: Any, count: int = 1_000) -> list[Any]:
     return [delivery.body for delivery in await queue.claim(count)]
 
 
+async def claim_all(queue: Any, count: int = 1_000) -> list[Any]:
+    """Claim so many, or all that there are; of those that are not fresh a claim takes a part."""
+    found: list[Any] = []
+    while len(found) < count and (part := await queue.claim(count - len(found))):
+        found += part
+    return found
+
+
 async def ids(queue: Any, count: int = 1_000) -> list[str]:
     """Claim, and look at the ids."""
-    return [delivery.id for delivery in await queue.claim(count)]
+    return [delivery.id for delivery in await claim_all(queue, count)]
 
 
 async def counts(queue: Any) -> dict[str, int]:

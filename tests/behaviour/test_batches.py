@@ -19,7 +19,7 @@ from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.values.message import Row
 from rq_dlq.values.state import first_delivery
 from tests.behaviour.faults import lose_replies
-from tests.behaviour.helpers import AT_ONCE, after, bury, counts, ids
+from tests.behaviour.helpers import AT_ONCE, after, bury, claim_all, counts, ids
 from tests.behaviour.stepping import alone, drive, stop_after
 from tests.conftest import Clock
 from tests.each import each_afresh
@@ -365,7 +365,7 @@ async def test_a_released_batch_returns_to_its_old_place(broker: Any) -> None:
     assert await release(broker, queue, batch) == SEVERAL - 2
     assert await release(broker, queue, batch) == 0
     del names[CLAIM : CLAIM + 2]
-    deliveries = await queue.claim(1_000)
+    deliveries = await claim_all(queue)
     assert [delivery.id for delivery in deliveries] == names[:1_000]
     assert {(delivery.released, delivery.charged) for delivery in deliveries} == {(1, 0)}
 

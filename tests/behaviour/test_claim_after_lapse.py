@@ -15,7 +15,7 @@ from rq_dlq.core.claiming.claim import ROUNDS
 from rq_dlq.core.steps.call import Call
 from rq_dlq.values.leased import Lease, Leased
 from rq_dlq.values.message import Row
-from tests.behaviour.helpers import AT_ONCE, after, counts
+from tests.behaviour.helpers import AT_ONCE, after, claim_all, counts
 from tests.behaviour.stepping import alone
 from tests.conftest import Clock
 from tests.each import each_afresh
@@ -77,8 +77,8 @@ async def test_what_lapsed_comes_before_what_is_new(count: int, broker: Any, clo
     await queue.send_many(range(LAPSED))
     await lapse(queue, clock, LAPSED, 15)
     await queue.send_many(range(LAPSED, 2 * LAPSED))
-    claimed = await queue.claim(count)
-    assert [delivery.body for delivery in claimed] == [*range(15, 2 * LAPSED)][:count]
+    found = await claim_all(queue, count)
+    assert [delivery.body for delivery in found] == [*range(15, 2 * LAPSED)][:count]
 
 
 async def test_a_claim_whose_lapsed_messages_come_later_finds_nothing(broker: Any, clock: Clock) -> None:

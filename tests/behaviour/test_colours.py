@@ -34,9 +34,9 @@ NAMES = {
     "Queue": """ack claim consume delete dlq expired explain extend handler maintain nack name open outcomes
         pause pause_schedule peek poison purge release reset resume resume_schedule schedule select send
         send_many session settings stats unschedule""",
-    "Delivery": """ack body cause charged data delivery_count died_at due enqueued_at expires_at extend
-        fingerprint headers history lapsed lease_until lost nack nacked original_queue outcome part poison
-        priority queue reason redelivered redriven release released settled state token""",
+    "Delivery": """ack attempt body cause charged data delivery_count died_at due enqueued_at expires_at
+        extend fingerprint headers history lapsed lease_until lost nack nacked original_queue outcome part
+        poison priority queue reason redelivered redriven release released settled state token untried""",
     "DeadLetters": "browse groups job jobs purge redrive select",
     "Policies": "explain put read remove set undeclare",
     "RedriveJob": "began by cancel chosen counts how id pause refresh refusals resume state undo wait why",

@@ -438,7 +438,7 @@ async def test_dead_letters_of_several_queues(broker: Any) -> None:
     assert [await counts(queue) for queue in queues] == [{}, {}]
 
 
-async def test_a_body_that_does_not_decode_is_dead_and_not_seen(broker: Any) -> None:
+async def test_a_body_that_does_not_fit_rests_and_is_not_seen(broker: Any) -> None:
     await broker.queue("orders").send_many([1, "two", 3])
     queue = broker.queue("orders", type=int)
     done = []
@@ -446,7 +446,7 @@ async def test_a_body_that_does_not_decode_is_dead_and_not_seen(broker: Any) -> 
         async with delivery:
             done.append(delivery.body)
     assert done == [1, 3]
-    assert await counts(queue) == {"dead": 1}
+    assert await counts(queue) == {"scheduled": 1}
 
 
 @pytest.mark.parametrize("backend", ["real"])
@@ -486,6 +486,56 @@ def test_closing_an_awaiting_broker_ends_its_loops(server: str, sync_broker: rq_
     assert seen[0].outcome == "acked"
     stats = sync_broker.queue("orders").stats()
     assert (stats.ready, stats.leased) == (2, 0)
+
+
+DROPPED = "orders: the end of a loop that was dropped: no server"
+
+
+def no_server(*_: object) -> Any:
+    message = "no server"
+    raise BrokerUnavailable(message)
+
+
+def test_a_loop_that_is_dropped_in_an_outage_logs_a_line(
+    sync_broker: rq_dlq.Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody gets its error; who closes a loop does. Python would print a traceback."""
+    queue = sync_broker.queue("orders")
+    queue.send_many(["a", "b"])
+    dropped, closed = queue.consume(), queue.consume()
+    for loop in (dropped, closed):
+        next(loop).ack()
+    del loop
+    monkeypatch.setattr(consume, "ack", no_server)
+    with pytest.raises(BrokerUnavailable, match="no server"):
+        closed.close()
+    del dropped
+    assert caplog.messages == [DROPPED]
+
+
+@pytest.mark.parametrize("backend", ["real"])
+def test_an_awaiting_loop_that_is_dropped_in_an_outage_logs_a_line(
+    server: str, raw: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with rq_dlq.asyncio.Broker(f"unix://{server}") as broker:
+            queue = broker.queue("orders")
+            await queue.send_many(["a", "b"])
+            dropped, closed = queue.consume(), queue.consume()
+            for loop in (dropped, closed):
+                await (await anext(loop)).ack()
+            del loop
+            with monkeypatch.context() as outage:
+                outage.setattr(consume, "ack", no_server)
+                with pytest.raises(BrokerUnavailable, match="no server"):
+                    await closed.aclose()
+                del dropped
+                while not caplog.messages:  # noqa: ASYNC110 - the event loop closes it
+                    await asyncio.sleep(0)
+
+    del raw
+    asyncio.run(main())
+    assert caplog.messages == [DROPPED]
 
 
 @each_afresh("wrong", [{"count": 0}, {"count": 1_001}, {"wait": "soon"}, {"lease": 0}])

@@ -25,7 +25,7 @@ async def test_a_message_through_its_life(broker: Any, clock: Clock) -> None:
     said = await queue.explain("m")
     assert said.place == "leased"
     assert said.at == delivery.lease_until
-    assert "delivery 1, 1 redeliveries left" in said.why
+    assert "attempt 1, 1 redeliveries left" in said.why
 
     await delivery.nack("no")
     said = await queue.explain("m")
@@ -33,7 +33,7 @@ async def test_a_message_through_its_life(broker: Any, clock: Clock) -> None:
     assert said.next == "due in 4s, then ready"
     assert said.at is not None
     assert said.at.timestamp() * 1000 == clock.now + 4_000
-    assert "delivery 1 was nacked" in said.why
+    assert "attempt 1 was nacked" in said.why
 
     clock.advance("4s")
     assert (await queue.explain("m")).place in {"ready", "scheduled"}  # ready as soon as someone claims
@@ -90,4 +90,4 @@ async def test_a_redriven_message_does_not_tell_its_old_failure(broker: Any) -> 
     await queue.dlq.redrive(all=True)
     assert (await queue.explain("m")).why == "it was redriven, with a fresh budget"
     await (await one(queue)).nack("bad again")
-    assert (await queue.explain("m")).why == "its delivery 2 was nacked"
+    assert (await queue.explain("m")).why == "its attempt 2 was nacked"

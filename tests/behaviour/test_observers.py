@@ -210,7 +210,7 @@ async def test_a_loop(broker: Any) -> None:
 
 
 async def test_a_body_that_does_not_decode(broker: Any) -> None:
-    await broker.queue("orders").send("text", id="m")
+    await broker.queue("orders").send(b"text", id="m")
     recorder = observed(broker)
     assert await broker.queue("orders", type=int).claim() == []
     (settled,) = recorder.settlements

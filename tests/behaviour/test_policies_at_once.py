@@ -28,6 +28,7 @@ from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.sending import send
 from rq_dlq.core.sending.send import SendOptions
 from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.senders import Senders
 from rq_dlq.core.steps.step import Batch, Steps
 from rq_dlq.policy import Entry, PolicyMap
 from rq_dlq.values.leased import Leased
@@ -94,6 +95,7 @@ class Turns:
         self._told: list[list[Any]] = [[] for _ in clients]
         self._run = broker._connected()._perform
         self._clients = clients
+        broker._senders = Senders()  # as in each order: what was sent before is another program's
         self._steps = [client.start(broker) for client in clients]
         self.pending = [next(steps) for steps in self._steps]
         self.going = list(range(len(clients)))

@@ -9,7 +9,7 @@ import pytest
 
 from rq_dlq import Message, Redeliver, SharedDeadLetterStrategy
 from rq_dlq.core.claiming.calls import claim
-from tests.behaviour.helpers import after, bodies, bring_to, bury, counts, ids, one
+from tests.behaviour.helpers import after, bodies, bring_to, bury, claim_all, counts, ids, one
 from tests.behaviour.stepping import alone
 from tests.behaviour.test_dead_letters import Order
 from tests.conftest import Clock
@@ -213,7 +213,7 @@ async def test_however_many_rest_they_do_not_block_the_others(broker: Any, clock
             await bury(queue, [body] * 500)
             clock.advance("1s")
     for _ in range(3):
-        await dead.nack(await dead.claim(500))
+        await dead.nack(await claim_all(dead, 500))
     found: list[str] = []
     for _ in range(60):
         found += await bodies(dead, 100)

@@ -96,7 +96,8 @@ async def test_discarded_outright_and_counted(verb: str, broker: Any, clock: Clo
     """I1, I14."""
     await broker.policies.set("#", dead_letter=None)
     queue = broker.queue("a", redelivery=NEVER, lease="10s", type=Any if verb != "unprocessable" else int)
-    await broker.queue("a").send("x", ttl="1h", headers={"h": "v"})
+    body = b"{" if verb == "unprocessable" else "x"
+    await broker.queue("a").send(body, ttl="1h", headers={"h": "v"})
     deliveries = await queue.claim()
     if verb in {"nack", "poison"}:
         assert (await getattr(deliveries[0], verb)("boom")).outcome == "discarded"

@@ -12,7 +12,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq.cli import _show
-from rq_dlq.core.upkeep.processes import Reporter
+from rq_dlq.core.processes.processes import Reporter
 from rq_dlq.values.process import ConsumerReport, ProcessReport
 from tests.cli.conftest import Shell
 from tests.servers import wait_until

@@ -12,8 +12,9 @@ import rq_dlq
 from rq_dlq._redis.cluster import SLOTS, slot_of
 from rq_dlq._redis.failures import LONGEST, REST, Failures
 from rq_dlq.core.upkeep import rounds
-from rq_dlq.core.upkeep.rounds import MaintainedNamespace, MaintainedQueue
+from rq_dlq.core.upkeep.rounds import MaintainedNamespace
 from rq_dlq.core.upkeep.upkeep import ROLES
+from rq_dlq.core.upkeep.watched import MaintainedQueue
 from rq_dlq.worker.maintenance import Maintenance
 from tests.behaviour.faults import connections_of
 from tests.behaviour.helpers import bury

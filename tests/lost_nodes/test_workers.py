@@ -8,7 +8,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq._redis import FAIL_FAST
-from rq_dlq.core.upkeep import processes
+from rq_dlq.core.processes import processes
 from rq_dlq.worker import reporting
 from rq_dlq.worker.reporting import Reporting
 from rq_dlq.worker.tally import Tally

@@ -77,9 +77,16 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
         },
     ),
     "nack": (6, {"items": items, "delay": st.none() | spans, "charge": charged, "seed": seeds, "lost": lost}),
-    "step_clock": (6, {"span": st.sampled_from([1_000, 500, 3_000, 500, 1, 250, 600_000, -1, -500, -1_000])}),
+    "step_clock": (6, {"span": st.sampled_from([1_000, 500, 3_000, 500, 1, 250, 400_000, -1, -500, -1_000])}),
     "sweep": (3, {"limit": limits, "seed": seeds}),
-    "release": (3, {"items": items, "lost": lost}),
+    "release": (3, {"items": items, "begun": charged, "lost": lost}),
+    "pass_on": (
+        2,
+        {
+            "items": items, "mark": st.sampled_from(["", "0a", "0b"]),
+            "takers": st.lists(st.sampled_from(["0a", "0b", "?"]), max_size=2), "lost": lost,
+        },
+    ),
     "poison": (
         2,
         {
@@ -121,11 +128,12 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "pause": (1, {"paused": charged}),
     "retire": (1, {"limit": limits}),
     "regroup": (1, {"limit": st.integers(1, 20), "lost_rows": st.booleans()}),
+    "reindex": (1, {"limit": st.integers(1, 20)}),
     "groups": (1, {"limit": st.integers(1, 9)}),
     "reset": (1, {}),
 }  # fmt: skip
 NUMBERS = st.integers(0, 9_999)  # more even than a choice of few, which hypothesis likes to repeat
 SETTLING = {
-    "claim_again", "ack", "nack", "poison", "release", "extend", "ack_claim", "divide_claim", "extend_claims",
-    "ack_all",
+    "claim_again", "ack", "nack", "poison", "release", "pass_on", "extend", "ack_claim",
+    "divide_claim", "extend_claims", "ack_all",
 }  # fmt: skip

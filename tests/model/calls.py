@@ -268,6 +268,18 @@ def regroup(limit: int = 10) -> Step:
     return step
 
 
+def reindex(limit: int = 100) -> Step:
+    """When the keys of all indexes were deleted."""
+
+    def step(world: World) -> Call[Any]:
+        for name in ("ready", "scheduled", "dead", "groups", "expired", "expiring", "leases", "claims"):
+            world.raw.delete(world.keys[name])
+        world.lost_keys = True
+        return upkeep_calls.reindex(world.keys, limit=limit)
+
+    return step
+
+
 def dead_letter(place: Any, *ids: str) -> Step:
     return lambda world: choosing_calls.dead_letter(
         world.queue.sender(), place=place, ids=ids, by='"op"', cause=CAUSE

@@ -122,7 +122,7 @@ class Driver:
 
     def send_call(
         self, *items: tuple[str, int], delay: int = 0, ttl: int = 0, persistent: bool = True
-    ) -> Call[list[int] | None]:
+    ) -> Call[sending_calls.Places | None]:
         """Messages of these ids and priorities."""
         return sending_calls.send(
             self.sender(), delay=delay, ttl=ttl, items=packed(*items, persistent=persistent)
@@ -154,6 +154,12 @@ class Driver:
         return settling_calls.poison(
             self.keys, held, reason=reason, cause=CAUSE, consumer='"c"', seed=seed, default_policy=self.wire
         )
+
+    def pass_on_call(
+        self, held: Sequence[Held], mark: str = "", takers: Sequence[str] = ()
+    ) -> Call[list[Settlement]]:
+        """Pass on, by whom takes something else, or nothing."""
+        return settling_calls.pass_on(self.keys, held, mark=mark, takers=takers, cause=CAUSE, consumer='"c"')
 
     def browse(self, place: Place) -> list[Received[bytes]]:
         """All that is at a place, in order."""

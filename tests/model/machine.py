@@ -189,9 +189,15 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         modelled = self.model.poison(pairs, reason, seed)
         self.settle(self.queue.poison_call(pairs, reason, seed), modelled, lost)
 
-    def release(self, items: list[tuple[int, str]], lost: bool) -> None:
+    def release(self, items: list[tuple[int, str]], begun: bool, lost: bool) -> None:
         pairs = self.pairs(items)
-        self.settle(settling_calls.release(self.keys, pairs), self.model.release(pairs), lost)
+        call = settling_calls.release(self.keys, pairs, begun=begun)
+        self.settle(call, self.model.release(pairs, begun=begun), lost)
+
+    def pass_on(self, items: list[tuple[int, str]], mark: str, takers: list[str], lost: bool) -> None:
+        pairs = self.pairs(items)
+        modelled = self.model.pass_on(pairs, mark, takers)
+        self.settle(self.queue.pass_on_call(pairs, mark, takers), modelled, lost)
 
     def extend(self, items: list[tuple[int, str]], lease: int, only_later: bool, lost: bool) -> None:
         pairs = self.pairs(items)

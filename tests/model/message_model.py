@@ -27,8 +27,14 @@ class Message:
     holder: str | None = None  # the token of who has it
     delay: int = 0  # of the last redelivery
     rests: int = 0  # a dead letter: until then no claim takes it
+    passed_on: tuple[int, int, tuple[str, ...]] | None = None  # until when, how often, by which marks
     counts: Counter[str] = field(default_factory=Counter[str])
     story: list[Event] = field(default_factory=list[Event])
+
+    @property
+    def attempts(self) -> int:
+        """How often it was tried."""
+        return self.counts["delivered"] - self.counts["untried"]
 
     @property
     def place(self) -> str:

@@ -71,7 +71,9 @@ class OperatedModel(Model):
         """To another queue, but for what that one knows."""
         chosen = [message for message in self.these(place, ids) if message.id not in other.messages]
         for original in chosen:
-            message = replace(original, counts=original.counts.copy(), story=original.story.copy())
+            message = replace(
+                original, counts=original.counts.copy(), story=original.story.copy(), passed_on=None
+            )
             if keep:
                 message.story = [("copied", self.now, 0, 0)]
             else:

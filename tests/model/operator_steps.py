@@ -132,6 +132,13 @@ class OperatorSteps:
         while self.queue.run(upkeep_calls.regroup(self.keys, limit=limit)):
             pass
 
+    def reindex(self, limit: int) -> None:
+        """Where the indexes of what is over were deleted."""
+        for name in ("dead", "expired", "groups"):
+            self.queue.raw.unlink(self.keys[name])
+        while self.queue.run(upkeep_calls.reindex(self.keys, limit=limit)):
+            pass
+
     def groups(self, limit: int) -> None:
         check_groups(self.queue, self.queue.run(group_calls.groups(self.keys, limit=limit)), limit)
 
@@ -178,6 +185,7 @@ def check_places(queue: Driver, model: OperatedModel) -> None:
 def same(message: Received[Any], modelled: Message) -> None:
     """A message says of itself what the model says of it."""
     assert message.delivery_count == modelled.counts["delivered"]
+    assert (message.attempt, message.redelivered) == (modelled.attempts, modelled.attempts > 1)
     counts = {name: getattr(message, name) for name in COUNTS}
     assert counts == {name: modelled.counts[name] for name in COUNTS}
     assert message.priority == modelled.priority

@@ -16,6 +16,7 @@ STEPS = 10  # messages that a claim moves at most in each step of maintenance
 BEHIND = 15  # messages that a thorough claim sweeps besides where it does nothing else
 PAST = 1_000  # suspects that a claim looks past at most
 REST = 1_000  # milliseconds that a dead letter rests at least
+FIRST, LONGEST, PATIENCE = 1_000, 60_000, 600_000  # milliseconds: rests of what was passed on, and all
 
 
 class Model:
@@ -56,12 +57,13 @@ class Model:
 
     def send(
         self, items: Iterable[tuple[str, int]], *, delay: int, ttl: int, persistent: bool = True
-    ) -> list[int]:
-        """Add messages, (id, priority) each; the places of those that were known."""
-        known, ttl = [], self.settings.allowed(ttl)
+    ) -> dict[int, str]:
+        """Add messages, (id, priority) each; where those were that were known, by their number."""
+        known, ttl = dict[int, str](), self.settings.allowed(ttl)
         for place, (message_id, priority) in enumerate(items):
             if message_id in self.messages or self.remembers(message_id):
-                known.append(place)
+                known[place] = self.messages[message_id].place if message_id in self.messages else "acked"
+                self.totals["known"] += known[place] == "dead"
                 continue
             self.last = number = max(self.now * 4096, self.last + 1)
             due = self.later(delay, number) if delay else number // 4096
@@ -192,16 +194,49 @@ class Model:
 
         return self.settle(held, act)
 
-    def release(self, held: Iterable[tuple[str, str]]) -> list[str]:
-        """Given back: not charged, at its old place."""
-        return self.settle(held, self.give_back)
+    def release(self, held: Iterable[tuple[str, str]], *, begun: bool) -> list[str]:
+        """Given back: not charged, at its old place; untried, if nobody had begun it."""
+        return self.settle(held, lambda message: self.give_back(message, begun=begun))
 
-    def give_back(self, message: Message) -> str:
+    def give_back(self, message: Message, *, begun: bool) -> str:
         """At its old place."""
         self.count(message, "released")
+        message.counts["untried"] += not begun
+        message.passed_on = None if begun else message.passed_on
         self.tell("released")
         message.waits, message.rests = False, 0
         return "released"
+
+    def pass_on(self, held: Iterable[tuple[str, str]], mark: str, takers: Sequence[str]) -> list[str]:
+        """Given back untried, to rest for others; dead when nobody has taken it for long enough."""
+
+        def act(message: Message) -> str:
+            if message.part != "live":
+                message.rests = 0
+                return "kept"
+            until, times, marks = message.passed_on or (self.now + PATIENCE, 0, ())
+            until = min(until, self.now + PATIENCE)
+            marks += (mark,) if mark and mark not in marks else ()
+            taken = any(taker not in marks for taker in takers)
+            self.count(message, "released")
+            self.totals["passed_on"] += 1
+            message.counts["untried"] += 1
+            if not taken and until <= self.now:
+                self.note(message, "poisoned", 0)
+                return self.bury(message, "dead", "unprocessable")
+            rest = min(FIRST * 2**times, LONGEST)
+            rest = rest if taken else min(rest, until - self.now)
+            if message.story and message.story[-1][0] == "passed_on":
+                message.story.pop()
+            self.note(message, "passed_on", rest)
+            if message.deadline and self.now + rest >= message.deadline:
+                return self.bury(message, "expired", "expired")
+            message.passed_on = (until, times + 1, marks)
+            message.waits, message.due = True, self.later(rest, message.number)
+            self.tell("passed_on")
+            return "passed_on"
+
+        return self.settle(held, act)
 
     def extend(self, held: Iterable[tuple[str, str]], lease: int, *, only_later: bool) -> list[bool]:
         """The leases start anew, each for all that its token holds, unless they would end sooner then."""
@@ -315,7 +350,7 @@ class Model:
         self.note(message, event, delay)
         if message.deadline and self.now + delay >= message.deadline:
             return self.bury(message, "expired", "expired")
-        message.delay, message.waits = delay, delay > 0
+        message.delay, message.waits, message.passed_on = delay, delay > 0, None
         if delay:  # without one it returns to its old place
             message.due = self.later(delay, message.number)
         self.tell("redelivered")
@@ -339,6 +374,7 @@ class Model:
 
     def bury(self, message: Message, part: str, reason: str) -> str:
         """To the dead letters or the expired, or dropped, as the settings say; where it went."""
+        message.passed_on = None
         fate = self.settings.expired if part == "expired" else self.settings.dead
         fate = "dead" if fate == "keep" else fate
         if fate == "dead" and message.transient and self.settings.transient == "discard":
@@ -366,10 +402,10 @@ class Model:
         """What the state of an expired message says, its story says once it fails or is no more."""
         told = [line[:2] for line in message.story]
         if message.reason == "expired" and ("expired", message.due) not in told:
-            message.story.append(("expired", message.due, message.counts["delivered"], 0))
+            message.story.append(("expired", message.due, message.attempts, 0))
 
     def note(self, message: Message, event: str, delay: int) -> None:
-        message.story.append((event, self.now, message.counts["delivered"], delay))
+        message.story.append((event, self.now, message.attempts, delay))
 
     def count(self, message: Message, event: str) -> None:
         message.counts[event] += 1

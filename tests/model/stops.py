@@ -20,6 +20,7 @@ from typing import Any
 
 from rq_dlq._scripts import Script
 from rq_dlq.core.claiming import calls as claiming_calls
+from rq_dlq.core.sessions.calls import Ended
 from rq_dlq.core.steps.call import Call
 from rq_dlq.errors import BrokerRefused
 from rq_dlq.values.settlement import Settlement
@@ -172,7 +173,7 @@ def check_reply(name: str, again: Any, whole: Any, where: str) -> None:
         assert len(again.rows) <= len(whole.rows), where
         assert len({row.id for row in again.rows}) == len(again.rows), where
     if name == "commit":
-        assert again == [], f"{where}: {again} is not held"
+        assert again == whole == Ended(), f"{where}: {again} is not held"
 
 
 def a_claim_adds_up(raw: Any, name: str) -> int:

@@ -31,6 +31,8 @@ class World:
         beginning: how such a world was at first, on a server of the same kind: it is put back here.
     """
 
+    lost_keys = False  # a step deleted keys of the queue: maintenance puts back what they led to
+
     def __init__(self, raw: Any, scripts: Scripts = MOVED_CLOCK, beginning: Beginning | None = None) -> None:
         raw.flushall()
         self.clock = Clock(raw)
@@ -115,6 +117,8 @@ class World:
         Those of the other queue as "to/…". What the settings drop is theirs, so they are lifted.
         """
         self.raw.delete(self.keys["settings"])
+        while self.lost_keys and self.queue.run(upkeep_calls.reindex(self.keys, limit=200)):
+            pass
         seen: Counter[str] = Counter()
         for _ in range(3):
             self.pass_time(3_600)

@@ -46,6 +46,7 @@ BOUNDED = {
     "members", "moved",  # what a claim promotes: steps.MOST and its STEPS
     "bytes",  # of a number
     "names",  # of the fields of a redrive
+    "tokens",  # of claims: PAGE
     "back",  # what a step of a redrive moves: steps.CHANGED
     "unset", "cells",  # the fields of a queue's settings
     "KEYS",  # of a queue
@@ -182,10 +183,14 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
     given |= {"after": START, "upto": END, "wanted": ALL}
     given |= {"offers": [Offer("id", "1/0", b"record")]}
     given |= {"job": "j", "attempt": "a.0.0", "lengths": {"a.0.0": 2}}
+    given |= {"takers": ["0a", "?"]}
     given |= {"declared_before": b"", "declared": b"", "entry": b"{}"}
     given["shares"] = [
-        session_calls.Share(keys, [("id", "token")], [session_calls.Outgoing(0, 0, ("id", b"payload"))])
-    ] * 2
+        session_calls.Share(
+            keys, [("id", "token")], [session_calls.Outgoing(0, 0, ("id", b"payload"))],
+            staged=session_calls.Staged("j", "a.0.0", 1, 9),
+        )
+    ] * 2  # fmt: skip
     parameters = inspect.signature(CONSTRUCTORS[name]).parameters
     if name == "restore":
         given["items"] = ["id", b"record", b"state", b"history"]

@@ -17,7 +17,8 @@ TEXTS = {
 # Keys in which no message is, and `expiring` and `groups`, whose rows say no more than states and `dead` do.
 NOT_MESSAGES = {
     "acked_ids", "alarm", "claims", "cleared", "committed", "counters", "expiring", "grouped", "groups",
-    "leases", "policies", "redrives", "redriving", "schedules", "settings", "staged", "ticks", "wake",
+    "leases", "policies", "redrives", "redriving", "reindexed", "schedules", "settings", "staged",
+    "ticks", "wake",
 }  # fmt: skip
 COMMANDS = {"lib/gone": "HDEL|DEL|UNLINK", "lib/put": "ZADD|ZINCRBY", "lib/leave": "ZREM\\w*|ZPOP\\w*"}
 """Of the one file that gives them for messages."""

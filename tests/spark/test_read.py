@@ -73,7 +73,8 @@ def test_what_waits(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> Non
     assert found["plain"] == {
         "id": "plain", "queue": "orders", "body": b'{"n":1}', "content_type": "application/json",
         "headers": {}, "priority": 7, "visible_at": sent, "expires_at": None, "delivery_count": 1,
-        "last_error_class": None, "last_error_message": None, "batch": None, "shard": 0, "corrupt": None,
+        "attempt": 1, "last_error_class": None, "last_error_message": None, "batch": None, "shard": 0,
+        "corrupt": None,
     }  # fmt: skip
     other = found["bytes"]
     assert (other["body"], other["content_type"]) == (b"\0bytes", "application/octet-stream")

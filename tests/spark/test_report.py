@@ -26,7 +26,7 @@ def rows(spark: SparkSession, schema: StructType, *given: dict[str, Any]) -> Dat
 
 def letter(id: str, fingerprint: str, minutes: int, **more: Any) -> dict[str, Any]:
     died = NOON + timedelta(minutes=minutes)
-    usual = {"queue": "orders", "reason": "exhausted", "delivery_count": 4, "error_class": "TimeoutError"}
+    usual = {"queue": "orders", "reason": "exhausted", "attempt": 4, "error_class": "TimeoutError"}
     sent = died - timedelta(seconds=90)
     return usual | {"id": id, "fingerprint": fingerprint, "dead_at": died, "enqueued_at": sent} | more
 
@@ -47,9 +47,9 @@ def test_dead_letters_are_told_by_kind_the_largest_first(spark: SparkSession) ->
         spark,
         DEAD_LETTER,
         letter("a", "f1", 0, error_message="old"),
-        letter("b", "f1", 30, error_message="new", delivery_count=8),
-        letter("c", "f1", 30, error_message="new", delivery_count=4),
-        letter("d", "f2", 5, reason="poison", error_class="ValueError", delivery_count=1),
+        letter("b", "f1", 30, error_message="new", attempt=8),
+        letter("c", "f1", 30, error_message="new", attempt=4),
+        letter("d", "f2", 5, reason="poison", error_class="ValueError", attempt=1),
     )
     first, second = told(poison_report(letters))
     assert first["first_seen"] == datetime(2026, 11, 21, 12, 0)  # noqa: DTZ001 - Spark's, in the session's zone

@@ -157,7 +157,7 @@ def test_a_worker(colour: str, traced: bool, redis_socket: str, raw: Any, worker
         register(queue, colour, work)
         queue.send("works", id="works")
         queue.send("dies", id="dies")
-        broker.queue("orders").send(7, id="no text")
+        broker.queue("orders").send(b"7,", id="no text")
         Worker(broker, until="empty").run()
     lines = worker_log.lines()
     working = {line["message_id"]: line for line in lines if line["message"] == "working"}

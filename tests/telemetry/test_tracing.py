@@ -193,6 +193,7 @@ async def test_a_with_block(broker: Any, spans: Spans) -> None:
         "messaging.operation.name": "process",
         "messaging.operation.type": "process",
         "messaging.message.id": "m",
+        "messaging.rq_dlq.attempt": 1,
         "messaging.rq_dlq.delivery_count": 1,
         "messaging.rq_dlq.outcome": "acked",
     }

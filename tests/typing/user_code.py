@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, assert_type
 
-from rq_dlq import Broker, Delivery, RedeliveryPolicy
+from rq_dlq import Broker, Delivery, RedeliveryPolicy, Sent
 from rq_dlq.asyncio import Broker as AwaitingBroker
 from rq_dlq.asyncio import Delivery as AwaitingDelivery
 
@@ -89,8 +89,9 @@ async def invoice(order: Order, delivery: AwaitingDelivery[Any] | None = None) -
     return 0.0 if delivery else float(order.id)
 
 
-assert_type(welcome.send(7, lang="de"), str)
-assert_type(welcome.options(delay="1h", priority=9).send(7), str)
+assert_type(welcome.send(7, lang="de"), Sent)
+message_id: str = welcome.send(7)
+assert_type(welcome.options(delay="1h", priority=9).send(7), Sent)
 assert_type(welcome(7), str)
 
 welcome.send()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
@@ -100,8 +101,8 @@ welcome.options(later="1h")  # type: ignore[call-arg]  # pyright: ignore[reportC
 
 
 async def send() -> None:
-    assert_type(await invoice.send(Order(1)), str)
-    assert_type(await invoice.options(delay=5).send(order=Order(1)), str)
+    assert_type(await invoice.send(Order(1)), Sent)
+    assert_type(await invoice.options(delay=5).send(order=Order(1)), Sent)
     assert_type(await invoice(Order(1)), float)
     await invoice.send("order")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 

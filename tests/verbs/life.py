@@ -10,8 +10,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
+import redis
+
 from rq_dlq import BrokerUnavailable, KnownId, Message, RedeliveryPolicy
-from rq_dlq._keys import QueueKeys, queues
+from rq_dlq._keys import MoreKeys, QueueKeys, queues
+from rq_dlq._scripts import SCRIPTS
+from rq_dlq.core.sending import calls as sending_calls
+from rq_dlq.core.steps.call import Sender
 from tests.audit import audit
 from tests.verbs import VERBS, names
 
@@ -20,6 +25,7 @@ Facts: TypeAlias = tuple[str, int, int, int, int, int]
 """Id, deliveries, nacked, released, redriven, events in its history."""
 IN_AN_HOUR = RedeliveryPolicy(delays=["1h"])
 REMEMBERED = 1_800_000  # milliseconds that a call can be repeated, at least
+WINDOW = 3_600_000  # milliseconds that the first queue remembers acked ids
 PATIENCE = 100  # times that a call is repeated while its outcome is not known
 CLAIMED = 6  # messages, at most, in one claim
 TOTALS = {
@@ -38,6 +44,7 @@ ELSEWHERE = {
     **dict.fromkeys(names(VERBS, "configure"), _ONCE),
     **dict.fromkeys(("pause", "reset", "restore"), _ONCE),
     **dict.fromkeys(("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive"), _ONCE),
+    "pass_on": "of what this program does not take: T39",
 }
 """The verbs that are in no life, and why."""
 
@@ -68,7 +75,7 @@ class Life:
     def __init__(self, broker: Any, name: str, make: Callable[..., Awaitable[Any]] = undisturbed) -> None:
         self.name = name
         self._make = make
-        self.a = broker.queue(f"{{{name}}}.a", redelivery=IN_AN_HOUR, dedup_window="1h")
+        self.a = broker.queue(f"{{{name}}}.a", redelivery=IN_AN_HOUR, dedup_window=WINDOW / 1000)
         self.b = broker.queue(f"{{{name}}}.b", redelivery=IN_AN_HOUR)
         self.dead = broker.queue(f"DLQ.{self.a.name}")
         self.c, self.c_in_bulk, self._deleter = (broker.queue(f"{{{name}}}.c") for _ in range(3))
@@ -159,6 +166,20 @@ class Life:
         await self.say("send", lambda: self.c.send("x", id="x"))
         await self.say("send", lambda: self.c_in_bulk.send_many([Message(body="y", id="y")]), counted=False)
 
+    def _see_memory(self, raw: Any) -> None:
+        """An id that was acked nine tenths of the window ago is known, and all go after their time."""
+        keys = QueueKeys("rq", self.a.name)
+        client = raw if isinstance(raw, redis.Redis) else raw.at(keys["acked_ids"])
+        client.zincrby(keys["acked_ids"], -0.9 * WINDOW, "0-0")
+        register = keys.sender("look")
+        sender = Sender(MoreKeys(keys, {"sender": register}), 1)
+        call = sending_calls.send(sender, delay=0, ttl=0, items=["0-0", b"\x04x"])
+        _, _, *arguments = call.command(SCRIPTS)
+        known = client.execute_command("EVAL", SCRIPTS[call.script].source, *arguments)
+        self.see("known after nine tenths of the window", known, [1])
+        self.see("remembered for the window", client.pttl(keys["acked_ids"]) > 0.9 * WINDOW, True)
+        client.delete(register)
+
     async def say(self, verb: str, call: Callable[[], Awaitable[T]], *, counted: bool = True) -> T:
         """Call, and call again while the outcome is not known."""
         self.calls[verb] += counted
@@ -204,6 +225,8 @@ class Life:
             self.wrong.append(f"{self.name}: a call is forgotten {shortest / 1000:.0f} s after this")
         for register in [*registers, *raw.keys(QueueKeys("rq", self.b.name).sender("*"))]:
             raw.delete(register)  # else each audit looks at all of them
+        if self.lived:
+            self._see_memory(raw)
         left = QueueKeys("rq", self.c.name)
         found = raw.sismember(queues("rq"), left.family), sorted(raw.hkeys(left["messages"]))
         self.see("what outlived its queue", found, (True, [b"x", b"y"]) if self.lived else (False, []))

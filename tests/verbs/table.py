@@ -14,7 +14,9 @@ from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.settling import settle
 from rq_dlq.core.upkeep import calls as upkeep_calls
+from rq_dlq.errors import UnfitMessage
 from tests.model.calls import (
     NEW,
     STAGED,
@@ -36,6 +38,7 @@ from tests.model.calls import (
     purge,
     redrive,
     regroup,
+    reindex,
     restore,
     retire,
     scan,
@@ -103,6 +106,15 @@ DELIVERING = (
         name="release", kind="settle", roles=CONSUMER, again=Again.DONE, drains=True,
         call=lambda w: settling_calls.release(w.keys, held("T", *T)),
         say=lambda at: at.queue.release(at.held),
+    ),
+    Verb(
+        name="pass_on", kind="settle", roles=CONSUMER, again=Again.DONE, drains=True,
+        call=lambda w: w.queue.pass_on_call(held("T", *T)),
+        say=lambda at: at.run(
+            settle.pass_on(
+                at.queue._core, [one._held for one in at.held], UnfitMessage("bad"), mark="", takers=()
+            )
+        ),
     ),
     Verb(
         name="extend", kind="settle", roles=CONSUMER, again=Again.SAME, drains=True,
@@ -193,6 +205,10 @@ UPKEEP = (
     Verb(
         name="regroup", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
         call=regroup(), say=lambda at: at.queue.maintain(),
+    ),
+    Verb(
+        name="reindex", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
+        call=reindex(), say=lambda at: at.queue.maintain(),
     ),
 )  # fmt: skip
 

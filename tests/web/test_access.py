@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rq_dlq.errors import ConfigurationError
+from rq_dlq.web import access
 from tests.each import each
 from tests.web.conftest import TOKEN, Browser, Open
 
@@ -55,6 +56,15 @@ async def test_a_session_that_is_not_ours(opened: Open) -> None:
         assert answer.status_code == 401, cookie
     other = opened(token=f"{TOKEN}-another")
     assert (await other.client.get("/", headers={"cookie": f"rq_dlq_web={ours}"})).status_code == 401
+
+
+async def test_a_session_ends_after_its_time(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = opened(token=TOKEN)
+    await pages.client.post("/login", data={"token": TOKEN})
+    ends = access._now() + access.SESSION
+    for late, status in ((-60, 200), (60, 401)):
+        monkeypatch.setattr(access, "_now", lambda late=late: ends + late)
+        assert (await pages.get("/")).status_code == status
 
 
 @each(

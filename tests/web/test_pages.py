@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rq_dlq.core.upkeep.processes import Reporter
+from rq_dlq.core.processes.processes import Reporter
 from rq_dlq.values.process import ConsumerReport, ProcessReport
 from tests.behaviour.helpers import one
 from tests.web.conftest import ONCE, Browser, Open, die
@@ -74,7 +74,7 @@ async def test_the_page_of_a_group(pages: Browser, orders: Any) -> None:
     ids = await die(orders, *range(25))
     (group,) = await orders.dlq.groups()
     text = await pages.text("/group", queue="orders", id=group.fingerprint)
-    assert "delivery 1: failed" in text  # the story of the newest
+    assert "attempt 1: failed" in text  # the story of the newest
     assert all(text.count(f"id={name}") for name in ids[5:])
     older = await pages.text("/group", queue="orders", id=group.fingerprint, letters=2)
     assert all(older.count(f"id={name}") for name in ids[:5])
@@ -87,12 +87,12 @@ async def test_the_story_of_a_message(pages: Browser, orders: Any, clock: Any) -
     await orders.dlq.redrive(ids=[name])
     text = await pages.text("/message", queue="orders", id=name)
     assert "it was redriven, with a fresh budget" in text
-    assert text.index("delivery 1: failed") < text.index("<b>redriven</b>") < text.index("next: ")
+    assert text.index("attempt 1: failed") < text.index("<b>redriven</b>") < text.index("next: ")
     assert '"number": 7' in text
     assert "acme" in text
     assert "4711" not in text
     await one(orders)
-    assert "a consumer works on its delivery 2" in await pages.text("/message", queue="orders", id=name)
+    assert "a consumer works on its attempt 2" in await pages.text("/message", queue="orders", id=name)
 
 
 async def test_secrets_in_a_text_that_is_json(pages: Browser, orders: Any) -> None:

@@ -16,7 +16,7 @@ import redis
 
 import rq_dlq
 from rq_dlq import RedeliveryPolicy
-from rq_dlq.core.upkeep import processes
+from rq_dlq.core.processes import processes
 from rq_dlq.worker.maintenance import Maintenance
 from tests.crowd import Crowd
 from tests.servers import wait_until

@@ -19,8 +19,8 @@ from rq_dlq._redis.blocking.link import Link
 from rq_dlq._scripts import Scripts
 from rq_dlq.core.settling import settle
 from rq_dlq.worker import Worker
-from rq_dlq.worker.async_acks import AsyncAcks
-from rq_dlq.worker.consumer import ACK_WITHIN
+from rq_dlq.worker.async_settling import AsyncSettling
+from rq_dlq.worker.finished import SETTLE_WITHIN
 from rq_dlq.worker.stopping import Stop
 from rq_dlq.worker.thread_consumer import ThreadConsumer
 
@@ -62,19 +62,19 @@ def trips(monkeypatch: pytest.MonkeyPatch, raw: Any) -> Trips:
     return seen
 
 
-def handle(queue: Any, colour: str, act: Callable[[Any], None]) -> None:
+def handle(queue: Any, colour: str, act: Callable[[Any], None], **options: Any) -> None:
     async def awaiting(body: Any) -> None:
         act(body)
 
-    queue.handler()(act if colour == "def" else awaiting)
+    queue.handler(**options)(act if colour == "def" else awaiting)
 
 
 @COLOURS
 def test_no_round_trip_is_for_acks_alone(
     colour: str, broker: rq_dlq.Broker, trips: Trips, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for consumer in ("thread_consumer", "async_acks"):
-        monkeypatch.setattr(f"rq_dlq.worker.{consumer}.ACK_WITHIN", 60)  # no call is slow
+    for consumer in ("thread_consumer", "async_settling"):
+        monkeypatch.setattr(f"rq_dlq.worker.{consumer}.SETTLE_WITHIN", 60)  # no call is slow
     queue = broker.queue("a")
     queue.send("first")
     queue.ack(queue.claim())  # the server knows the scripts
@@ -106,7 +106,7 @@ def test_acks_wait_no_longer_for_many_short_calls_than_for_a_long_one(
     @queue.handler()
     def handle(_: Any) -> None:
         waiting.append(len(consumers[0]._done))
-        now[0] += ACK_WITHIN * 0.4
+        now[0] += SETTLE_WITHIN * 0.4
 
     queue.send_many(range(50))
     Worker(broker, until="empty").run()
@@ -175,11 +175,11 @@ def test_a_stop_loses_no_ack_that_another_thread_tries_to_make(
             worker.stop.signal()
 
     monkeypatch.setattr(settle, "ack", fail_late)
-    queue.send_many([*range(50), "slow"])
+    queue.send_many([*range(30), "slow"])
     worker = Worker(broker)
     worker.run()
     assert holds.is_set()
-    assert worker.tally.counts == {"acked": 51}
+    assert worker.tally.counts == {"acked": 31}
     assert queue.stats().leased == 0
 
 
@@ -203,8 +203,10 @@ async def test_what_finishes_while_acks_are_made_is_acked_next() -> None:
             next(steps)
         return bool(ended.value.value)
 
-    acks = AsyncAcks(done, ack, run, Stop())  # type: ignore[arg-type]
+    acks = AsyncSettling(done, ack, run, Stop(), enough=lambda: False, then=lambda: None)  # type: ignore[arg-type]
     acks.later()
-    await acks._making  # type: ignore[misc]  # nobody else would make the second
+    async with asyncio.timeout(20):
+        while len(made) < 2:  # noqa: ASYNC110 - nobody else makes the second
+            await asyncio.sleep(0)
     assert made == [["first"], ["second"]]
     assert not done

@@ -33,7 +33,14 @@ BODY = "the body of the message"
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again soon."""
-    for module in ("consumer", "holding", "thread_consumer", "async_consumer", "async_acks"):
+    for module in (
+        "consumer",
+        "holding",
+        "thread_consumer",
+        "async_consumer",
+        "async_leases",
+        "async_settling",
+    ):
         monkeypatch.setattr(f"rq_dlq.worker.{module}.RETRY_AFTER", 0.01)
 
 
@@ -137,7 +144,7 @@ def test_a_call_that_ended_does_not_lose_its_lease_while_it_runs(
     caplog.set_level(logging.INFO, "rq_dlq")
     queue = broker.queue("a", lease=2, redelivery=after("0s"))
     refused = fail(monkeypatch, "settle_by_error", *[BrokerUnavailable("no server")] * FOR_EVER)
-    handle(queue, "async def", int, concurrency=1)
+    handle(queue, "async def", int, concurrency=1, ack_each=True)
     queue.send("no number")
 
     def stolen() -> bool:
@@ -151,7 +158,7 @@ def test_a_call_that_ended_does_not_lose_its_lease_while_it_runs(
         asked = raw.info("commandstats")["cmdstat_evalsha"]["calls"]
         wait_until(lambda: raw.info("commandstats")["cmdstat_evalsha"]["calls"] > asked + 1)
         refused.clear()
-        wait_until(lambda: "the result of delivery 1 does not count" in caplog.text)
+        wait_until(lambda: "the result of attempt 1 does not count" in caplog.text)
     assert "while its handler runs" not in caplog.text
 
 

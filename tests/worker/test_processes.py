@@ -152,7 +152,7 @@ def test_a_frozen_worker_s_late_ack_does_nothing(broker: rq_dlq.Broker, server: 
         worker.send_signal(signal.SIGCONT)
         wait_until(lambda: raw.lrange("ended", 0, -1) == [b"wait"])
         worker.send_signal(signal.SIGTERM)
-        assert "the result of delivery 1 does not count" in end(worker)
+        assert "the result of attempt 1 does not count" in end(worker)
     assert held[0].ack().outcome == "acked"
 
 

@@ -23,7 +23,14 @@ LATER = after("1h", most=9)
 @pytest.fixture
 def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Refuse a verb so many times; returns what was refused."""
-    for module in ("consumer", "holding", "thread_consumer", "async_consumer", "async_acks"):
+    for module in (
+        "consumer",
+        "holding",
+        "thread_consumer",
+        "async_consumer",
+        "async_leases",
+        "async_settling",
+    ):
         monkeypatch.setattr(f"rq_dlq.worker.{module}.RETRY_AFTER", 0.01)
 
     def refuse(verb: str, times: int, error: type[RqDlqError] = BrokerRefused) -> list[str]:

@@ -194,7 +194,7 @@ def test_bodies_that_do_not_decode_are_counted_and_logged(
     queue = broker.queue("a", type=int)
     register(queue, colour, lambda _, __: None)
     queue.send(1)
-    broker.queue("a").send("two", id="m")
+    broker.queue("a").send(b"{", id="m")
     assert drain(broker).tally.counts == {"acked": 1, "dead": 1}
     assert "a m: try 1 of 13 failed: UnprocessableMessage: " in caplog.text
     assert "; dead letter in DLQ.a" in caplog.text

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from rq_dlq.cli._context import sentence
 from rq_dlq.core.looking.monitor import Monitor, Rates
+from rq_dlq.core.processes import processes
 from rq_dlq.core.steps import driving
 from rq_dlq.core.steps.step import NodeUnavailable
-from rq_dlq.core.upkeep import processes
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:

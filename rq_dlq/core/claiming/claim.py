@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from rq_dlq.core.claiming.calls import DELETED, ONLY_SUSPECTS, Claimed, Suspects
 from rq_dlq.core.claiming.calls import claim as claim_call
 from rq_dlq.core.claiming.from_view import claim_view
+from rq_dlq.core.claiming.passing_on import pass_on
 from rq_dlq.core.opening import open_found
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.queue import forget
@@ -18,7 +19,7 @@ from rq_dlq.core.queues.views import find
 from rq_dlq.core.settling.settle import poison, release
 from rq_dlq.core.steps.driving import unrepeated
 from rq_dlq.core.steps.step import MAX_BLOCK, Batch, NodeUnavailable, Steps, Wait, seed
-from rq_dlq.errors import BrokerRefused, MissingRights, UnprocessableMessage
+from rq_dlq.errors import BrokerRefused, MissingRights, UnfitMessage, UnprocessableMessage
 from rq_dlq.values.leased import Lease, read_bodies
 from rq_dlq.values.visible import visible_line
 
@@ -84,8 +85,9 @@ def claim(
 ) -> Steps[list[D]]:
     """Claim messages, and wait for the first.
 
-    A message whose body does not decode is dead at once (`unprocessable`) and not returned. A dead letter
-    that does not decode is kept, and rests, so that it does not block those behind it.
+    A message whose body does not decode is dead at once (`unprocessable`) and not returned. One whose body
+    decodes, and does not fit the queue's type, is passed on to another version of the program. A dead letter
+    is kept, and rests, so that it does not block those behind it.
 
     Args:
         count: at most so many.
@@ -255,20 +257,30 @@ def _decodable(
         try:
             delivery.body  # noqa: B018 - decodes it
         except UnprocessableMessage as error:
-            (settlement,) = yield from poison(
-                queue, [delivery._held], error, reason="unprocessable", values=delivery._values
-            )
-            if undecodable is None:
-                what = visible_line(str(error))
-                place = f"{delivery.queue} {delivery.id}"
-                logger.log(
-                    logging.ERROR, "%s is not delivered: %s; it is %s", place, what, settlement.outcome
+            if isinstance(error, UnfitMessage):
+                settlement = yield from pass_on(queue, delivery, error)
+            else:
+                (settlement,) = yield from poison(
+                    queue, [delivery._held], error, reason="unprocessable", values=delivery._values
                 )
+            if undecodable is None:
+                _log(delivery, settlement, error)
             else:
                 undecodable(delivery, settlement, error)
         else:
             good.append(delivery)
     return good
+
+
+def _log(delivery: Leased[Any], settlement: Settlement, error: UnprocessableMessage) -> None:
+    passed_on = settlement.outcome == "passed_on"
+    logger.log(
+        logging.WARNING if passed_on else logging.ERROR,
+        "%s is not delivered: %s; it is %s",
+        f"{delivery.queue} {delivery.id}",
+        visible_line(str(error)),
+        "passed on to another version of the program" if passed_on else settlement.outcome,
+    )
 
 
 def _fitting(queue: QueueState[Any], deliveries: list[D], count: int, *, suspects: bool) -> Steps[list[D]]:
@@ -282,5 +294,5 @@ def _fitting(queue: QueueState[Any], deliveries: list[D], count: int, *, suspect
     if len(fit) < len(deliveries):
         kept = {delivery.id for delivery in fit}
         rest = [delivery._held for delivery in deliveries if delivery.id not in kept]
-        yield from release(queue, rest)
+        yield from release(queue, rest, begun=False)
     return fit

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from weakref import ref
 
 from rq_dlq.core.claiming.claim import claim
 from rq_dlq.core.claiming.cut_off import give_back
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 ACK_WITHIN = 0.005  # seconds that acks wait for others
 
 D = TypeVar("D", bound="Leased[Any]")
+Loop = TypeVar("Loop")
 
 
 class Consuming(Generic[D]):
@@ -72,6 +74,17 @@ class Consuming(Generic[D]):
         self._asked = 0.0  # when the last round trip ended
         self.over = False
         self._process = this_process()
+        self._made_by: ref[Any] | None = None
+
+    def is_made_by(self, loop: Loop) -> Loop:
+        """Note the generator of this loop."""
+        self._made_by = ref(loop)
+        return loop
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether Python closes the generator, since nobody has it any more who could get an error."""
+        return self._made_by is not None and self._made_by() is None
 
     def defer(self, delivery: D) -> bool:
         """Defer the ack of this step's delivery to the next step; False: it is another one, so ack it now.
@@ -149,9 +162,9 @@ class Consuming(Generic[D]):
         """
         self._leave_to_parent()
         self.over = True
-        rest = self._take_rest()
+        current, rest = self._current, self._take_rest()
         try:
-            yield from riding(self._ack(), self._release(rest)) if rest else self._ack()
+            yield from riding(self._ack(), self._release(rest, current)) if rest else self._ack()
         except BaseException as error:
             if not isinstance(error, Exception):  # cut off, as by a cancellation: it can be ended again
                 self._unseen.extendleft(d for d in reversed(rest) if not d.settled)
@@ -159,7 +172,7 @@ class Consuming(Generic[D]):
             for delivery in self._take_acked():  # a later ack() makes it
                 delivery.outcome = None
             if isinstance(error, BrokerRefused):  # perhaps only the ack
-                yield from self._release([delivery for delivery in rest if not delivery.settled])
+                yield from self._release([delivery for delivery in rest if not delivery.settled], current)
             raise
         if cut_off:
             yield from give_back(self._queue)
@@ -175,9 +188,12 @@ class Consuming(Generic[D]):
         _note(acked, settlements)
         self._lost += [settlement for settlement in settlements if not settlement]
 
-    def _release(self, deliveries: Sequence[D]) -> Steps[None]:
-        held = [delivery._held for delivery in deliveries]
-        _note(deliveries, (yield from release(self._queue, held)))
+    def _release(self, deliveries: Sequence[D], current: D | None) -> Steps[None]:
+        """Release the delivery of this step, and those that the caller never had: they were not tried."""
+        for begun in (True, False):
+            some = [delivery for delivery in deliveries if (delivery is current) is begun]
+            held = [delivery._held for delivery in some]
+            _note(some, (yield from release(self._queue, held, begun=begun)))
 
     def _take_acked(self) -> list[D]:
         """The deliveries to ack, without those that were settled otherwise meanwhile, as by `queue.ack`."""

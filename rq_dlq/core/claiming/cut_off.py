@@ -43,7 +43,7 @@ def give_back(queue: QueueState[Any]) -> Steps[None]:
         while token := member.indeterminate_claims.take():
             try:
                 rows = (yield from _taken(member, token)) or (yield from _taken(member, token))
-                yield from release(member, [(row.id, token) for row in rows])
+                yield from release(member, [(row.id, token) for row in rows], begun=False)
             except BaseException:
                 member.indeterminate_claims.note(token)  # the next claim resumes it
                 raise

@@ -143,7 +143,7 @@ def _release_last(found: Sequence[tuple[QueueState[Any], list[D]]], surplus: int
             return
         kept = max(0, len(deliveries) - surplus)
         surplus -= len(deliveries) - kept
-        yield from release(member, [delivery._held for delivery in deliveries[kept:]])
+        yield from release(member, [delivery._held for delivery in deliveries[kept:]], begun=False)
         del deliveries[kept:]
 
 

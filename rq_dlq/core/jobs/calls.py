@@ -101,7 +101,7 @@ def commit_job(
         "opening": opening,
     }
     lists = [_staged(keys, job, attempt) for attempt in lengths]
-    items = [cell for attempt, length in lengths.items() for cell in (_member(job, attempt), length)]
+    items = [cell for attempt, length in lengths.items() for cell in (member_of(job, attempt), length)]
     whole = MoreKeys(keys, {"job": keys.job(job)})
     return Call("commit_job", whole, args, items, _VERDICTS.__getitem__, lists)
 
@@ -117,7 +117,7 @@ def move_staged(
     """
     _, delay, ttl = attempt.rsplit(".", 2)
     args: dict[str, Argument] = {
-        "member": _member(job, attempt),
+        "member": member_of(job, attempt),
         "limit": limit,
         "delay": int(delay),
         "ttl": int(ttl),
@@ -129,7 +129,7 @@ def move_staged(
 
 def drop_staged(keys: QueueKeys, job: str, attempt: str) -> Call[int]:
     """Remove a list, unless it is committed. Reads as 1 if it was there."""
-    args: dict[str, Argument] = {"member": _member(job, attempt)}
+    args: dict[str, Argument] = {"member": member_of(job, attempt)}
     return Call("drop_staged", _staged(keys, job, attempt), args, (), int)
 
 
@@ -162,7 +162,8 @@ def _staged(keys: QueueKeys, job: str, attempt: str) -> MoreKeys:
     return MoreKeys(keys, {"staged": keys.stage(job, attempt)})
 
 
-def _member(job: str, attempt: str) -> str:
+def member_of(job: str, attempt: str) -> str:
+    """A list in `committed`."""
     return f"{job}\n{attempt}"
 
 

@@ -44,7 +44,7 @@ class Stage:
             commands.append(calls.note_list(self.keys, self.job, name))
         sizes = [len(payload) for payload in cast("Sequence[bytes]", items[1::2])]
         self.longest = max(self.longest, *sizes)
-        for chunk in _parts(items, sizes):
+        for chunk in parts(items, sizes):
             length += len(chunk)
             commands += (
                 calls.stage(self.keys, self.job, name, chunk),
@@ -56,7 +56,7 @@ class Stage:
         self.counts[name] = length // 2
 
 
-def _parts(items: Sequence[Argument], sizes: Sequence[int]) -> Iterator[Sequence[Argument]]:
+def parts(items: Sequence[Argument], sizes: Sequence[int]) -> Iterator[Sequence[Argument]]:
     """Parts of items (id, payload, …), about half a megabyte at most; `sizes`: of the payloads."""
     if max(sizes) * CHUNK <= CHUNK_BYTES:
         yield from chunks(items, 2 * CHUNK)

@@ -8,23 +8,36 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.policies.policies import explain_policy
+from rq_dlq.core.processes.processes import takers
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.views import members
+from rq_dlq.core.steps.driving import unrepeated
+from rq_dlq.core.steps.step import Batch, NodeUnavailable
+from rq_dlq.errors import BrokerRefused, UnprocessableMessage
 from rq_dlq.values.durations import human
 from rq_dlq.values.failure import FAILURES, moment
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.names import check_id
+from rq_dlq.values.signature import BODIES, TASK
+from rq_dlq.values.state import passed_on_of
+from rq_dlq.values.wanted import STATE
 
 if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
     from rq_dlq.core.pages.calls import Page
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.call import Place
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.policy import QueueSettings
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.message import Row
+    from rq_dlq.values.state import PassedOn
 
-Whereabouts = Literal["ready", "scheduled", "leased", "dead", "expired", "unknown"]
+Whereabouts = Literal["ready", "scheduled", "leased", "dead", "expired", "orphaned", "unknown"]
+LOST = "no index leads to it: a key of the queue was deleted, or only a part was restored"
+MEND = "maintenance puts it back: a worker or `rq-dlq maintain` in about a minute, `queue.maintain()` at once"
+_PLACES: tuple[Place | None, ...] = ("scheduled", "ready", "dead", "expired", None)  # as messages move on
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +45,8 @@ class Explanation:
     """Where one message is, and why.
 
     Attributes:
-        place: ready, scheduled, leased, dead, expired; unknown: the queue has no such message (any more).
+        place: ready, scheduled, leased, dead, expired; orphaned: no index leads to it, so nobody gets it;
+            unknown: the queue has no such message (any more).
         why: why it is there, a sentence.
         next: what happens next, a sentence.
         at: when, by the server's clock (UTC); None: the time is not known.
@@ -64,15 +78,48 @@ def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
         if page.ids:
             if version := page.rows()[0].version_needed:
                 raise upgrade(f"message {message_id} of {member.keys.family!r}", version)
+            row = page.rows()[0]
+            if (yield from _is_orphaned(member.keys, page, row)):
+                message: Received[Any] = Received(row, member.codec, member.keys.family)
+                return Explanation(message_id, "orphaned", LOST, MEND, None, message)
             settings = yield from explain_policy(member.keys, member.naming)
             now, counts = yield queue_calls.stats(member.keys, member.name)
-            return _explained(member, page.rows()[0], settings, now, counts)
+            passed_on = passed_on_of(row.state)
+            rest = "" if passed_on is None else (yield from _rest(member, row, passed_on))
+            return _explained(member, row, settings, now, counts, rest=rest)
     gone = "it was never sent here, or it was acked, moved, purged or discarded"
     return Explanation(message_id, "unknown", gone, "nothing", None, None)
 
 
+def _is_orphaned(keys: QueueKeys, page: Page, row: Row) -> Steps[bool]:
+    """Whether a message that was read is in no place, and has not changed meanwhile."""
+    if row.lease_until:
+        return False
+    found: list[Page] = yield Batch(
+        [page_calls.browse(keys, ids=[row.id], place=place, wanted=STATE) for place in _PLACES]
+    )
+    *indexed, now = found
+    return not any(there.ids for there in indexed) and (now.ids, now.states) == (page.ids, page.states)
+
+
+def _rest(queue: QueueState[Any], row: Row, passed_on: PassedOn) -> Steps[str]:
+    """Until when a message rests that was passed on: which live worker may take it, else when it is dead."""
+    message = Received(row, queue.codec, queue.keys.family)
+    try:
+        task = message.headers.get(TASK, BODIES)
+        marks = yield from unrepeated(takers(queue.keys.namespace, queue.name, task))
+    except (UnprocessableMessage, BrokerRefused, NodeUnavailable):
+        return ""
+    may = [process for process, mark in marks.items() if mark not in passed_on.marks]
+    if may:
+        more = f" and {len(may) - 1} more" if len(may) > 1 else ""
+        return f"; it rests as long as a live worker may take it: {may[0]}{more}"
+    until = f"{moment(passed_on.until):%Y-%m-%d %H:%M:%S} UTC"
+    return f"; no live worker takes it: unless one comes, it is dead at the next try after {until}"
+
+
 def _explained(
-    queue: QueueState[Any], row: Row, settings: QueueSettings, now: int, counts: QueueStats
+    queue: QueueState[Any], row: Row, settings: QueueSettings, now: int, counts: QueueStats, *, rest: str
 ) -> Explanation:
     message = Received(row, queue.codec, queue.keys.family)
     if row.lease_until:
@@ -88,8 +135,8 @@ def _explained(
     if message.due > now:
         due = moment(message.due)
         wait = human(message.due - now)
-        return Explanation(row.id, "scheduled", story, f"due in {wait}, then ready", due, message)
-    following = "the next claim takes it, after those before it"
+        return Explanation(row.id, "scheduled", story, f"due in {wait}, then ready{rest}", due, message)
+    following = f"the next claim takes it, after those before it{rest}"
     if counts.paused:
         following = "it waits until the queue is resumed: the queue is paused"
     elif full := settings.at_capacity(counts.leased):
@@ -99,16 +146,17 @@ def _explained(
 
 def _story(message: Received[Any]) -> str:
     """What happened to a live message last, as far as its history says."""
-    last = next(
-        (event for event in reversed(message.history) if event.event in {*FAILURES, "redriven"}), None
-    )
+    told = {*FAILURES, "redriven", "passed_on"}
+    last = next((event for event in reversed(message.history) if event.event in told), None)
     if last is None:
         return "it was given back" if message.delivery_count else "it has not been delivered yet"
+    if last.event == "passed_on":
+        return f"{last.consumer} passed it on, since it does not take it ({last.cause})"
     if last.event == "redriven":
         return "it was redriven, with a fresh budget"
     ended = {"lapsed": "ended with its lease", "dead_lettered": "was sent to the dead letters"}
     what = ended.get(last.event, f"was {last.event}")
-    return f"its delivery {last.delivery} {what}" if last.delivery else f"it {what}"
+    return f"its attempt {last.delivery} {what}" if last.delivery else f"it {what}"
 
 
 def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int) -> Explanation:
@@ -119,7 +167,7 @@ def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int)
     return Explanation(
         row.id,
         "leased",
-        f"a consumer works on its delivery {message.delivery_count}{budget}",
+        f"a consumer works on its attempt {message.attempt}{budget}",
         f"unless settled or extended before, the lease runs out in {left} and {counts}",
         moment(row.lease_until),
         message,

@@ -17,7 +17,7 @@ OLD: Final = 300.0  # the same while others are worked on
 OVERDUE: Final = 30.0  # seconds that maintenance and schedules may be late
 HOUR = 3600
 Level = Literal["bad", "warn"]
-Kind = Literal["dying", "overdue", "waiting", "paused", "redrive"]
+Kind = Literal["dying", "orphaned", "overdue", "waiting", "paused", "redrive"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """The worst first."""
 
@@ -68,6 +68,10 @@ def _of(queue: QueueOverview, at: datetime, died: float) -> Iterator[Trouble]:
         if late > OVERDUE:
             what, detail = f"{whose} is {span(late)} late", f"no worker and no `rq-dlq maintain` {does}"
             yield Trouble(name, "overdue", "bad", late, what, detail, at - timedelta(seconds=late))
+    if stats.orphaned:
+        what = f"{many(stats.orphaned, 'message')} in no index"
+        detail = "a key was deleted, or restored in part: a worker or `rq-dlq maintain` puts them back"
+        yield Trouble(name, "orphaned", "bad", stats.orphaned, what, detail)
     if stats.paused and stats.waiting:
         what, detail = f"paused, {stats.waiting:,} waiting", f"`rq-dlq queue resume {name}` resumes it"
         yield Trouble(name, "paused", "warn", stats.waiting, what, detail)

@@ -121,7 +121,7 @@ def stats(keys: QueueKeys, name: str) -> Call[tuple[int, QueueStats]]:
 def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
     now, ready, scheduled, leased, dead, expired = reply[:6]
     head, due, lapse = (float(cell) if cell else None for cell in reply[6:9])
-    paused, *cells = reply[9:]
+    paused, orphaned, *cells = reply[9:]
     totals = {cells[i].decode(): int(cells[i + 1]) for i in range(0, len(cells), 2)}
     totals.pop("birth", None)
     return now, QueueStats(
@@ -131,6 +131,7 @@ def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
         totals=totals,
         paused=bool(paused),
         overdue=max(0.0, *((now - time) / 1000 for time in (due, lapse) if time is not None), 0.0),
+        orphaned=orphaned,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from rq_dlq.core.queues.blocked import Blocked
 from rq_dlq.core.queues.observers import Observers
 from rq_dlq.core.queues.view_state import Seen
 from rq_dlq.core.steps.indeterminate import Claims, Settlements
@@ -17,6 +18,7 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.fingerprint import chosen
 from rq_dlq.values.names import Address, Naming
+from rq_dlq.values.signature import BODIES, Signature, of_bodies
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.confirm import Confirm
     from rq_dlq.policy import Entry, RedeliveryPolicy
     from rq_dlq.values.codec import Codec, Ids
+    from rq_dlq.values.signature import Taken
 
 T = TypeVar("T")
 logger = logging.getLogger("rq_dlq")
@@ -41,6 +44,7 @@ class QueueState(Generic[T]):
         opened: whether the queue was opened.
         opening: the word for that; who deletes the queue ends it.
         senders: of its broker.
+        blocked: ids that dead letters have, of which its broker has warned.
         indeterminate_claims: claims whose outcome is not known; the next claim resumes one.
         indeterminate: settlements whose outcome is not known.
         view: the name is one that policies gave to the dead letters or the expired messages of other queues,
@@ -48,6 +52,7 @@ class QueueState(Generic[T]):
         members: the queues that a view has shown so far, by their names and parts.
         seen: where a view's letters are.
         viewed: this is such a member; its tokens name its family.
+        takes: what the program takes of the queue; empty: bodies of the codec's type (`taken_of`).
         tended: a worker extends the leases of what is claimed, so no extension may make one end sooner.
         confirm: the replicas that have to confirm a send; None: none.
         fingerprint: names the kind of an exception, as the user sees it.
@@ -69,12 +74,14 @@ class QueueState(Generic[T]):
     opened: bool = False
     opening: str = ""
     senders: Senders = field(default_factory=Senders)
+    blocked: Blocked = field(default_factory=Blocked)
     indeterminate_claims: Claims = field(default_factory=Claims)
     indeterminate: Settlements = field(default_factory=Settlements)
     view: bool = False
     members: dict[Address, QueueState[T]] = field(default_factory=dict[Address, "QueueState[T]"])
     seen: Seen = field(default_factory=Seen)
     viewed: bool = False
+    takes: Taken = field(default_factory=dict[str, Signature])
     tended: bool = False
     confirm: Confirm | None = None
     fingerprint: Callable[[BaseException], str | None] | None = None
@@ -114,6 +121,12 @@ class QueueState(Generic[T]):
                 viewed=True,
             )
         return self.members[address]
+
+
+def taken_of(queue: QueueState[Any]) -> Taken:
+    """What the program takes of the queue: its tasks, or bodies of its type."""
+    codec = queue.codec
+    return queue.takes or {BODIES: of_bodies(codec.type, codec.max_bytes, queue.version)}
 
 
 def forget(queue: QueueState[Any]) -> None:

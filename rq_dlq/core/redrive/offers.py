@@ -14,11 +14,12 @@ from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.redrive import calls
 from rq_dlq.core.redrive.calls import Offer
 from rq_dlq.core.redrive.record import MOST_REFUSALS, Refusal
-from rq_dlq.core.redrive.redrives import LEFT, unknown
-from rq_dlq.core.steps.step import CHANGED, CHUNK_BYTES, Batch, Deadline, Steps
+from rq_dlq.core.redrive.redrives import LEFT, STEP, unknown
+from rq_dlq.core.steps.step import CHUNK_BYTES, Batch, Deadline, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values import record
 from rq_dlq.values.message import DeadLetter
+from rq_dlq.values.state import length_of
 from rq_dlq.values.visible import visible_line
 from rq_dlq.values.wanted import HEAD, RECORD, STATE
 
@@ -81,6 +82,12 @@ class Editor:
             text = str(error) if isinstance(error, RqDlqError) else f"{type(error).__name__}: {error}"
             self.refuse(row.id, text)
             return Offer(row.id)
+
+    def written(self, offer: Offer, row: Row | None) -> int:
+        """Bytes of the record that an offer makes the script write; 0: none, or a short one as it is."""
+        if offer.record or not offer.seen or row is None or self.target is self._queue:
+            return len(offer.record)
+        return length_of(row.state or b"")
 
     def refuse(self, message_id: str, why: str) -> None:
         """Keep why a message stays dead."""
@@ -159,13 +166,15 @@ def _next(
     *,
     clock: Callable[[], float],
 ) -> Steps[list[Offer]]:
-    """The next messages of the list, about half a megabyte; what is gone is offered as not there.
+    """The next messages of the list, about half a megabyte that the script writes, or one.
+
+    What is gone is offered as not there.
 
     Args:
         still_here: is called where their edits take long.
         clock: seconds; it never goes back.
     """
-    ids: list[str] = yield calls.listed(keys, redrive.id, position, CHANGED)
+    ids: list[str] = yield calls.listed(keys, redrive.id, position, STEP)
     if not ids:
         return []
     place: Any = redrive.asked.part
@@ -174,10 +183,11 @@ def _next(
     offers, size, told = list[Offer](), 0, clock()
     for message_id in ids[: page.looked]:
         offer = editor.offer(rows[message_id]) if message_id in rows else Offer(message_id, "gone")
-        if offers and size + len(offer.record) > CHUNK_BYTES:
+        more = editor.written(offer, rows.get(message_id))
+        if offers and size + more > CHUNK_BYTES:
             break
         offers.append(offer)
-        size += len(offer.record)
+        size += more
         if clock() - told >= TOLD:
             yield still_here
             told = clock()

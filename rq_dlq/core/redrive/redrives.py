@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq.core.queues.views import members
 from rq_dlq.core.queues.who import who, whoami
 from rq_dlq.core.redrive import calls
-from rq_dlq.core.steps.step import CHANGED, Batch, Deadline, Steps
+from rq_dlq.core.steps.step import Batch, Deadline, Steps
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import shown
 from rq_dlq.values.failure import Cause
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.redrive.calls import Steering, Stepped, Undone
     from rq_dlq.core.redrive.record import Redrive
 
-STEP = 15  # messages that one script brings back, which takes longer for each than other changes do
+STEP = 15  # messages that one script brings back or takes back: each takes longer than in other changes
 GRACE = 10_000  # milliseconds that a driver has between two steps before maintenance takes over
 LEFT = 600_000  # before maintenance ends a redrive that only its caller drives; an edit may take long
 LEADS_TO = {"pause": "paused", "resume": "running", "cancel": "cancelled"}
@@ -121,7 +121,7 @@ def undo(queue: QueueState[Any], redrive: Redrive, by: str | None = None) -> Ste
     user = yield from whoami()
     name = who(queue, by)
     cause = Cause.of(f"redrive {redrive.id} was undone").cells()
-    call = calls.undo_redrive(keys, redrive.id, by=name, user=user, cause=cause, limit=CHANGED)
+    call = calls.undo_redrive(keys, redrive.id, by=name, user=user, cause=cause, limit=STEP)
     left: int | None = 1
     while left:
         undone: Undone = yield call

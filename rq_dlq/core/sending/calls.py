@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from rq_dlq.core.steps.call import Argument, Call, Sender
+from rq_dlq.values.sent import PLACES, Known
+
+Places: TypeAlias = "Mapping[int, Known | None]"
+"""Of the items that the queue knew: the number, 0 is the first, and where the message was; None: unknown."""
 
 
 def send(
     sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument], opening: str = ""
-) -> Call[list[int] | None]:
+) -> Call[Places | None]:
     """Add messages; items: id, payload.
 
     Args:
         opening: of the queue, when the client opened it; empty: any.
 
     Returns:
-        A call that reads as the places of those that the queue knew already; None: the queue was deleted
-        since its opening, so nothing was added.
+        A call that reads as those that the queue knew already; None: the queue was deleted since its opening,
+        so nothing was added.
     """
     args: dict[str, Argument] = {
         "number": sender.number,
@@ -26,25 +30,36 @@ def send(
         "ttl": ttl,
         "opening": opening,
     }
-    return Call("send", sender.keys, args, items, _read_known)
+    return Call("send", sender.keys, args, items, _read_places)
 
 
 def restore(sender: Sender, *, items: Sequence[Argument], opening: str) -> Call[list[int] | None]:
     """Put exported messages back; items: id, record, state, history.
 
     Returns:
-        A call that reads as that of `send`.
+        A call that reads as the numbers of those that the queue knew, 0 is the first; None: see `send`.
     """
     args: dict[str, Argument] = {"number": sender.number, "opening": opening}
     return Call("restore", sender.keys, args, items, _read_known)
 
 
-def _place_of(number: Any) -> int:
-    return int(number) - 1
+def _read_places(reply: Any) -> Places | None:
+    if not reply:  # nearly always
+        return _NOTHING
+    return None if reply == _NOT_OPEN else read_places(reply)
+
+
+def read_places(reply: Sequence[Any]) -> Places:
+    """Numbers (1 is the first) and names of places, by turns."""
+    names = [name.decode() for name in reply[1::2]]
+    return {
+        number - 1: name if name in PLACES else None for number, name in zip(reply[::2], names, strict=True)
+    }
 
 
 def _read_known(reply: Any) -> list[int] | None:
-    return None if reply == _NOT_OPEN else [*map(_place_of, reply)]
+    return None if reply == _NOT_OPEN else [number - 1 for number in reply]
 
 
+_NOTHING: Places = {}
 _NOT_OPEN = -1  # lua/send.lua

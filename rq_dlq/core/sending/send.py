@@ -5,25 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.sending import calls as sending_calls
+from rq_dlq.core.sending.answers import answer
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
+from rq_dlq.core.steps.senders import answered
 from rq_dlq.core.steps.step import CHUNK, CHUNK_BYTES, WINDOW, Steps
-from rq_dlq.errors import InvalidInput, KnownId, RqDlqError
+from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.flags import check_flag
 from rq_dlq.values.message import Message
 from rq_dlq.values.names import check_id
 from rq_dlq.values.observer import Sending
+from rq_dlq.values.sent import Sent
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Argument
     from rq_dlq.values.codec import Codec
+    from rq_dlq.values.sent import Known
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -83,7 +87,7 @@ def send_options(
     )
 
 
-def send_one(queue: QueueState[T], body: T, message_id: str | None, options: SendOptions) -> Steps[str]:
+def send_one(queue: QueueState[T], body: T, message_id: str | None, options: SendOptions) -> Steps[Sent]:
     """Send one message; its id.
 
     Raises:
@@ -103,17 +107,18 @@ def observed(
     """Send as the observers see it, with the headers that they give to the messages."""
     with queue.observers.sending(sending):
         sent = yield from send(options.carrying(sending.carried))
-        sending.count = 1 if sending.id is not None else len(cast("list[str]", sent))
+        each = [sent] if isinstance(sent, Sent) else cast("list[Sent]", sent)
+        sending.count = sum(one.new is not False for one in each)
     return sent
 
 
-def _send_one(queue: QueueState[T], body: T, message_id: str | None, options: SendOptions) -> Steps[str]:
+def _send_one(queue: QueueState[T], body: T, message_id: str | None, options: SendOptions) -> Steps[Sent]:
     if queue.view or queue.part != "live":
         yield from open_live(queue, "send to")  # a view may be a queue by now
     item = packed(queue, body, message_id, options)
     if not queue.opened:
         yield from open_live(queue, "send to")
-    known: list[int] | None = None
+    known: sending_calls.Places | None = None
     why = ""
     while True:
         sender = queue.senders.lend(queue.keys)
@@ -124,51 +129,57 @@ def _send_one(queue: QueueState[T], body: T, message_id: str | None, options: Se
             known = yield call
         else:
             (known,), why = yield from taken_in(queue.confirm, queue.keys, [call])
+        if sender.number == 1:
+            yield from answered([sender])
         queue.senders.take_back(sender)
         if known is not None:
             break
         yield from open_again(queue, "send to")  # it was deleted
     if why:
         raise unconfirmed(item[:1], why)
-    if known and options.new:
-        raise _known(item[:1])
-    return item[0]
+    if not known:  # nearly always
+        return Sent(item[0])
+    return answer(queue, item[:1], known, new=options.new)[0]
 
 
 def _put(
     queue: QueueState[Any], chunks: Sequence[Sequence[Argument]], options: SendOptions
-) -> Steps[tuple[list[str], str]]:
+) -> Steps[tuple[sending_calls.Places, str]]:
     """Send items (id, payload, …). A queue that was deleted is opened again.
 
     Returns:
-        The ids that the queue knew already, and why the items are not confirmed.
+        Those of the items, counted over all chunks, that the queue knew, and why they are not confirmed.
 
     Raises:
         InvalidInput: the name is that of dead letters by now; what is in these chunks was not sent.
     """
     # One sender each, since they may arrive out of order.
-    left, why = [(queue.senders.lend(queue.keys), items) for items in chunks], ""
-    known: list[str] = []
-    replies: list[list[int] | None]
+    firsts = accumulate((len(items) // 2 for items in chunks), initial=0)
+    left = [
+        (queue.senders.lend(queue.keys), first, items) for first, items in zip(firsts, chunks, strict=False)
+    ]
+    known, why = dict[int, "Known | None"](), ""
+    replies: list[sending_calls.Places | None]
     while True:
         calls = [
             sending_calls.send(
                 sender, delay=options.delay, ttl=options.ttl, items=items, opening=queue.opening
             )
-            for sender, items in left
+            for sender, _, items in left
         ]
         replies, problem = yield from taken_in(queue.confirm, queue.keys, calls)
         why = why or problem
-        refused: list[Sequence[Argument]] = []
-        for (sender, items), places in zip(left, replies, strict=True):
+        yield from answered([sender for sender, _, _ in left])
+        refused: list[tuple[int, Sequence[Argument]]] = []
+        for (sender, first, items), places in zip(left, replies, strict=True):
             queue.senders.take_back(sender)
             if places is None:
-                refused.append(items)
-            else:
-                known += [str(items[2 * n]) for n in places]
+                refused.append((first, items))
+            elif places:
+                known.update((first + n, where) for n, where in places.items())
         if not refused:
             return known, why
-        left = [(queue.senders.lend(queue.keys), items) for items in refused]
+        left = [(queue.senders.lend(queue.keys), first, items) for first, items in refused]
         yield from open_again(queue, "send to")
 
 
@@ -182,7 +193,7 @@ def packed(queue: QueueState[T], body: T, message_id: str | None, options: SendO
     return message_id, pack(body)
 
 
-def send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[str]]:
+def send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[Sent]]:
     """Send any number of messages, in chunks; their ids.
 
     An error has a note of how many were sent before it.
@@ -197,28 +208,27 @@ def send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendOp
     return observed(queue, Sending(queue.name, None, options.headers), options, partial(_send, queue, bodies))
 
 
-def _send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[str]]:
+def _send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[Sent]]:
     if isinstance(bodies, str | bytes | bytearray | Mapping) or not isinstance(bodies, Iterable):
         kind = type(cast("object", bodies)).__name__
         message = f"send_many takes an iterable of bodies, not one of type {kind}: use send"
         raise InvalidInput(message)
     yield from open_live(queue, "send to")
-    sent: list[str] = []
-    before, source = 0, iter(bodies)
+    sent: list[Sent] = []
+    source = iter(bodies)
     try:
         while True:
-            before = len(sent)
-            chunks = _window(queue, source, options, sent)
+            ids: list[str] = []
+            chunks = _window(queue, source, options, ids)
             if not chunks:
                 return sent
             known, why = yield from _put(queue, chunks, options)
             if why:
-                raise unconfirmed(sent[before:], why)
-            if options.new and known:
-                raise _known(known)
+                raise unconfirmed(ids, why)
+            sent += answer(queue, ids, known, new=options.new)
     except RqDlqError as error:
-        if before:
-            error.add_note(f"{before:,} messages before it were sent")
+        if sent:
+            error.add_note(f"{len(sent):,} messages before it were sent")
         raise
 
 
@@ -229,24 +239,14 @@ def _joined(headers: Mapping[str, str], carried: Mapping[str, str]) -> Mapping[s
     return {**headers, **carried}
 
 
-def _known(ids: Sequence[str]) -> KnownId:
-    """The error for messages that were to be new."""
-    what = ids[0] if len(ids) == 1 else f"{len(ids):,} ids"
-    return KnownId(
-        f"{what}: the queue has it already, dead or alive, or remembers its ack, so nothing was sent "
-        "under it; `rq-dlq msg explain` says where it is",
-        ids,
-    )
-
-
 def _window(
-    queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions, sent: list[str]
+    queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions, ids: list[str]
 ) -> list[list[Argument]]:
-    """The chunks of one round trip, about half a megabyte together; the ids are added to `sent`."""
+    """The chunks of one round trip, about half a megabyte together; the ids are added to `ids`."""
     chunks: list[list[Argument]] = []
     size = 0
     while len(chunks) < WINDOW and size < CHUNK_BYTES:
-        items, more = _items(queue, source, options, sent, CHUNK_BYTES - size)
+        items, more = _items(queue, source, options, ids, CHUNK_BYTES - size)
         if not items:
             break
         chunks.append(items)
@@ -255,7 +255,7 @@ def _window(
 
 
 def _items(
-    queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions, sent: list[str], most: int
+    queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions, ids: list[str], most: int
 ) -> tuple[list[Argument], int]:
     """Ids and payloads of a chunk, flat, and their bytes: `most`, or one message more."""
     items: list[Argument] = []
@@ -272,7 +272,7 @@ def _items(
         size += len(payload)
         if size >= most:
             break
-    sent += cast("list[str]", items[::2])
+    ids += cast("list[str]", items[::2])
     return items, size
 
 

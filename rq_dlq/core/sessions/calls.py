@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rq_dlq._keys import MoreKeys
+from rq_dlq.core.jobs.calls import member_of
 from rq_dlq.core.settling.calls import GONE
 from rq_dlq.core.steps.call import Argument, Call, Held, Sender, read_ids
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
+
+DELETED, STAGED_GONE = -1, -2  # lua/commit.lua
+FIRST = 3  # the position of the first item among the arguments of lua/commit.lua
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,45 +29,92 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True)
+class Staged:
+    """A list of messages that a session has staged, since they are too large for one script.
+
+    Attributes:
+        job: the name under which all lists of the session stand.
+        attempt: the name of the list, which tells the delay and the time to live of its messages.
+        count: how many messages it holds.
+        longest: bytes of the longest payload.
+    """
+
+    job: str
+    attempt: str
+    count: int
+    longest: int
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
-    """The acks and sends of a session in one queue."""
+    """The acks and sends of a session in one queue; a queue may have several."""
 
     keys: QueueKeys
     held: Sequence[Held]
     outgoing: Sequence[Outgoing]
     opening: str = ""
+    staged: Staged | None = None
 
 
-def ack_all(keys: QueueKeys, held: Sequence[Held]) -> Call[list[str]]:
-    """Ack all or nothing. Reads as the ids not held; if any, nothing was done.
+class Ended(NamedTuple):
+    """The end of a session. Nothing was done where anything is lost, deleted or gone.
+
+    Attributes:
+        lost: ids of messages that are not held.
+        deleted: a queue was deleted since its opening.
+        gone: what was staged is not there any more.
+        blocked: queues and ids of messages that were not sent, since a dead letter has their id.
+    """
+
+    lost: Sequence[str] = ()
+    deleted: bool = False
+    gone: bool = False
+    blocked: Sequence[tuple[str, str]] = ()
+
+
+def ack_all(keys: QueueKeys, held: Sequence[Held]) -> Call[Ended]:
+    """Ack all or nothing.
 
     A repeated call that finds every message gone is done: the first try did it. If one is still there, the
     first try did nothing either, and another consumer settled those that are gone.
     """
 
-    def read(reply: Any) -> list[str]:
-        return [held[place - 1][0] for place in reply[::2]]
+    def read(reply: Any) -> Ended:
+        return Ended(tuple(held[place - 1][0] for place in reply[::2]))
 
-    def read_repetition(reply: Any) -> list[str]:
-        return [] if reply[1::2] == [GONE] * len(held) else read(reply)
+    def read_repetition(reply: Any) -> Ended:
+        return Ended() if reply[1::2] == [GONE] * len(held) else read(reply)
 
     return Call("ack_all", keys, {}, [*chain.from_iterable(held)], read, repetition_reader=read_repetition)
 
 
-def commit(sender: Sender, shares: Sequence[Share]) -> Call[list[str] | None]:
+def commit(sender: Sender, shares: Sequence[Share], *, grace: int = 0) -> Call[Ended]:
     """Send and ack in several queues, all or nothing.
 
-    Reads as the ids not held; None: a queue was deleted since its opening. In both cases nothing was done.
+    Args:
+        grace: milliseconds that the caller has to move what is staged before maintenance does.
     """
-
-    def read(reply: Any) -> list[str] | None:
-        return None if reply[0] < 0 else read_ids(reply[2::2])
-
     items: list[Argument] = []
     for share in shares:
         items += (share.opening, len(share.held), *chain.from_iterable(share.held), len(share.outgoing))
         for group in share.outgoing:
             items += (group.delay, group.ttl, len(group.items) // 2, *group.items)
-    args: dict[str, Argument] = {"number": sender.number}
-    families = [share.keys for share in shares]
-    return Call("commit", sender.keys, args, items, read, families)
+        staged = share.staged
+        items += (member_of(staged.job, staged.attempt), 2 * staged.count) if staged else ("", 0)
+
+    def read(reply: Any) -> Ended:
+        verdict, *cells = reply
+        if verdict == 0:
+            return Ended(lost=tuple(read_ids(cells[1::2])))
+        pairs = zip(cells[::2], cells[1::2], strict=True)
+        blocked = tuple((shares[n - 1].keys.family, str(items[at - FIRST])) for n, at in pairs)
+        return Ended(deleted=verdict == DELETED, gone=verdict == STAGED_GONE, blocked=blocked)
+
+    args: dict[str, Argument] = {"number": sender.number, "grace": grace}
+    return Call("commit", sender.keys, args, items, read, [_keys_of(share) for share in shares])
+
+
+def _keys_of(share: Share) -> MoreKeys:
+    staged = share.staged
+    where = share.keys.stage(staged.job, staged.attempt) if staged else share.keys.silent  # an empty list
+    return MoreKeys(share.keys, {"staged": where})

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rq_dlq.core.jobs.jobs import GRACE
 from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.sending.send import observed, packed
-from rq_dlq.core.sessions import calls
+from rq_dlq.core.sessions import calls, staging
+from rq_dlq.core.sessions.shares import ids_of, shares_of
 from rq_dlq.core.settling.settle import family_of, nack, release, settle_by_error, values_of
 from rq_dlq.core.steps.call import repetition
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
 from rq_dlq.core.steps.indeterminate import is_indeterminate
+from rq_dlq.core.steps.senders import answered
 from rq_dlq.core.steps.step import MOST
 from rq_dlq.errors import (
     BrokerRefused,
@@ -25,18 +28,20 @@ from rq_dlq.errors import (
     Redeliver,
     RqDlqError,
 )
-from rq_dlq.values.durations import shown
+from rq_dlq.values.durations import human
 from rq_dlq.values.observer import Sending
 from rq_dlq.values.readable import some
+from rq_dlq.values.sent import Unsent
 from rq_dlq.values.settlement import Settlement
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.sending.send import SendOptions
-    from rq_dlq.core.steps.call import Call, Held, Sender
+    from rq_dlq.core.steps.call import Call, Sender
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Leased
+    from rq_dlq.values.sent import Sent
 
 T = TypeVar("T")
 NAMED = 5  # ids that an error names
@@ -49,6 +54,7 @@ class Session:
     Attributes:
         targets: the queues that it sends to.
         sender: of the current commit.
+        shares: what the current commit acks and sends.
         indeterminate: a commit whose outcome is not known; the next one repeats it (I12).
     """
 
@@ -60,7 +66,8 @@ class Session:
     targets: dict[QueueKeys, QueueState[Any]] = field(default_factory=dict["QueueKeys", "QueueState[Any]"])
     sent: int = 0
     sender: Sender | None = None
-    indeterminate: Call[list[str] | None] | None = None
+    shares: Sequence[calls.Share] = ()
+    indeterminate: Call[calls.Ended] | None = None
 
     @property
     def held(self) -> list[Leased[Any]]:
@@ -71,6 +78,7 @@ class Session:
         """Forget everything, for the next transaction."""
         self.claimed, self.outgoing, self.targets, self.sent = [], {}, {}, 0
         self.sender = self.indeterminate = None
+        self.shares = ()
 
 
 def capacity_for(session: Session, count: int) -> int:
@@ -88,7 +96,7 @@ def capacity_for(session: Session, count: int) -> int:
 
 def send(
     session: Session, queue: QueueState[T], body: T, message_id: str | None, options: SendOptions
-) -> Steps[str]:
+) -> Steps[Sent]:
     """Keep a message until the end of the session; its id.
 
     Raises:
@@ -103,7 +111,7 @@ def send(
 
 def _stage(
     session: Session, queue: QueueState[T], body: T, message_id: str | None, options: SendOptions
-) -> Steps[str]:
+) -> Steps[Sent]:
     _check_determinate(session)
     yield from open_live(queue, "send to")
     if session.sent == MOST:
@@ -113,7 +121,7 @@ def _stage(
     groups = session.outgoing.setdefault(queue.keys, {})
     groups.setdefault((options.delay, options.ttl), []).extend(item)
     session.sent += 1
-    return item[0]
+    return Unsent(item[0])
 
 
 def _check_determinate(session: Session) -> None:
@@ -130,7 +138,8 @@ def commit(session: Session) -> Steps[int]:
         LeaseLost: some leases were lost; nothing was done.
         CrossSlot: a cluster keeps the queues on different nodes; nothing was done.
         Unconfirmed: it is done, but too few replicas have the sent messages; commit again to ask again.
-        BrokerUnavailable: the outcome is not known; commit again to find out. It does nothing twice.
+        BrokerUnavailable: the outcome may not be known; commit again to find out. It does nothing twice.
+        BrokerRefused: the server refused it, or lost what was staged; nothing was done.
         InvalidInput: it sends a message under the id of one that it acks, or to a name that a policy has
             given to dead letters since; nothing was done.
     """
@@ -138,35 +147,57 @@ def commit(session: Session) -> Steps[int]:
     if before := session.indeterminate:
         call = repetition(before)
     else:
-        shares = _shares(session, held)
-        if not shares:
+        session.shares = yield from staging.staged(
+            shares_of(session.queue, held, session.outgoing, session.targets)
+        )
+        if not session.shares:
             return 0
-        call = session.indeterminate = _ending(session, shares)
+        call = session.indeterminate = _ending(session, session.shares)
     keys = next(iter(session.outgoing), session.queue.keys)
-    lost: list[str] | None
+    ended: calls.Ended
     try:
-        (lost,), why = yield from taken_in(session.queue.confirm if session.sent else None, keys, [call])
+        (ended,), why = yield from taken_in(session.queue.confirm if session.sent else None, keys, [call])
     except RqDlqError as error:
         session.indeterminate = call if before or is_indeterminate(error) else None
         raise
-    if lost is None:
+    if ended.deleted:
         session.indeterminate = None
         for queue in session.targets.values():
             yield from open_again(queue, "send to")
         return (yield from commit(session))
-    if why and not lost:
-        raise unconfirmed(_sent(session), why, "commit() again, which does nothing twice")
+    if why and not (ended.lost or ended.gone):
+        raise unconfirmed(ids_of(session.outgoing), why, "commit() again, which does nothing twice")
     session.indeterminate = None
-    if lost:
+    _check_done(ended)
+    _note_acked(session.queue, held)
+    yield from _finish(session, ended)
+    return len({(family_of(session.queue, delivery.token), delivery.id) for delivery in held})
+
+
+def _check_done(ended: calls.Ended) -> None:
+    """Raise an error if a commit did nothing."""
+    if ended.lost:
         raise LeaseLost(
             "the session was not committed, nothing was sent or acked: the lease on "
-            f"{some(lost, NAMED)} was lost. Use a longer lease, or extend it"
+            f"{some(ended.lost, NAMED)} was lost. Use a longer lease, or extend it"
         )
-    _note_acked(session.queue, held)
-    if session.sender:
-        session.queue.senders.take_back(session.sender)
+    if ended.gone:
+        raise BrokerRefused(
+            "the session was not committed, nothing was sent or acked: what it had staged is gone, since it "
+            f"waits {human(staging.WAITS)} for the commit, or the server lost it. Commit again"
+        )
+
+
+def _finish(session: Session, ended: calls.Ended) -> Steps[None]:
+    """What is left to do when a session is committed."""
+    shares, sender, queue = session.shares, session.sender, session.queue
     session.clear()
-    return len({(family_of(session.queue, delivery.token), delivery.id) for delivery in held})
+    if sender:
+        yield from answered([sender])
+        queue.senders.take_back(sender)
+    for family, message_id in ended.blocked:
+        queue.blocked.warn(family, [message_id])
+    yield from staging.move_all(shares)
 
 
 def _note_acked(queue: QueueState[Any], deliveries: Sequence[Leased[Any]]) -> None:
@@ -177,58 +208,12 @@ def _note_acked(queue: QueueState[Any], deliveries: Sequence[Leased[Any]]) -> No
         queue.observers.settled(queue.name, held, [Settlement(id, "acked") for id, _ in held])
 
 
-def _shares(session: Session, held: Iterable[Leased[Any]]) -> list[calls.Share]:
-    """The messages to send and to ack, by queue; one that was claimed twice is acked with the newer token.
-
-    Raises:
-        InvalidInput: one is sent under the id of one that is acked.
-    """
-    acks: dict[QueueKeys, dict[str, Held]] = {}
-    for delivery in held:
-        family = family_of(session.queue, delivery.token)
-        acks.setdefault(family, {})[delivery.id] = delivery._held
-    for family, by_times in session.outgoing.items():
-        if both := acks.get(family, {}).keys() & set(_ids(by_times)):
-            raise _lost_both(min(both), family.family)
-    return [
-        calls.Share(
-            family,
-            list(acks.get(family, {}).values()),
-            [
-                calls.Outgoing(delay, ttl, list(items))
-                for (delay, ttl), items in session.outgoing.get(family, {}).items()
-            ],
-            session.targets[family].opening if family in session.targets else "",
-        )
-        for family in dict.fromkeys((*acks, *session.outgoing))
-    ]
-
-
-def _ids(by_times: Mapping[tuple[int, int], Sequence[Any]]) -> list[str]:
-    """The ids of the messages that are sent to one queue."""
-    return [message_id for items in by_times.values() for message_id in items[::2]]
-
-
-def _sent(session: Session) -> list[str]:
-    """The ids of the messages."""
-    return [message_id for by_times in session.outgoing.values() for message_id in _ids(by_times)]
-
-
-def _lost_both(message_id: str, family: str) -> InvalidInput:
-    """The error for a message under the id of one that is acked: the queue knows the id until the ack."""
-    return InvalidInput(
-        f"{shown(message_id)} cannot be sent to {family!r} by the session that acks it: the queue still has "
-        "this id, so it would send nothing, and lose both. Nothing was sent or acked. Send it under another "
-        "id; nack(delay=…) tries the same message again, dlq.redrive(edit=…) brings back a dead letter"
-    )
-
-
-def _ending(session: Session, shares: list[calls.Share]) -> Call[Any]:
+def _ending(session: Session, shares: Sequence[calls.Share]) -> Call[calls.Ended]:
     """The one script that ends the session; one that only acks also runs when memory is full."""
-    if len(shares) == 1 and not shares[0].outgoing:
+    if len(shares) == 1 and not session.sent:
         return calls.ack_all(shares[0].keys, shares[0].held)
     session.sender = session.queue.senders.lend(shares[0].keys)
-    return calls.commit(session.sender, shares)
+    return calls.commit(session.sender, shares, grace=GRACE)
 
 
 def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:

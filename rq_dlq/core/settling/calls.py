@@ -65,9 +65,27 @@ def poison(
     return _settle("poison", keys, args, held, done="dead")
 
 
-def release(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:
-    """Release: the messages go back to the queue, uncharged."""
-    return _settle("release", keys, {}, held, done="released")
+def release(keys: QueueKeys, held: Iterable[Held], *, begun: bool = True) -> Call[list[Settlement]]:
+    """Release: the messages go back to the queue, uncharged; begun: it may have been an attempt."""
+    return _settle("release", keys, {"begun": int(begun)}, held, done="released")
+
+
+def pass_on(
+    keys: QueueKeys, held: Iterable[Held], *, mark: str, takers: Iterable[str], cause: Cause, consumer: str
+) -> Call[list[Settlement]]:
+    """Pass on: the messages rest, for another version of the program.
+
+    Args:
+        mark: of what their holder takes in their place; empty: nothing.
+        takers: the marks of what live workers take.
+    """
+    args: dict[str, Argument] = {
+        "consumer": consumer,
+        "mark": mark,
+        "takers": " ".join(takers),
+        "error": cause.cells(),
+    }
+    return _settle("pass_on", keys, args, held, done="passed_on")
 
 
 def extend(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq.core.queues.observers import NO_CAUSE
@@ -86,9 +87,28 @@ def poison(
     return (yield from _settle(queue, held, call, error=error, cause=cause))
 
 
-def release(queue: QueueState[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
-    """Release: the messages go back to the queue, uncharged."""
-    return _settle(queue, held, settling_calls.release)
+def release(queue: QueueState[Any], held: Sequence[Held], *, begun: bool = True) -> Steps[list[Settlement]]:
+    """Release: the messages go back to the queue, uncharged.
+
+    Args:
+        begun: whether a handler may have seen them. If not, this delivery was no attempt.
+    """
+    return _settle(queue, held, partial(settling_calls.release, begun=begun))
+
+
+def pass_on(
+    queue: QueueState[Any],
+    held: Sequence[Held],
+    error: BaseException,
+    *,
+    mark: str,
+    takers: Iterable[str],
+    values: Iterable[str] = (),
+) -> Steps[list[Settlement]]:
+    """Pass on: the messages rest, untried, for another version of the program; see `calls.pass_on`."""
+    cause = queue.cause(error, values)
+    call = partial(settling_calls.pass_on, mark=mark, takers=takers, cause=cause, consumer=queue.consumer)
+    return _settle(queue, held, call, error=error, cause=cause)
 
 
 def settle_by_error(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from rq_dlq._keys import MoreKeys
-from rq_dlq.core.steps.call import Sender
+from rq_dlq.core.steps.call import Command, Sender
+from rq_dlq.core.steps.step import Batch
+from rq_dlq.errors import RqDlqError
 from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.steps.call import Call
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 NONCE = 9  # random bytes
+BRIEFLY = 60_000  # milliseconds
 
 
 class Senders:
@@ -53,6 +57,22 @@ class Senders:
             self._idle.setdefault(family, []).append(sender)
 
 
+def answered(senders: Sequence[Sender]) -> Steps[None]:
+    """Have the registers of those that made their first call kept for a minute in place of an hour.
+
+    Many a producer makes no second call. The replies are known, so these calls are not repeated; a minute is
+    for tries that still arrive. To be run before the senders are taken back: the next call needs its hour.
+    """
+    first = [_keep_briefly(sender) for sender in senders if sender.number == 1]
+    if first:
+        with suppress(RqDlqError):  # then it is an hour
+            yield Batch(first)
+
+
+def _keep_briefly(sender: Sender) -> Command[int]:
+    return Command((b"PEXPIRE", sender.keys["sender"], BRIEFLY), int)
+
+
 def once(
     senders: Senders,
     keys: QueueKeys,
@@ -63,5 +83,6 @@ def once(
     """Make a call to a queue that takes effect once, however often it is repeated."""
     sender = senders.lend(keys)
     result: R = yield call(sender, *args, **options)
+    yield from answered([sender])
     senders.take_back(sender)
     return result

@@ -1,1 +1,1 @@
-"""Maintenance: what is due in any queue, done in small steps; and the processes that do it."""
+"""Maintenance: what is due in any queue, done in small steps."""

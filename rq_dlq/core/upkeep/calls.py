@@ -1,12 +1,10 @@
-"""Maintenance of a queue, and the reports of processes."""
+"""Maintenance of a queue."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rq_dlq import _keys
-from rq_dlq.core.steps.call import Argument, Call, Command, read_hash
+from rq_dlq.core.steps.call import Argument, Call, Command
 from rq_dlq.values.failure import LAPSE
 
 if TYPE_CHECKING:
@@ -44,6 +42,11 @@ def regroup(keys: QueueKeys, *, limit: int) -> Call[int]:
     return Call("regroup", keys, {"limit": limit}, (), int)
 
 
+def reindex(keys: QueueKeys, *, limit: int) -> Call[int]:
+    """Put messages back that are in no index, while there are any. Reads as how many were checked."""
+    return Call("reindex", keys, {"limit": limit}, (), int)
+
+
 def strategy(keys: QueueKeys) -> Command[bytes]:
     """What becomes of dead letters and expired messages, as JSON; empty: the default."""
     return Command((b"HGET", keys["settings"], b"dead_letter"), lambda reply: reply or b"")
@@ -52,18 +55,3 @@ def strategy(keys: QueueKeys) -> Command[bytes]:
 def discarded(keys: QueueKeys) -> Command[int]:
     """How many messages the queue has dropped."""
     return Command((b"HGET", keys["counters"], b"discarded"), lambda reply: int(reply or 0))
-
-
-def processes(namespace: str) -> Command[dict[bytes, bytes]]:
-    """The last reports of the processes that work on queues or maintain them."""
-    return Command((b"HGETALL", _keys.processes(namespace)), read_hash)
-
-
-def note_process(namespace: str, process: str, report: bytes) -> Command[int]:
-    """Store the report of a process."""
-    return Command((b"HSET", _keys.processes(namespace), process, report), int)
-
-
-def forget_processes(namespace: str, processes: Sequence[bytes | str]) -> Command[int]:
-    """Remove the reports of processes that have ended."""
-    return Command((b"HDEL", _keys.processes(namespace), *processes), int)

@@ -8,111 +8,30 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import Any
 
 from rq_dlq._keys import QueueKeys
-from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
-from rq_dlq.core.queues.queue import encode_policy
 from rq_dlq.core.schedules.schedules import fire_due_of
 from rq_dlq.core.steps.driving import lost_among, unrepeated
 from rq_dlq.core.steps.step import CHANGED, Batch, NodeUnavailable, Steps, chunks
-from rq_dlq.core.upkeep import calls as upkeep_calls
-from rq_dlq.core.upkeep.upkeep import INDEXES, PAIRS, ROLES, SEVERAL, STEP, MaintenanceRole, script, step
-from rq_dlq.errors import BrokerRefused, BrokerUnavailable
-from rq_dlq.policy import RedeliveryPolicy
-from rq_dlq.policy.fields import REPORT_INTERVAL
-from rq_dlq.values.codec import NO_JSON
-
-if TYPE_CHECKING:
-    from rq_dlq.core.steps.call import Command
+from rq_dlq.core.upkeep.upkeep import (
+    SEVERAL,
+    STEP,
+    MaintenanceRole,
+    script,
+    step,
+)
+from rq_dlq.core.upkeep.watched import QUIET, MaintainedQueue
+from rq_dlq.errors import BrokerRefused
 
 logger = logging.getLogger("rq_dlq.maintenance")
 GROUP = 25  # queues that one round trip reads
 TOGETHER = 20  # scripts in one round trip, which move STEP messages in all
 ENOUGH = 100  # round trips of work, after which a round reads again what is due
-QUIET = 600  # rounds until a queue that cannot be maintained is logged again
-USUAL_POLICY = encode_policy(RedeliveryPolicy().as_wire())
-
-
-class MaintainedQueue:
-    """A queue that is maintained.
-
-    Attributes:
-        policy: judges a lapse if Redis has no policy for the queue.
-        looks: the reads that show what is due.
-    """
-
-    def __init__(
-        self, keys: QueueKeys, roles: Iterable[MaintenanceRole] = ROLES, policy: bytes = USUAL_POLICY
-    ) -> None:
-        self.keys = keys
-        self.policy = policy
-        self._indexes = [index for role in roles for index in INDEXES[role]]
-        self._pairs = [pair for role in roles for pair in PAIRS.get(role, ())]
-        heads = [queue_calls.first_score(keys, index) for index, _, _ in self._indexes]
-        sizes = [page_calls.size(keys, index) for *pair, _ in self._pairs for index in pair]
-        self.looks: Sequence[Command[Any]] = (
-            queue_calls.clock(),  # of its own node, in a cluster
-            *heads,
-            *sizes,
-            upkeep_calls.strategy(keys),
-            upkeep_calls.discarded(keys),
-        )
-        self._discarded: int | None = None
-        self._quiet = 0
-
-    def due(self, replies: Sequence[Any]) -> tuple[list[str], float | None]:
-        """What is due now, by name, and in how many milliseconds the next is; None: not known."""
-        now, *found, text, discarded = replies
-        heads, sizes = found[: len(self._indexes)], found[len(self._indexes) :]
-        strategy = _strategy(text)
-        self._report(strategy, discarded)
-        names: dict[str, None] = {}
-        later: list[float] = []
-        for (_, name, setting), head in zip(self._indexes, heads, strict=True):
-            kept = strategy.get(setting) if setting else 0
-            if head is None or isinstance(kept, bool) or not isinstance(kept, int | float):
-                continue
-            if head + kept <= now:
-                names[name] = None
-            else:
-                later.append(head + kept - now)
-        for (*_, name), size, other in zip(self._pairs, sizes[::2], sizes[1::2], strict=True):
-            if size != other:
-                names[name] = None
-        return list(names), min(later, default=None)
-
-    def _report(self, strategy: dict[str, Any], discarded: int) -> None:
-        """Log each time the queue has discarded another `report_interval` of messages (I14)."""
-        stored = strategy.get("report_interval")
-        interval = stored if isinstance(stored, int) and stored > 0 else REPORT_INTERVAL
-        before, self._discarded = self._discarded, discarded
-        if before is not None and discarded // interval > before // interval:
-            logger.warning("%s: %d messages discarded so far", self.keys.family, discarded)
-
-    def refuse(self, error: BrokerRefused | BrokerUnavailable) -> None:
-        """Log once in a while that its server cannot or will not maintain it; the others go on."""
-        if self._quiet == 0:
-            logger.warning("%s cannot be maintained: %s", self.keys.family, error)
-            self._quiet = QUIET
-
-    def next_round(self) -> None:
-        """Another round begins."""
-        self._quiet = max(0, self._quiet - 1)
-
-
-def _strategy(text: bytes) -> dict[str, Any]:
-    try:
-        value = msgspec.json.decode(text or b"{}")
-    except NO_JSON:
-        value = None
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 @dataclass
@@ -249,7 +168,9 @@ def work_off(
         part = [work.popleft() for _ in range(min(TOGETHER, len(work)))]
         limit = STEP // len(part)
         for item, count in zip(part, (yield from _step_all(part, limit)), strict=True):
-            done[item[1]] += count
+            queue, name = item
+            queue.note(name, count)
+            done[name] += count
             if count >= min(limit, CHANGED):
                 work.append(item)
 

@@ -1,18 +1,17 @@
-"""Maintenance of one queue."""
+"""Steps of maintenance of one queue."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rq_dlq.core.jobs.jobs import roll_forward
 from rq_dlq.core.redrive import redrives
 from rq_dlq.core.schedules.schedules import fire
-from rq_dlq.core.steps.step import CHANGED, Batch, Steps, seed
+from rq_dlq.core.steps.step import CHANGED, Steps, seed
 from rq_dlq.core.upkeep import calls
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Call
 
 MaintenanceRole = Literal["redelivery", "expiry", "retention", "commits", "schedules", "redrives"]
@@ -30,8 +29,12 @@ INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
 PAIRS: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
     "retention": (("dead", "groups", "grouped"),),
 }
+# By role: what is looked for once in a while, since no index shows it.
+CHECKS: dict[MaintenanceRole, tuple[str, ...]] = {"redelivery": ("reindexed",)}
 DONE = {
-    role: dict.fromkeys([*(name for _, name, _ in rows), *(name for *_, name in PAIRS.get(role, ()))])
+    role: dict.fromkeys(
+        [*(name for _, name, _ in rows), *(name for *_, name in PAIRS.get(role, ())), *CHECKS.get(role, ())]
+    )
     for role, rows in INDEXES.items()
 }
 ROLES = tuple(INDEXES)
@@ -41,6 +44,7 @@ CALLS = {
     "expired": calls.expire,
     "retired": calls.retire,
     "grouped": calls.regroup,
+    "reindexed": calls.reindex,
 }
 
 
@@ -58,23 +62,3 @@ def script(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Cal
     if name == "swept":
         return calls.sweep(keys, limit=limit, seed=seed(), default_policy=default_policy)
     return CALLS[name](keys, limit=limit)
-
-
-def maintain(queue: QueueState[Any]) -> Steps[dict[str, int]]:
-    """Run the steps of maintenance until none finds anything; how many messages each concerned."""
-    done = {name: 0 for role in ROLES for name in DONE[role]}
-    busy = list(done)
-    while busy:
-        limit = STEP // len(busy)
-        alike = [name for name in busy if name not in SEVERAL]
-        counts = yield Batch([script(name, queue.keys, queue.policy, limit) for name in alike])
-        found = dict(zip(alike, counts, strict=True))
-        for name in [name for name in busy if name in SEVERAL]:
-            found[name] = yield from step(name, queue.keys, queue.policy, limit)
-        for name, count in found.items():
-            done[name] += count
-        more = [name for name in busy if found[name]]
-        if not more and len(busy) < len(done):
-            more = list(done)  # all once more: a swept message may have died, and be retired now
-        busy = more
-    return done

@@ -52,7 +52,7 @@ FAULTS = {
         "I1: the totals", 2, "sessions", "ack_all", "and not seen[id] then", "then"
     ),
     "a session counts an item twice": Fault(
-        "I1: the totals", 2, "commits", "commit", "held and not seen[id] then", "held then"
+        "I1: the totals", 2, "commits", "lib/read_share", "held and not seen[id] then", "held then"
     ),
     "what is dropped is not counted": Fault(
         "I1: the totals",
@@ -78,7 +78,12 @@ FAULTS = {
         "I2: it was not its to do", 1, "sends", "lib/packed", "existing[n] or seen", "seen"
     ),
     "a number is not compared": Fault(
-        "I12: told [], and repeated [0]", 3, "sends", "lib/done", "tonumber(number) <=", "tonumber(number) <"
+        "I12: told {}, and repeated {0: 'ready'}",
+        3,
+        "sends",
+        "lib/done",
+        "tonumber(number) <=",
+        "tonumber(number) <",
     ),
     "a delivery is not counted": Fault(
         "I3, I4: m0 had", 1, "deliveries", "lib/chosen", "' 0000000000000 1 0", "' 0000000000000 0 0"
@@ -118,7 +123,7 @@ FAULTS = {
         2,
         "deliveries",
         "lib/judge",
-        "remember(id, event, state.deliveries, delay, failure.consumer, failure.error)",
+        "remember(id, event, attempts(state), delay, failure.consumer, failure.error)",
     ),
     "the first lapse under a worker is charged": Fault(
         "I3, I4: m0 had",
@@ -176,7 +181,7 @@ FAULTS = {
         "I12: ", 2, "deliveries", "lib/refusal", "return SETTLED_BEFORE", "return LOST"
     ),
     "a session that is repeated loses its reply": Fault(
-        "I12: ", 2, "commits", "commit", "elseif not held and not done then", "elseif not held then"
+        "I12: ", 2, "commits", "commit", "done and {} or q.lost", "q.lost"
     ),
     "a message leaves its story behind": Fault(
         "I13: something is left of",

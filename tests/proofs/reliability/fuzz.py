@@ -21,7 +21,7 @@ with atheris.instrument_imports(include=["rq_dlq"]):
     from rq_dlq._redis.errors import refusal
     from rq_dlq._redis.urls import masked
     from rq_dlq.cli._input import READERS
-    from rq_dlq.core.upkeep.processes import _read as read_report
+    from rq_dlq.core.processes.processes import _read as read_report
     from rq_dlq.errors import RqDlqError
     from rq_dlq.filters import Filter
     from rq_dlq.policy.patterns import Pattern

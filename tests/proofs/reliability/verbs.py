@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import rq_dlq
@@ -17,15 +18,18 @@ from rq_dlq.core.looking import calls as looking_calls
 from rq_dlq.core.looking import outcomes
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.pages import ranges
+from rq_dlq.core.processes import processes
+from rq_dlq.core.processes.processes import Reporter
 from rq_dlq.core.queues import counts
 from rq_dlq.core.redrive import calls as redrive_calls
 from rq_dlq.core.sending.restore import restore
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.settling import settle
-from rq_dlq.core.upkeep import processes, rounds
-from rq_dlq.core.upkeep.processes import Reporter
-from rq_dlq.core.upkeep.rounds import MaintainedNamespace, MaintainedQueue
+from rq_dlq.core.upkeep import rounds
+from rq_dlq.core.upkeep.rounds import MaintainedNamespace
 from rq_dlq.core.upkeep.upkeep import ROLES
+from rq_dlq.core.upkeep.watched import MaintainedQueue
+from rq_dlq.errors import UnfitMessage
 from rq_dlq.values.message import Row
 from rq_dlq.values.process import ProcessReport
 from rq_dlq.values.wanted import ALL
@@ -190,6 +194,7 @@ CONSUMER: dict[str, Verb] = {
     "nack": lambda me: me.settle(settle.nack, "boom"),
     "poison": lambda me: me.settle(settle.poison, "bad"),
     "release": lambda me: me.settle(settle.release),
+    "pass on": lambda me: me.settle(partial(settle.pass_on, mark="", takers=()), UnfitMessage("bad")),
     "extend": lambda me: me.run(settling_calls.extend(me.keys, me.world.held, lease=9_999_999))[1],
     "ack in a session": lambda me: me.session(claim=2, send=False),
     "ack and send": lambda me: me.session(claim=2, send=True),

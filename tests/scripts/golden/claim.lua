@@ -63,6 +63,7 @@ end
 -- A thorough claim ends then, and has to be repeated. A value, not a function, which would cost Redis as much as a
 -- command.
 local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
+local DUE = 128 -- and that it makes ready besides, to take them: no more that are not fresh fit (lib/chosen)
 local BEHIND = 15 -- messages that it sweeps besides where it does nothing else
 local there = redis.call('EXISTS', leases, scheduled, scheduled, expiring, expiring) -- a key counts each time it is named
 local lapsed = there % 2 > 0 and redis.call('ZCOUNT', leases, '-inf', now) or 0
@@ -166,8 +167,8 @@ if lapsed + fallen_due + outlived > 0 then
   --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
   -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
   -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-  -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
-  -- know, kept as it is. One that is not there has its default.
+  -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+  -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
   local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
   local MORE = ' [%w_]+=%S*'
   local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -356,7 +357,7 @@ if lapsed + fallen_due + outlived > 0 then
   -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
   -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
   -- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
-  -- died.
+  -- died; so is what was `passed_on` again and again.
   --   event  at  delivery  delay  consumer  error  traceback
   -- at: now, unless the caller gives another time.
   local KEEP = 15
@@ -386,7 +387,7 @@ if lapsed + fallen_due + outlived > 0 then
         kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
       end
       local before = text:sub(from, tab) .. '\n'
-      if event == 'kept' and text:find('kept\t', last) == last then
+      if (event == 'kept' or event == 'passed_on') and text:sub(last, last + #event) == event .. '\t' then
         kept, before = '', text:sub(1, last - 1)
       end
       line = kept .. before .. line
@@ -398,11 +399,20 @@ if lapsed + fallen_due + outlived > 0 then
   local function read_strategy()
     return read_json(setting('dead_letter'))
   end
+  -- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
+  -- are counted in a field of its state, untried=N (lib/count_untried).
+  local function untried(state)
+    return tonumber(state.more:match(' untried=(%d+)') or 0)
+  end
+
+  local function attempts(state)
+    return math.max(state.deliveries - untried(state), 0)
+  end
   -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
   -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
   -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
   -- their names once.
-  --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+  --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
   --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
   local names = {} -- of consumers, by their JSON
   local function outcome(event, id, head, state, delay, detail)
@@ -415,11 +425,15 @@ if lapsed + fallen_due + outlived > 0 then
     local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
     names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
     redis.pcall(
-      'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+      'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
       'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
       'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
       'reason', state.reason, 'cause', detail.cause or ''
     )
+  end
+  -- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it leaves the queue alive.
+  local function taken_up(state)
+    state.more = state.more:gsub(' passed_on=%S*', '')
   end
   -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
   -- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
@@ -437,6 +451,7 @@ if lapsed + fallen_due + outlived > 0 then
     end
     redis.call('HINCRBY', counters, reason, 1)
     state.reason = reason
+    taken_up(state)
     if fate == 'discard' then
       -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
       local function drop(ids)
@@ -555,7 +570,7 @@ if lapsed + fallen_due + outlived > 0 then
       -- leaves that state, or fails in it. Only once (lib/remember).
       local function remember_expiry(id, state)
         if state.reason == 'expired' then
-          remember(id, 'expired', state.deliveries, 0, '', '', state.due)
+          remember(id, 'expired', attempts(state), 0, '', '', state.due)
         end
       end
       -- Keeps a dead letter or an expired message that failed where it is. It rests before a claim hands it out again
@@ -565,14 +580,14 @@ if lapsed + fallen_due + outlived > 0 then
       local function keep(id, state, head, delay, failure)
         state.delay = math.max(delay, SHORTEST)
         remember_expiry(id, state)
-        remember(id, 'kept', state.deliveries, state.delay, failure.consumer, failure.error)
+        remember(id, 'kept', attempts(state), state.delay, failure.consumer, failure.error)
         put(id, state, head, nil, now + state.delay)
         outcome('kept', id, head, state, state.delay, failure)
         return 'kept ' .. state.delay
       end
       return keep(id, state, head, delay, failure)
     end
-    remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
+    remember(id, event, attempts(state), delay, failure.consumer, failure.error)
     local expiry = expiry_of(head, state)
     if spent then
       return bury(id, state, head, 'dead', 'exhausted', failure)
@@ -580,6 +595,7 @@ if lapsed + fallen_due + outlived > 0 then
       return bury(id, state, head, 'expired', 'expired', failure)
     end
     state.delay = failure.forgiven and state.delay or delay -- from which the next delay may grow
+    taken_up(state)
     if delay > 0 then -- without a delay it returns to its old position (I8)
       state.due = now + delay
       if state.due == math.floor(head.birth / 4096) then -- see lib/order
@@ -869,7 +885,7 @@ if lapsed + fallen_due + outlived > 0 then
     wake_one()
     return { now, 0 }
   end
-  promote(STEPS + count)
+  promote(STEPS + math.min(count, DUE))
   expire(STEPS)
   if part ~= 'live' and redis.call('ZCARD', ready) > 0 then
     -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
@@ -1056,7 +1072,7 @@ local only_suspects = marked and #rows == 0
 -- Leases to the token the first messages of its index, and adds them to the reply: `chosen` are their ids. Statements, not
 -- functions, since every claim runs them: a function costs Redis as much as a command, and more for each name that it uses
 -- of those around it. What is rarely needed is defined when it is needed.
-local NOT_FRESH = answer == 'count' and 1500 or 0 -- bytes in place of which a batch takes one that is not fresh: as long
+local NOT_FRESH = 4096 -- bytes in place of which a claim takes one that is not fresh, since that takes as long
 local most = 524288 -- bytes that it leases, or one message (I9)
 local records, read, spent = {}, 0, 0
 local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, nil, nil
@@ -1148,8 +1164,8 @@ for place = 1, #ids do
       --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
       -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
       -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-      -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
-      -- know, kept as it is. One that is not there has its default.
+      -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+      -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
       local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
       local MORE = ' [%w_]+=%S*'
       local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -1368,11 +1384,20 @@ for place = 1, #ids do
         end
         return index, member
       end
+      -- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
+      -- are counted in a field of its state, untried=N (lib/count_untried).
+      local function untried(state)
+        return tonumber(state.more:match(' untried=(%d+)') or 0)
+      end
+
+      local function attempts(state)
+        return math.max(state.deliveries - untried(state), 0)
+      end
       -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
       -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
       -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
       -- their names once.
-      --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+      --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
       --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
       local names = {} -- of consumers, by their JSON
       local function outcome(event, id, head, state, delay, detail)
@@ -1385,11 +1410,15 @@ for place = 1, #ids do
         local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
         names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
         redis.pcall(
-          'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+          'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
           'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
           'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
           'reason', state.reason, 'cause', detail.cause or ''
         )
+      end
+      -- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it leaves the queue alive.
+      local function taken_up(state)
+        state.more = state.more:gsub(' passed_on=%S*', '')
       end
       -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
       -- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
@@ -1407,6 +1436,7 @@ for place = 1, #ids do
         end
         redis.call('HINCRBY', counters, reason, 1)
         state.reason = reason
+        taken_up(state)
         if fate == 'discard' then
           -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
           local function drop(ids)

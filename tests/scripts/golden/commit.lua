@@ -1,21 +1,16 @@
 -- Ends a session: what it sent and what it acked take effect together, in several queues, or not at all. On a cluster
 -- the queues must share a hash tag. That all is sent is noted before anything is acked, so a repetition acks the rest
--- (I12). Returns 1; 0 and what is not held: the queue's number and the id, in pairs; or -1 where a queue was deleted
--- since the client opened it. In the last two cases nothing was done.
-local number = ARGV[1]
--- items from ARGV[2]: opening, acks, id, token; groups, delay, ttl, count, id, payload
+-- (I12). What is too large for one script was staged, and is moved afterwards (`move_staged`). Returns 1 and which
+-- messages were not sent, since a dead letter has their id: the queue's number, and the position of the id among the
+-- arguments, in pairs; 0 and what is not held: the queue's number and the id, in pairs; -1 where a queue was deleted since
+-- the client opened it; -2 where what was staged has outlived its time to live. In the last three nothing was done.
+local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance moves what was staged
+-- items from ARGV[3]: opening, acks, id, token; groups, delay, ttl, count, id, payload; member, length
 -- For each queue its opening (`lib/is_open.lua`); the number of its acks and those; then the number of its groups of
--- messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of messages.
+-- messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of messages; then the list that is
+-- staged for it, as in `committed`, and its length; empty and 0: none.
 local sender = KEYS[1]
--- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, outcomes, acked_ids, redrives
--- The fence (I2): only the token that holds a message may settle it.
-local needle_of, needle
-local function holds(token, text)
-  if token ~= needle_of then
-    needle_of, needle = token, ' +' .. token .. ' '
-  end
-  return text and text:find(needle, 1, true) ~= nil
-end
+-- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, committed, outcomes, acked_ids, redrives, staged
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -32,6 +27,48 @@ local function note_done(count, more)
   local noted = number .. ' ' .. note
   redis.call('PSETEX', sender, '3600000', noted)
   return noted and count
+end
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- The fence (I2): only the token that holds a message may settle it.
+local needle_of, needle
+local function holds(token, text)
+  if token ~= needle_of then
+    needle_of, needle = token, ' +' .. token .. ' '
+  end
+  return text and text:find(needle, 1, true) ~= nil
+end
+-- Reads what a session acks and sends in one queue, from ARGV[at] on (`commit.lua`), into q: `opened`, whether the queue is
+-- the one that the client opened; `ids` to ack and their states, `texts`; `held`, token → how many of these it holds; `lost`,
+-- the ids that are not held; `groups` of messages; `member` and `length` of the staged list. Returns where the next begins.
+local function read_share(q, at)
+  local function read()
+    at = at + 1
+    return tonumber(ARGV[at - 1])
+  end
+  local seen = {}
+  q.ids, q.texts, q.held, q.lost, q.groups = {}, {}, {}, {}, {}
+  q.opened, at = ARGV[at] == '' or ARGV[at] == q.opening, at + 1
+  for _ = 1, read() do
+    local id, token = ARGV[at], ARGV[at + 1]
+    at = at + 2
+    local text = redis.call('HGET', q.states, id)
+    local held = holds(token, text)
+    if held and not seen[id] then -- an item may come twice
+      q.ids[#q.ids + 1], q.texts[#q.ids + 1] = id, text
+      q.held[token], seen[id] = (q.held[token] or 0) + 1, true
+    elseif not held then
+      q.lost[#q.lost + 1] = id
+    end
+  end
+  for g = 1, read() do
+    q.groups[g] = { delay = read(), ttl = read(), size = read(), first = at }
+    at = at + 2 * q.groups[g].size
+  end
+  q.member, at = ARGV[at], at + 1
+  q.length = read()
+  return at
 end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
@@ -85,20 +122,12 @@ end
 local LONG = 2048
 -- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
--- The server's clock in whole milliseconds, read once a script (I11).
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local at = 2
-local function read()
-  at = at + 1
-  return tonumber(ARGV[at - 1])
-end
-
 local function queue(n)
-  local base = 1 + (n - 1) * 14
+  local base = 1 + (n - 1) * 16
   local messages, states, history, ready, scheduled = KEYS[base + 1], KEYS[base + 2], KEYS[base + 3], KEYS[base + 4], KEYS[base + 5]
   local expiring, leases, claims, counters, settings = KEYS[base + 6], KEYS[base + 7], KEYS[base + 8], KEYS[base + 9], KEYS[base + 10]
-  local wake, outcomes, acked_ids, redrives = KEYS[base + 11], KEYS[base + 12], KEYS[base + 13], KEYS[base + 14]
+  local wake, committed, outcomes, acked_ids, redrives = KEYS[base + 11], KEYS[base + 12], KEYS[base + 13], KEYS[base + 14], KEYS[base + 15]
+  local staged = KEYS[base + 16]
   -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
   -- So no client polls, and a message wakes one of a thousand.
   local function wake_one()
@@ -107,7 +136,7 @@ local function queue(n)
       redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
     end
   end
-  -- Adds items to the queue, if its opening is the right one (empty: any). Returns which of them it knew (lib/packed).
+  -- Adds items to the queue, if its opening is the right one (empty: any). Returns what it knew of them (lib/sent).
   local function add(items, first, last, delay, ttl, opening)
     -- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
     -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
@@ -247,7 +276,7 @@ local function queue(n)
       end
     end
     -- Sends what is new of the items: its rows, then its records. `sent` is how many are new; false where the queue was deleted
-    -- since the client opened it: then nothing was done.
+    -- since the client opened it: then nothing was done. `known`: what it knew, each with the name of its place (lib/with_places).
     local sent = opened and packed
     if packed > 0 then
       redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
@@ -263,7 +292,177 @@ local function queue(n)
         wake_one()
       end
     end
+    if #known > 0 then
+      -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+      -- that does not say them.
+      local function stated_head(text)
+        local at = text and text:find(' head=')
+        if at then
+          local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+          if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+            return tonumber(birth), tonumber(flags), tonumber(expires)
+          end
+        end
+      end
+      -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+      -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+      -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+      -- that it blocks no other message, and a version that can read it finds it.
+      local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+      local function is_later(record, text)
+        return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+      end
+      -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+      local TRANSIENT = 0x80
+
+      local function unpack_number(text, first, width)
+        local value = 0
+        for i = first, first + width - 1 do
+          value = value * 256 + text:byte(i)
+        end
+        return value
+      end
+
+      local function has_expiry(record)
+        return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+      end
+
+      local function as_head(birth, flags, expires)
+        return {
+          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+        }
+      end
+
+      -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+      -- something.
+      local function read_record(record)
+        if #record < 14 and (#record < 8 or has_expiry(record)) then
+          return { birth = 0, priority = 4 }
+        end
+        return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+      end
+      -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+      -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+      -- true where it is of a later form.
+      local function head_of(id, text)
+        local birth, flags, expires = stated_head(text)
+        if birth then
+          if redis.call('HEXISTS', messages, id) == 0 then
+            return nil, false
+          elseif is_later('', text) then
+            return nil, true
+          end
+          return as_head(birth, flags, expires > 0 and expires or nil), false
+        end
+        local record = redis.call('HGET', messages, id)
+        if not record then
+          return nil, false
+        elseif is_later(record, text) then
+          return nil, true
+        end
+        return read_record(record), false
+      end
+      -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+      -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+      --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+      -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+      -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+      -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+      -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+      local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+      local MORE = ' [%w_]+=%S*'
+      local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+      local function new_state(due)
+        return {
+          part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+          deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+        }
+      end
+
+      local function parse_state(text, birth)
+        local s = new_state(math.floor(birth / 4096))
+        local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+        if text then
+          part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+            text:match(STATE)
+        end
+        if part and (more == '' or more:gsub(MORE, '') == '') then
+          s.part, s.reason, s.mark, s.token = part, reason, mark, token
+          local at = tonumber(due)
+          s.due = at > 0 and at < LATER and at or s.due
+          s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+          s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+          s.delay, s.more = tonumber(delay), more
+        end
+        return s
+      end
+
+      local function format_state(s)
+        local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+        return table.concat({
+          part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+        }, ' ') .. s.more
+      end
+
+      -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+      -- redrive gave it another (lib/redriven_expiry).
+      local function expiry_of(head, state)
+        if state.redriven == 0 then
+          return head.expires
+        end
+        return tonumber(state.more:match(' expires=(%d+)') or nil)
+      end
+      -- The items that a send knows, each with the name of its message's place: ready, scheduled, leased, dead, expired or acked;
+      -- 'later' where only a later version can tell. Those that dead letters block are counted.
+      --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); else it came before in this call
+      local function place_of(id)
+        local text = redis.call('HGET', states, id)
+        local head, later = head_of(id, text)
+        if later then
+          return text and text:find(' %+%S+ ') and 'leased' or 'later'
+        end
+        local state = parse_state(text, head.birth)
+        if state.mark == '+' then
+          return 'leased'
+        elseif state.part ~= 'live' then
+          return state.part
+        end
+        return redis.call('ZSCORE', scheduled, member_of(id, head, state.due)) and 'scheduled' or 'ready'
+      end
+
+      local function with_places(known, items, first, existing, delay)
+        local placed, blocked = {}, 0
+        for at, n in ipairs(known) do
+          local place = existing[n] == true and 'acked' or delay > 0 and 'scheduled' or 'ready'
+          if existing[n] and existing[n] ~= true then
+            place = place_of(items[first + 2 * n - 2])
+          end
+          placed[2 * at - 1], placed[2 * at] = n, place
+          blocked = blocked + (place == 'dead' and 1 or 0)
+        end
+        if blocked > 0 then
+          redis.call('HINCRBY', counters, 'known', blocked)
+        end
+        return placed
+      end
+      known = with_places(known, items, first, existing, delay)
+    end
     return sent and known
+  end
+  -- Adds the list that a session staged for this queue, whose messages `move_staged` moves then; `has_staged`: whether it is
+  -- there, and whole. An empty member: there is none.
+  local function has_staged(member, length)
+    return member == '' or redis.call('LLEN', staged) == length
+      or redis.call('ZSCORE', committed, member) ~= false -- the commit was cut off, and this moves by now
+  end
+
+  local function add_staged(member, grace)
+    if member ~= '' then
+      redis.call('ZADD', committed, now + grace, member)
+      redis.call('PERSIST', staged)
+    end
   end
   -- Removes messages that were acked, from their ids and the states that they had (lib/acked).
   local function remove_acked(ids, texts)
@@ -376,8 +575,8 @@ local function queue(n)
         --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
         -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
         -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-        -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
-        -- know, kept as it is. One that is not there has its default.
+        -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+        -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
         local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
         local MORE = ' [%w_]+=%S*'
         local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -433,11 +632,20 @@ local function queue(n)
           local decoded, value = pcall(cjson.decode, text or '')
           return decoded and type(value) == 'table' and value or {}
         end
+        -- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
+        -- are counted in a field of its state, untried=N (lib/count_untried).
+        local function untried(state)
+          return tonumber(state.more:match(' untried=(%d+)') or 0)
+        end
+
+        local function attempts(state)
+          return math.max(state.deliveries - untried(state), 0)
+        end
         -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
         -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
         -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
         -- their names once.
-        --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+        --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
         --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
         local names = {} -- of consumers, by their JSON
         local function outcome(event, id, head, state, delay, detail)
@@ -450,7 +658,7 @@ local function queue(n)
           local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
           names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
           redis.pcall(
-            'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+            'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
             'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
             'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
             'reason', state.reason, 'cause', detail.cause or ''
@@ -520,48 +728,53 @@ local function queue(n)
       end
     end
   end
-  local q = { states = states, add = add, remove_acked = remove_acked, let_go = let_go }
-  q.ids, q.texts, q.held, q.groups = {}, {}, {}, {}
-  q.opening = redis.call('HGET', settings, 'opening')
+  local q = { states = states, add = add, add_staged = add_staged, remove_acked = remove_acked, let_go = let_go }
+  q.has_staged, q.opening = has_staged, redis.call('HGET', settings, 'opening')
   return q
 end
 
-local queues, lost, deleted = {}, { 0 }, false
+local queues, lost, refused, at = {}, { 0 }, nil, 3
 while at <= #ARGV do
   local n = #queues + 1
-  local q, seen = queue(n), {}
-  deleted = deleted or ARGV[at] ~= '' and ARGV[at] ~= q.opening
-  at = at + 1
-  for _ = 1, read() do
-    local id, token = ARGV[at], ARGV[at + 1]
-    at = at + 2
-    local text = redis.call('HGET', q.states, id)
-    local held = holds(token, text)
-    if held and not seen[id] then -- an item may come twice
-      q.ids[#q.ids + 1], q.texts[#q.ids + 1] = id, text
-      q.held[token], seen[id] = (q.held[token] or 0) + 1, true
-    elseif not held and not done then
-      lost[#lost + 1], lost[#lost + 2] = n, id
-    end
+  local q = queue(n)
+  queues[n], at = q, read_share(q, at)
+  for _, id in ipairs(done and {} or q.lost) do
+    lost[#lost + 1], lost[#lost + 2] = n, id
   end
-  for g = 1, read() do
-    q.groups[g] = { delay = read(), ttl = read(), size = read(), first = at }
-    at = at + 2 * q.groups[g].size
+  if not done then
+    refused = refused or not q.opened and -1 or not q.has_staged(q.member, q.length) and -2 or nil
   end
-  queues[n] = q
 end
 if #lost > 1 then
   return lost
-elseif deleted and not done then
-  return { -1 }
+elseif refused then
+  return { refused }
 end
-for _, q in ipairs(done and {} or queues) do
+local blocked = {}
+for n, q in ipairs(done and {} or queues) do
   for _, group in ipairs(q.groups) do
-    q.add(ARGV, group.first, group.first + 2 * group.size - 1, group.delay, group.ttl, '')
+    local known = q.add(ARGV, group.first, group.first + 2 * group.size - 1, group.delay, group.ttl, '')
+    for k = 1, #known, 2 do
+      if known[k + 1] == 'dead' then
+        blocked[#blocked + 1], blocked[#blocked + 2] = n, group.first + 2 * known[k] - 2
+      end
+    end
   end
+  q.add_staged(q.member, grace)
 end
-if not done then
-  note_done(1) -- cut off before this, a repetition sends the rest; after it, acks the rest
+if done then
+  -- What a call said of the items that it knew already, as noted with it when it was done before (lib/done): numbers, and
+  -- names of places.
+  local function known_before()
+    local known = {}
+    for word in (register:match(' (.*) ') or ''):gmatch('%S+') do
+      known[#known + 1] = tonumber(word) or word
+    end
+    return known
+  end
+  blocked = known_before()
+else -- cut off before this, a repetition sends the rest; after it, acks the rest
+  note_done(1, #blocked > 0 and table.concat(blocked, ' ') .. ' ' or '')
 end
 for _, q in ipairs(queues) do
   if #q.ids > 0 then
@@ -569,4 +782,5 @@ for _, q in ipairs(queues) do
     q.let_go(q.held)
   end
 end
-return { 1 }
+table.insert(blocked, 1, 1)
+return blocked

@@ -106,8 +106,8 @@ end
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
--- know, kept as it is. One that is not there has its default.
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+-- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -321,7 +321,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
 -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
 -- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
--- died.
+-- died; so is what was `passed_on` again and again.
 --   event  at  delivery  delay  consumer  error  traceback
 -- at: now, unless the caller gives another time.
 local KEEP = 15
@@ -351,18 +351,27 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
       kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
     end
     local before = text:sub(from, tab) .. '\n'
-    if event == 'kept' and text:find('kept\t', last) == last then
+    if (event == 'kept' or event == 'passed_on') and text:sub(last, last + #event) == event .. '\t' then
       kept, before = '', text:sub(1, last - 1)
     end
     line = kept .. before .. line
   end
   redis.call('HSET', history, id, line)
 end
+-- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
+-- are counted in a field of its state, untried=N (lib/count_untried).
+local function untried(state)
+  return tonumber(state.more:match(' untried=(%d+)') or 0)
+end
+
+local function attempts(state)
+  return math.max(state.deliveries - untried(state), 0)
+end
 -- Writes into the story of a message that it expired, which until now only its state says; called when the message
 -- leaves that state, or fails in it. Only once (lib/remember).
 local function remember_expiry(id, state)
   if state.reason == 'expired' then
-    remember(id, 'expired', state.deliveries, 0, '', '', state.due)
+    remember(id, 'expired', attempts(state), 0, '', '', state.due)
   end
 end
 -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
@@ -479,7 +488,7 @@ end
 -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
 -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
 -- their names once.
---   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
@@ -492,11 +501,15 @@ local function outcome(event, id, head, state, delay, detail)
   local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
   names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
   redis.pcall(
-    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
     'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
     'reason', state.reason, 'cause', detail.cause or ''
   )
+end
+-- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it leaves the queue alive.
+local function taken_up(state)
+  state.more = state.more:gsub(' passed_on=%S*', '')
 end
 -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
 -- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
@@ -514,6 +527,7 @@ local function bury(id, state, head, part, reason, detail)
   end
   redis.call('HINCRBY', counters, reason, 1)
   state.reason = reason
+  taken_up(state)
   if fate == 'discard' then
     -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
     local function drop(ids)
@@ -601,7 +615,7 @@ end
 local index = ({ ready = ready, scheduled = scheduled, expired = expired })[place]
 local buried = each_chosen(index, 5, function(id, state, head, member)
   remember_expiry(id, state)
-  remember(id, 'dead_lettered', state.deliveries, 0, by, reason)
+  remember(id, 'dead_lettered', attempts(state), 0, by, reason)
   bury(id, state, head, 'dead', 'poison', { cause = 'dead_lettered', consumer = by, error = reason })
   leave(id, index, member)
 end)

@@ -70,7 +70,7 @@ local function wake_one()
     redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
   end
 end
--- Adds items to the queue, if its opening is the right one (empty: any). Returns which of them it knew (lib/packed).
+-- Adds items to the queue, if its opening is the right one (empty: any). Returns what it knew of them (lib/sent).
 local function add(items, first, last, delay, ttl, opening)
   -- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
   -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
@@ -210,7 +210,7 @@ local function add(items, first, last, delay, ttl, opening)
     end
   end
   -- Sends what is new of the items: its rows, then its records. `sent` is how many are new; false where the queue was deleted
-  -- since the client opened it: then nothing was done.
+  -- since the client opened it: then nothing was done. `known`: what it knew, each with the name of its place (lib/with_places).
   local sent = opened and packed
   if packed > 0 then
     redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
@@ -225,6 +225,163 @@ local function add(items, first, last, delay, ttl, opening)
     if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1]) then
       wake_one()
     end
+  end
+  if #known > 0 then
+    -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+    -- that does not say them.
+    local function stated_head(text)
+      local at = text and text:find(' head=')
+      if at then
+        local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+          return tonumber(birth), tonumber(flags), tonumber(expires)
+        end
+      end
+    end
+    -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+    -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+    -- that it blocks no other message, and a version that can read it finds it.
+    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+    local function is_later(record, text)
+      return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+    end
+    -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+    local TRANSIENT = 0x80
+
+    local function unpack_number(text, first, width)
+      local value = 0
+      for i = first, first + width - 1 do
+        value = value * 256 + text:byte(i)
+      end
+      return value
+    end
+
+    local function has_expiry(record)
+      return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+    end
+
+    local function as_head(birth, flags, expires)
+      return {
+        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+      }
+    end
+
+    -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+    -- something.
+    local function read_record(record)
+      if #record < 14 and (#record < 8 or has_expiry(record)) then
+        return { birth = 0, priority = 4 }
+      end
+      return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+    end
+    -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+    -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+    -- true where it is of a later form.
+    local function head_of(id, text)
+      local birth, flags, expires = stated_head(text)
+      if birth then
+        if redis.call('HEXISTS', messages, id) == 0 then
+          return nil, false
+        elseif is_later('', text) then
+          return nil, true
+        end
+        return as_head(birth, flags, expires > 0 and expires or nil), false
+      end
+      local record = redis.call('HGET', messages, id)
+      if not record then
+        return nil, false
+      elseif is_later(record, text) then
+        return nil, true
+      end
+      return read_record(record), false
+    end
+    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+    -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+    --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+    -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+    -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+    -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+    local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+    local MORE = ' [%w_]+=%S*'
+    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+    local function new_state(due)
+      return {
+        part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+        deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+      }
+    end
+
+    local function parse_state(text, birth)
+      local s = new_state(math.floor(birth / 4096))
+      local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+      if text then
+        part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+          text:match(STATE)
+      end
+      if part and (more == '' or more:gsub(MORE, '') == '') then
+        s.part, s.reason, s.mark, s.token = part, reason, mark, token
+        local at = tonumber(due)
+        s.due = at > 0 and at < LATER and at or s.due
+        s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+        s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+        s.delay, s.more = tonumber(delay), more
+      end
+      return s
+    end
+
+    local function format_state(s)
+      local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+      return table.concat({
+        part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+      }, ' ') .. s.more
+    end
+
+    -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+    -- redrive gave it another (lib/redriven_expiry).
+    local function expiry_of(head, state)
+      if state.redriven == 0 then
+        return head.expires
+      end
+      return tonumber(state.more:match(' expires=(%d+)') or nil)
+    end
+    -- The items that a send knows, each with the name of its message's place: ready, scheduled, leased, dead, expired or acked;
+    -- 'later' where only a later version can tell. Those that dead letters block are counted.
+    --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); else it came before in this call
+    local function place_of(id)
+      local text = redis.call('HGET', states, id)
+      local head, later = head_of(id, text)
+      if later then
+        return text and text:find(' %+%S+ ') and 'leased' or 'later'
+      end
+      local state = parse_state(text, head.birth)
+      if state.mark == '+' then
+        return 'leased'
+      elseif state.part ~= 'live' then
+        return state.part
+      end
+      return redis.call('ZSCORE', scheduled, member_of(id, head, state.due)) and 'scheduled' or 'ready'
+    end
+
+    local function with_places(known, items, first, existing, delay)
+      local placed, blocked = {}, 0
+      for at, n in ipairs(known) do
+        local place = existing[n] == true and 'acked' or delay > 0 and 'scheduled' or 'ready'
+        if existing[n] and existing[n] ~= true then
+          place = place_of(items[first + 2 * n - 2])
+        end
+        placed[2 * at - 1], placed[2 * at] = n, place
+        blocked = blocked + (place == 'dead' and 1 or 0)
+      end
+      if blocked > 0 then
+        redis.call('HINCRBY', counters, 'known', blocked)
+      end
+      return placed
+    end
+    known = with_places(known, items, first, existing, delay)
   end
   return sent and known
 end
@@ -251,4 +408,4 @@ end
 if redis.call('EXISTS', staged) == 0 then
   redis.call('ZREM', committed, member)
 end
-return { #items / 2, #known }
+return { #items / 2, #known / 2 }

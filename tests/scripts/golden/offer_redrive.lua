@@ -77,8 +77,8 @@ end
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
--- know, kept as it is. One that is not there has its default.
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+-- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -269,11 +269,20 @@ local function setting(name)
   found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
   return found[FIELDS[name]]
 end
+-- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
+-- are counted in a field of its state, untried=N (lib/count_untried).
+local function untried(state)
+  return tonumber(state.more:match(' untried=(%d+)') or 0)
+end
+
+local function attempts(state)
+  return math.max(state.deliveries - untried(state), 0)
+end
 -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
 -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
 -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
 -- their names once.
---   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
@@ -286,11 +295,15 @@ local function outcome(event, id, head, state, delay, detail)
   local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
   names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
   redis.pcall(
-    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
     'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
     'reason', state.reason, 'cause', detail.cause or ''
   )
+end
+-- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it leaves the queue alive.
+local function taken_up(state)
+  state.more = state.more:gsub(' passed_on=%S*', '')
 end
 -- Moves a waiting message to another queue of the same hash tag, or copies it: the same id, the story carried on. An id that
 -- the other queue knows is left as it is in both; false then. If the script is cut off, the message may be in both queues;
@@ -413,7 +426,7 @@ local function there()
   -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
   -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
   -- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
-  -- died.
+  -- died; so is what was `passed_on` again and again.
   --   event  at  delivery  delay  consumer  error  traceback
   -- at: now, unless the caller gives another time.
   local KEEP = 15
@@ -443,7 +456,7 @@ local function there()
         kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
       end
       local before = text:sub(from, tab) .. '\n'
-      if event == 'kept' and text:find('kept\t', last) == last then
+      if (event == 'kept' or event == 'passed_on') and text:sub(last, last + #event) == event .. '\t' then
         kept, before = '', text:sub(1, last - 1)
       end
       line = kept .. before .. line
@@ -454,7 +467,7 @@ local function there()
   -- leaves that state, or fails in it. Only once (lib/remember).
   local function remember_expiry(id, state)
     if state.reason == 'expired' then
-      remember(id, 'expired', state.deliveries, 0, '', '', state.due)
+      remember(id, 'expired', attempts(state), 0, '', '', state.due)
     end
   end
   -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
@@ -479,6 +492,7 @@ local function hand_over(id, state, head, index, member, by, cause, how)
   local same = known == record and (redis.call('HGET', to_history, id) or ''):sub(1, #began) == began
   if known and (how.copies or not same) then return false end -- else an earlier move was cut off before it removed it here
   local was = { reason = state.reason, deliveries = state.deliveries, due = state.due, more = state.more }
+  taken_up(state) -- others work there
   if index == dead or index == expired then -- as a redrive
     state.part, state.reason, state.due = 'live', '', now
     state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
@@ -500,7 +514,7 @@ local function hand_over(id, state, head, index, member, by, cause, how)
       remember_there(id, 'copied', 0, 0, by, cause)
     else
       remember_expiry_there(id, was)
-      remember_there(id, 'moved', was.deliveries, 0, by, cause)
+      remember_there(id, 'moved', attempts(was), 0, by, cause)
     end
   end
   if index == dead and not how.copies then ungroup(was, member) end
@@ -792,7 +806,7 @@ end
 -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
 -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
 -- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
--- died.
+-- died; so is what was `passed_on` again and again.
 --   event  at  delivery  delay  consumer  error  traceback
 -- at: now, unless the caller gives another time.
 local KEEP = 15
@@ -822,7 +836,7 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
       kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
     end
     local before = text:sub(from, tab) .. '\n'
-    if event == 'kept' and text:find('kept\t', last) == last then
+    if (event == 'kept' or event == 'passed_on') and text:sub(last, last + #event) == event .. '\t' then
       kept, before = '', text:sub(1, last - 1)
     end
     line = kept .. before .. line
@@ -833,7 +847,7 @@ end
 -- leaves that state, or fails in it. Only once (lib/remember).
 local function remember_expiry(id, state)
   if state.reason == 'expired' then
-    remember(id, 'expired', state.deliveries, 0, '', '', state.due)
+    remember(id, 'expired', attempts(state), 0, '', '', state.due)
   end
 end
 -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
@@ -928,7 +942,7 @@ end
 --   expires: when it expires; nil: never. record: the one that takes the place of its own; nil: it is as it was
 local function bring_back(id, state, head, source, row, by, cause, job, expires, record)
   remember_expiry(id, state)
-  remember(id, 'redriven', state.deliveries, 0, by, cause) -- the first that a full server refuses
+  remember(id, 'redriven', attempts(state), 0, by, cause) -- the first that a full server refuses
   if state.part == 'dead' then
     ungroup(state, row)
     state.more = state.more:gsub(' group=%S*', '')

@@ -115,8 +115,8 @@ end
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
--- know, kept as it is. One that is not there has its default.
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+-- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -395,11 +395,20 @@ local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
   return decoded and type(value) == 'table' and value or {}
 end
+-- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
+-- are counted in a field of its state, untried=N (lib/count_untried).
+local function untried(state)
+  return tonumber(state.more:match(' untried=(%d+)') or 0)
+end
+
+local function attempts(state)
+  return math.max(state.deliveries - untried(state), 0)
+end
 -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
 -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
 -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
 -- their names once.
---   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
@@ -412,7 +421,7 @@ local function outcome(event, id, head, state, delay, detail)
   local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
   names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
   redis.pcall(
-    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
     'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
     'reason', state.reason, 'cause', detail.cause or ''

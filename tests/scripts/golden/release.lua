@@ -1,7 +1,8 @@
 -- Gives messages back that nobody has handled, or that should not be charged: due now, at their old position (I8).
 -- Returns a verdict for each.
 -- drains
--- items from ARGV[1]: held (lib/settled)
+local begun = ARGV[1] == '1' -- 0: the holder had not begun them, so these were no attempts (lib/attempts)
+-- items from ARGV[2]: held (lib/settled)
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, outcomes, groups = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
@@ -176,8 +177,8 @@ end
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
--- know, kept as it is. One that is not there has its default.
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+-- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -395,11 +396,20 @@ local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
   return decoded and type(value) == 'table' and value or {}
 end
+-- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
+-- are counted in a field of its state, untried=N (lib/count_untried).
+local function untried(state)
+  return tonumber(state.more:match(' untried=(%d+)') or 0)
+end
+
+local function attempts(state)
+  return math.max(state.deliveries - untried(state), 0)
+end
 -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
 -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
 -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
 -- their names once.
---   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
@@ -412,7 +422,7 @@ local function outcome(event, id, head, state, delay, detail)
   local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
   names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
   redis.pcall(
-    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
     'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
     'reason', state.reason, 'cause', detail.cause or ''
@@ -426,8 +436,22 @@ local function wake_one()
     redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
   end
 end
-return settle_messages(1, function(id, state, head)
+-- Counts that a message is given back by a holder that had not begun it (lib/attempts).
+local function count_untried(state)
+  local count = string.format(' untried=%.0f', untried(state) + 1)
+  state.more = state.more:gsub(' untried=%S*', '') .. count
+end
+-- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it leaves the queue alive.
+local function taken_up(state)
+  state.more = state.more:gsub(' passed_on=%S*', '')
+end
+return settle_messages(2, function(id, state, head)
   state.released = state.released + 1
+  if begun then
+    taken_up(state)
+  else
+    count_untried(state)
+  end
   put(id, state, head)
   redis.call('HINCRBY', counters, 'released', 1)
   outcome('released', id, head, state, 0, { consumer = setting('outcomes') and holder(state.token) })

@@ -13,11 +13,12 @@ local groups, redrives, sender = KEYS[11], KEYS[12], KEYS[13]
 local register = redis.call('GET', sender)
 local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
 if done then
-  -- The items that a call knew already, as noted with it when it was done before (lib/done).
+  -- What a call said of the items that it knew already, as noted with it when it was done before (lib/done): numbers, and
+  -- names of places.
   local function known_before()
     local known = {}
-    for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
-      known[#known + 1] = tonumber(n)
+    for word in (register:match(' (.*) ') or ''):gmatch('%S+') do
+      known[#known + 1] = tonumber(word) or word
     end
     return known
   end
@@ -72,8 +73,8 @@ end
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
--- know, kept as it is. One that is not there has its default.
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+-- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that

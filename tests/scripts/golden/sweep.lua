@@ -99,8 +99,8 @@ end
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
--- know, kept as it is. One that is not there has its default.
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+-- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -292,7 +292,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
 -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
 -- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
--- died.
+-- died; so is what was `passed_on` again and again.
 --   event  at  delivery  delay  consumer  error  traceback
 -- at: now, unless the caller gives another time.
 local KEEP = 15
@@ -322,7 +322,7 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
       kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
     end
     local before = text:sub(from, tab) .. '\n'
-    if event == 'kept' and text:find('kept\t', last) == last then
+    if (event == 'kept' or event == 'passed_on') and text:sub(last, last + #event) == event .. '\t' then
       kept, before = '', text:sub(1, last - 1)
     end
     line = kept .. before .. line
@@ -334,11 +334,20 @@ end
 local function read_strategy()
   return read_json(setting('dead_letter'))
 end
+-- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
+-- are counted in a field of its state, untried=N (lib/count_untried).
+local function untried(state)
+  return tonumber(state.more:match(' untried=(%d+)') or 0)
+end
+
+local function attempts(state)
+  return math.max(state.deliveries - untried(state), 0)
+end
 -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
 -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
 -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
 -- their names once.
---   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
@@ -351,11 +360,15 @@ local function outcome(event, id, head, state, delay, detail)
   local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
   names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
   redis.pcall(
-    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
     'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
     'reason', state.reason, 'cause', detail.cause or ''
   )
+end
+-- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it leaves the queue alive.
+local function taken_up(state)
+  state.more = state.more:gsub(' passed_on=%S*', '')
 end
 -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
 -- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
@@ -373,6 +386,7 @@ local function bury(id, state, head, part, reason, detail)
   end
   redis.call('HINCRBY', counters, reason, 1)
   state.reason = reason
+  taken_up(state)
   if fate == 'discard' then
     -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
     local function drop(ids)
@@ -491,7 +505,7 @@ local function judge(id, state, head, event, failure)
     -- leaves that state, or fails in it. Only once (lib/remember).
     local function remember_expiry(id, state)
       if state.reason == 'expired' then
-        remember(id, 'expired', state.deliveries, 0, '', '', state.due)
+        remember(id, 'expired', attempts(state), 0, '', '', state.due)
       end
     end
     -- Keeps a dead letter or an expired message that failed where it is. It rests before a claim hands it out again
@@ -501,14 +515,14 @@ local function judge(id, state, head, event, failure)
     local function keep(id, state, head, delay, failure)
       state.delay = math.max(delay, SHORTEST)
       remember_expiry(id, state)
-      remember(id, 'kept', state.deliveries, state.delay, failure.consumer, failure.error)
+      remember(id, 'kept', attempts(state), state.delay, failure.consumer, failure.error)
       put(id, state, head, nil, now + state.delay)
       outcome('kept', id, head, state, state.delay, failure)
       return 'kept ' .. state.delay
     end
     return keep(id, state, head, delay, failure)
   end
-  remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
+  remember(id, event, attempts(state), delay, failure.consumer, failure.error)
   local expiry = expiry_of(head, state)
   if spent then
     return bury(id, state, head, 'dead', 'exhausted', failure)
@@ -516,6 +530,7 @@ local function judge(id, state, head, event, failure)
     return bury(id, state, head, 'expired', 'expired', failure)
   end
   state.delay = failure.forgiven and state.delay or delay -- from which the next delay may grow
+  taken_up(state)
   if delay > 0 then -- without a delay it returns to its old position (I8)
     state.due = now + delay
     if state.due == math.floor(head.birth / 4096) then -- see lib/order

@@ -16,8 +16,9 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import batches
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.sessions import calls as session_calls
+from rq_dlq.core.settling import settle
 from rq_dlq.core.steps.call import Call
-from rq_dlq.errors import RqDlqError
+from rq_dlq.errors import RqDlqError, UnfitMessage
 from tests import servers
 from tests.behaviour.helpers import AT_ONCE
 from tests.behaviour.stepping import alone
@@ -142,6 +143,11 @@ def _extend_claim(shop: Shop) -> None:
     shop.run(batch_calls.extend_claim(shop.queue._core.keys, [shop.token], lease=60_000))
 
 
+def _pass_on(shop: Shop) -> None:
+    queue, held = shop.queue._core, [one._held for one in shop.held]
+    shop.broker._run(settle.pass_on(queue, held, UnfitMessage("unfit"), mark="", takers=()))
+
+
 def _read_claim(shop: Shop) -> None:
     held = shop.broker._run(batches.read_claim(shop.queue._core.keys, shop.token, 0, 9))
     for one in shop.held[:1]:
@@ -168,6 +174,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
     "nack": (LEASED, lambda shop: shop.queue.nack(shop.held, error="boom")),
     "poison": (LEASED, lambda shop: shop.queue.poison(shop.held, "bad")),
     "release": (LEASED, lambda shop: shop.queue.release(shop.held)),
+    "pass_on": (LEASED, _pass_on),
     "extend": (LEASED, lambda shop: [held.extend() for held in shop.held]),
     "ack_all": (LEASED, lambda shop: shop.run(session_calls.ack_all(shop.queue._core.keys, shop.pairs))),
     "commit": (LEASED, _commit),

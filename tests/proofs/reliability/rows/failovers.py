@@ -16,7 +16,8 @@ import pytest
 import rq_dlq
 from rq_dlq import Delivery, Message, Queue
 from rq_dlq._redis import Retries
-from rq_dlq.errors import Unconfirmed
+from rq_dlq.core.settling import settle
+from rq_dlq.errors import Unconfirmed, UnfitMessage
 from rq_dlq.values.settlement import Settlement
 from tests.proofs.reliability.actors import note_acked
 from tests.proofs.reliability.findings import audited, counters, unexplained, wrong
@@ -28,11 +29,19 @@ from tests.servers.sentinels import Watched
 EACH = 10  # messages of a claim
 PATIENT = Retries(attempts=None, seconds=30)
 REFUSED = 3  # holders of each round who settle while the old master is a replica: one for each fate
+
+
+def _pass_on(queue: Queue[Any], held: Sequence[Delivery[Any]]) -> Sequence[object]:
+    pairs = [delivery._held for delivery in held]
+    return queue._broker._run(settle.pass_on(queue._core, pairs, UnfitMessage("stale"), mark="", takers=()))
+
+
 VERBS: dict[str, Callable[[Queue[Any], Sequence[Delivery[Any]]], Sequence[object]]] = {
     "ack": lambda queue, held: queue.ack(held),
     "nack": lambda queue, held: queue.nack(held, "stale"),
     "poison": lambda queue, held: queue.poison(held, "stale"),
     "release": lambda queue, held: queue.release(held),
+    "pass_on": _pass_on,
     "extend": lambda queue, held: queue.extend(held),
 }
 

@@ -12,7 +12,7 @@ import rq_dlq
 from rq_dlq import RedeliveryPolicy
 from rq_dlq.core.batches import batches
 from rq_dlq.core.upkeep import rounds
-from rq_dlq.core.upkeep.rounds import MaintainedQueue
+from rq_dlq.core.upkeep.watched import MaintainedQueue
 from rq_dlq.testing.clock import CLOCK, MOVED_CLOCK
 from tests.proofs.reliability.findings import audited, over, wrong
 from tests.proofs.reliability.row import Figures, Row, Run
@@ -121,7 +121,9 @@ class Heavy:
         queue.poison(self.claimed(), "e" * 500)
         queue.dlq.groups()
         queue.dlq.browse(limit=None)
-        queue.dlq.redrive(all=True)
+        queue.dlq.redrive(all=True).undo()
+        queue.dlq.redrive(all=True, to="third", create=True)
+        self.broker.queue("third").select(all=True).move("heavy")
         queue.select(all=True).prioritize(7)
         queue.select(all=True).dead_letter()
         queue.dlq.select("delivery_count > 0").redrive()
@@ -130,7 +132,10 @@ class Heavy:
         queue.select(all=True).move("other")
         moved = self.broker.queue("other").select("priority = 7").count()
         self.broker.queue("other").select(all=True).purge()
-        return moved
+        with queue.session() as session:
+            for number in range(min(MOST, self.messages)):
+                session.send(queue, bytes(HEAVY), id=f"of a session {number}")
+        return moved if queue.stats().ready == min(MOST, self.messages) else 0
 
 
 def run(run: Run) -> Figures:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import Any
+from unittest import mock
 from urllib.parse import quote
 
 import rq_dlq
@@ -118,6 +120,22 @@ async def stored(client: Client, found: Found, broker: rq_dlq.Broker) -> None:
         found.check(f"{path}: {answer.status_code}", good=answer.status_code in {200, 400, 404})
 
 
+async def ended(client: Client, found: Found) -> None:
+    """A session is over at its time, or at the logout."""
+    from rq_dlq.web import access  # noqa: PLC0415 - only where the extra is installed
+
+    for late, status in ((-60, 200), (60, 401)):
+        then = datetime.now(UTC).timestamp() + access.SESSION + late
+        with mock.patch.object(access, "_now", return_value=then):
+            answer = await client.get("/")
+        found.check(
+            f"a session {late} s after its end: {answer.status_code}", good=answer.status_code == status
+        )
+    await client.post("/logout")
+    answer = await client.get("/")
+    found.check(f"a session after the logout: {answer.status_code}", good=answer.status_code == 401)
+
+
 async def _in_turn(url: str, broker: rq_dlq.Broker, found: Found) -> None:
     import httpx  # noqa: PLC0415 - only where the extra is installed
 
@@ -141,6 +159,7 @@ async def _logged_in(client: Client, found: Found, broker: rq_dlq.Broker) -> Non
     found.check(f"the token: {answer.status_code}", good=answer.status_code == 303)
     await forged(client, found)
     await stored(client, found, broker)
+    await ended(client, found)
 
 
 def run(run: Run) -> Figures:

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from rq_dlq.core.processes import calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.steps.step import Batch, Steps
-from rq_dlq.core.upkeep import calls
 from rq_dlq.errors import BrokerRefused, MissingRights
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.failure import moment
@@ -64,6 +64,16 @@ def maintainers(namespace: str) -> Steps[list[ProcessReport]]:
 def workers(namespace: str) -> Steps[list[ProcessReport]]:
     """The worker processes that are alive, by name."""
     return [report for report in (yield from processes(namespace)) if report.queues]
+
+
+def takers(namespace: str, queue: str, task: str) -> Steps[dict[str, str]]:
+    """The live workers of a queue that may take messages of this task: the marks of what they take, by name.
+
+    Args:
+        task: as the header says; empty: it names none.
+    """
+    marks = {report.process: report.mark_for(queue, task) for report in (yield from processes(namespace))}
+    return {process: mark for process, mark in marks.items() if mark}
 
 
 def processes(namespace: str) -> Steps[list[ProcessReport]]:

@@ -1,0 +1,7 @@
+-- Counts that a message is given back by a holder that had not begun it (lib/attempts).
+-- needs: untried
+-- gives: count_untried
+local function count_untried(state)
+  local count = string.format(' untried=%.0f', untried(state) + 1)
+  state.more = state.more:gsub(' untried=%S*', '') .. count
+end

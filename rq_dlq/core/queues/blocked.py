@@ -1,0 +1,38 @@
+"""Ids that a dead letter blocks: a send under one of them sends nothing, and the log says so."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from rq_dlq.values.readable import some
+from rq_dlq.values.visible import visible_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+logger = logging.getLogger("rq_dlq")
+MOST = 1_000  # ids that are remembered
+NAMED = 5  # ids that a warning names
+
+
+class Blocked:
+    """The last ids, by their queues, that a broker has warned of."""
+
+    def __init__(self) -> None:
+        self._warned: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def warn(self, queue: str, ids: Iterable[str]) -> None:
+        """Warn that nothing was sent under these ids, once for each."""
+        new = [str(one) for one in dict.fromkeys(ids) if (queue, one) not in self._warned]
+        if not new:
+            return
+        self._warned.update(dict.fromkeys((queue, one) for one in new))
+        while len(self._warned) > MOST:
+            self._warned.popitem(last=False)
+        logger.warning(
+            "%s: nothing was sent, since a dead letter has the id: %s. "
+            "`rq-dlq dlq redrive %s --id ID` brings it back, `rq-dlq dlq purge %s --id ID` frees the id",
+            *(queue, visible_line(some(new, NAMED)), queue, queue),
+        )

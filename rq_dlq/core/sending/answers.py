@@ -1,0 +1,39 @@
+"""What a send says of the ids that the queue knew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.errors import KnownId
+from rq_dlq.values.sent import Sent, SentBefore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.sending.calls import Places
+
+
+def answer(queue: QueueState[Any], ids: Sequence[str], known: Places, *, new: bool) -> list[Sent]:
+    """The ids as a send returns them; the log says which of them dead letters have.
+
+    Raises:
+        KnownId: they were to be `new`, and some are not.
+    """
+    if known and new:
+        raise _known([ids[place] for place in sorted(known)])
+    sent = [*map(Sent, ids)]
+    if known:
+        for place, where in known.items():
+            sent[place] = SentBefore(ids[place], where)
+        queue.blocked.warn(queue.name, [ids[place] for place, where in known.items() if where == "dead"])
+    return sent
+
+
+def _known(ids: Sequence[str]) -> KnownId:
+    what = ids[0] if len(ids) == 1 else f"{len(ids):,} ids"
+    return KnownId(
+        f"{what}: the queue has it already, dead or alive, or remembers its ack, so nothing was sent "
+        "under it; `rq-dlq msg explain` says where it is",
+        ids,
+    )

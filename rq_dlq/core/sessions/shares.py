@@ -1,0 +1,75 @@
+"""What a session sends and acks, by queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.core.sessions import calls
+from rq_dlq.core.settling.settle import family_of
+from rq_dlq.errors import InvalidInput
+from rq_dlq.values.durations import shown
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.call import Held
+    from rq_dlq.values.leased import Leased
+
+    OfQueues = Mapping[QueueKeys, Mapping[tuple[int, int], Sequence[Any]]]
+    """The messages that go to each queue, by their delay and time to live: id, payload, …"""
+
+
+def shares_of(
+    queue: QueueState[Any],
+    held: Iterable[Leased[Any]],
+    outgoing: OfQueues,
+    targets: Mapping[QueueKeys, QueueState[Any]],
+) -> list[calls.Share]:
+    """The messages to send and to ack, by queue; one that was claimed twice is acked with the newer token.
+
+    Args:
+        queue: that of the session.
+        targets: the queues that it sends to.
+
+    Raises:
+        InvalidInput: one is sent under the id of one that is acked.
+    """
+    acks: dict[QueueKeys, dict[str, Held]] = {}
+    for delivery in held:
+        family = family_of(queue, delivery.token)
+        acks.setdefault(family, {})[delivery.id] = delivery._held
+    for family, by_times in outgoing.items():
+        if both := acks.get(family, {}).keys() & set(_ids(by_times)):
+            raise _lost_both(min(both), family.family)
+    return [
+        calls.Share(
+            family,
+            list(acks.get(family, {}).values()),
+            [
+                calls.Outgoing(delay, ttl, list(items))
+                for (delay, ttl), items in outgoing.get(family, {}).items()
+            ],
+            targets[family].opening if family in targets else "",
+        )
+        for family in dict.fromkeys((*acks, *outgoing))
+    ]
+
+
+def _ids(by_times: Mapping[tuple[int, int], Sequence[Any]]) -> list[str]:
+    """The ids of the messages that are sent to one queue."""
+    return [message_id for items in by_times.values() for message_id in items[::2]]
+
+
+def ids_of(outgoing: OfQueues) -> list[str]:
+    """The ids of the messages that a session sends."""
+    return [message_id for by_times in outgoing.values() for message_id in _ids(by_times)]
+
+
+def _lost_both(message_id: str, family: str) -> InvalidInput:
+    """The error for a message under the id of one that is acked: the queue knows the id until the ack."""
+    return InvalidInput(
+        f"{shown(message_id)} cannot be sent to {family!r} by the session that acks it: the queue still has "
+        "this id, so it would send nothing, and lose both. Nothing was sent or acked. Send it under another "
+        "id; nack(delay=…) tries the same message again, dlq.redrive(edit=…) brings back a dead letter"
+    )

@@ -1,0 +1,95 @@
+"""What a session sends, where that is too large for one script.
+
+It is staged, half a megabyte at a time, in lists as those of a job's tasks. The commit adds the lists to the
+queues, all or nothing, and moves no body. Then the messages move to their queues, a script for half a
+megabyte or one of them; if the client dies, maintenance goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from rq_dlq.core.jobs import calls as job_calls
+from rq_dlq.core.jobs.jobs import move
+from rq_dlq.core.jobs.stage import parts
+from rq_dlq.core.sessions.calls import Share, Staged
+from rq_dlq.core.steps.step import CHUNK_BYTES, Batch, Steps
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable, RqDlqError
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.sessions.calls import Outgoing
+
+logger = logging.getLogger("rq_dlq")
+WAITS = 600_000  # milliseconds that a list waits for the commit, from its last part on
+NONCE = 9  # random bytes
+
+
+def staged(shares: list[Share]) -> Steps[list[Share]]:
+    """The shares of a session. What is too large for one script is staged: lists take its place.
+
+    Raises:
+        BrokerUnavailable: it cannot be; nothing was done.
+    """
+    if not _is_large(shares):
+        return shares
+    try:
+        return (yield from _stage_all(shares))
+    except (BrokerUnavailable, BrokerRefused) as error:
+        error.indeterminate = False  # what is staged is not sent
+        raise
+
+
+def _is_large(shares: Sequence[Share]) -> bool:
+    """Whether what a session sends is more than half a megabyte, and more than one message."""
+    sizes = [size for share in shares for group in share.outgoing for size in _sizes(group)]
+    return len(sizes) > 1 and sum(sizes) > CHUNK_BYTES
+
+
+def _sizes(group: Outgoing) -> list[int]:
+    return [len(payload) for payload in cast("Sequence[bytes]", group.items[1::2])]
+
+
+def _stage_all(shares: Sequence[Share]) -> Steps[list[Share]]:
+    job = secrets.token_urlsafe(NONCE)
+    staged: list[Share] = []
+    for share in shares:
+        if share.held:
+            staged.append(replace(share, outgoing=()))
+        for group in share.outgoing:
+            made = yield from _stage(share.keys, job, group)
+            staged.append(replace(share, held=(), outgoing=(), staged=made))
+    return staged
+
+
+def _stage(keys: QueueKeys, job: str, group: Outgoing) -> Steps[Staged]:
+    attempt = job_calls.attempt_of("session", delay=group.delay, ttl=group.ttl)
+    sizes, length = _sizes(group), 0
+    for part in cast("Iterator[Sequence[bytes]]", parts(group.items, sizes)):
+        length += len(part)
+        yield Batch([
+            job_calls.stage(keys, job, attempt, part),
+            job_calls.cut(keys, job, attempt, length),  # of a repetition
+            job_calls.keep(keys, job, attempt, WAITS),
+        ])  # fmt: skip
+    return Staged(job, attempt, len(sizes), max(sizes))
+
+
+def move_all(shares: Sequence[Share]) -> Steps[None]:
+    """Move what is committed to the queues. After an error, the rest is left to maintenance."""
+    for share in shares:
+        if (staged := share.staged) is None:
+            continue
+        try:
+            while (yield from move(share.keys, staged.job, staged.attempt, longest=staged.longest)):
+                pass
+        except RqDlqError as error:
+            logger.warning(
+                "%s: a session is committed, but maintenance has to move the rest of what it sent: %s",
+                *(share.keys.family, error),
+            )
+            return

@@ -1,0 +1,56 @@
+"""Maintenance of one queue, by whoever asks for it: to its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.core.schedules import calls as schedule_calls
+from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.core.upkeep.upkeep import DONE, ROLES, SEVERAL, STEP, script, step
+from rq_dlq.core.upkeep.watched import MaintainedQueue
+
+if TYPE_CHECKING:
+    from rq_dlq.core.queues.queue import QueueState
+
+PASSES = 2  # what was swept or expired in the first may be retired in the second
+GOES_ON = {"redriven", "reindexed"}  # steps that go on, due or not, until they find nothing
+
+
+def maintain(queue: QueueState[Any]) -> Steps[dict[str, int]]:
+    """Do what is due in a queue, and then what that has made due; how many messages each step concerned.
+
+    What falls due meanwhile is left to the next call, so this ends however fast that is.
+    """
+    watched = MaintainedQueue(queue.keys, ROLES, queue.policy)
+    done = {name: 0 for role in ROLES for name in DONE[role]}
+    for _ in range(PASSES):
+        if not (yield from _pass(watched, done)):
+            break
+    return done
+
+
+def _pass(queue: MaintainedQueue, done: dict[str, int]) -> Steps[bool]:
+    """Run each step as long as it finds what was due at the beginning; whether any found something."""
+    asked = yield schedule_calls.due(queue.keys, limit=0)  # the clock of scripts, which a test may have moved
+    began = asked.now
+    before, busy = sum(done.values()), list(done)
+    while any((found := (yield from _step_each(queue, busy))).values()):
+        for name, count in found.items():
+            done[name] += count
+        _, *looks = yield Batch(queue.looks)
+        due, _ = queue.due([began, *looks])
+        busy = [name for name in busy if found[name] and (name in due or name in GOES_ON)]
+        if not busy:
+            break
+    return sum(done.values()) > before
+
+
+def _step_each(queue: MaintainedQueue, names: list[str]) -> Steps[dict[str, int]]:
+    limit = STEP // len(names)
+    alike = [name for name in names if name not in SEVERAL]
+    counts = yield Batch([script(name, queue.keys, queue.policy, limit) for name in alike])
+    found = dict(zip(alike, counts, strict=True))
+    for name in names:
+        if name in SEVERAL:
+            found[name] = yield from step(name, queue.keys, queue.policy, limit)
+    return found

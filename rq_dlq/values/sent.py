@@ -1,0 +1,74 @@
+"""What a send returns."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+Known = Literal["ready", "scheduled", "leased", "dead", "expired", "acked"]
+"""Where the message is whose id a send found in the queue; acked: its ack is remembered (`dedup_window`)."""
+PLACES: frozenset[str] = frozenset(Known.__args__)  # type: ignore[attr-defined]
+
+
+class Sent(str):
+    """The id of a message, as a send returns it: text that also knows whether the message is new.
+
+    It cannot be changed. In bodies and headers, in logs and pickled it is plain text; encoders other than
+    ours may want `str(sent)`.
+
+    Example:
+        sent = orders.send(order, id="order-42")
+        if not sent.new:
+            print(f"{sent} is known: {sent.known}")
+    """
+
+    __slots__ = ()
+
+    @property
+    def new(self) -> bool | None:
+        """False: the queue knew the id, so nothing was sent. None: a session decides it at its commit."""
+        return True
+
+    @property
+    def known(self) -> Known | None:
+        """Where the known message was: ready, scheduled, leased, dead, expired or acked.
+
+        None: the message is new, or a later version of the library wrote the known one.
+        """
+        return None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str(self),)
+
+
+class SentBefore(Sent):
+    """The id of a message that the queue knew, so nothing was sent."""
+
+    __slots__ = ("_place",)
+    _place: Known | None
+
+    def __new__(cls, message_id: str, place: Known | None) -> Self:
+        """The id, and where its message is."""
+        sent = super().__new__(cls, message_id)
+        sent._place = place
+        return sent
+
+    @property
+    def new(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def known(self) -> Known | None:
+        """Where the known message was."""
+        return self._place
+
+
+class Unsent(Sent):
+    """The id of a message that a session will send when it is committed."""
+
+    __slots__ = ()
+
+    @property
+    def new(self) -> None:
+        """None."""
+        return

@@ -1,0 +1,64 @@
+"""Calls that block the event loop, as the worker's thread sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.worker.tally import logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    NameOf = Callable[[asyncio.Task[Any]], str]
+
+LATE = 0.2  # seconds without a turn after which the worker's thread does what the event loop would do
+NOTED_AFTER = 1.0  # seconds without a turn after which the log has it
+ADVICE = "use def, or asyncio.to_thread"
+
+
+class EventLoopWatch:
+    """Knows for how long the event loop of the async handlers has not turned, and by whom it is blocked.
+
+    Args:
+        loop: the event loop, which another thread runs.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._turned = time.monotonic()
+        self._blocked_since = 0.0  # monotonic seconds; 0: it is not blocked
+        self._blocker = ""
+
+    def turn(self, now: float) -> None:
+        """Note that it turns, or begins a call, now: monotonic seconds."""
+        self._turned = now
+
+    @property
+    def blocked(self) -> float:
+        """Seconds since it turned last."""
+        return time.monotonic() - self._turned
+
+    def look(self, names: Iterable[NameOf]) -> None:
+        """Log who blocks it, once, and for how long when that is over.
+
+        Args:
+            names: what async consumers call a task; empty: it is none of their calls.
+        """
+        turned, blocked = self._turned, self.blocked
+        if self._blocked_since and turned != self._blocked_since:
+            line = "the event loop was blocked for %.0f s by %s: %s"
+            logger.warning(line, turned - self._blocked_since, self._blocker, ADVICE)
+            self._blocked_since = 0.0
+        if not self._blocked_since and blocked > NOTED_AFTER and turned == self._turned:
+            self._blocked_since, self._blocker = turned, self._name(names)
+            logger.warning("the event loop is blocked by %s: %s", self._blocker, ADVICE)
+
+    def _name(self, names: Iterable[NameOf]) -> str:
+        """The call that blocks it, or what else does."""
+        task = asyncio.current_task(self._loop)
+        if task is None:
+            return "a callback"
+        known = next(filter(None, (name_of(task) for name_of in names)), "")
+        return known or str(getattr(task.get_coro(), "__qualname__", task.get_name()))

@@ -1,0 +1,173 @@
+"""How the calls of a consumer are settled: by how they ended, together where nothing waits for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from rq_dlq.core.claiming import passing_on
+from rq_dlq.core.settling import settle
+from rq_dlq.core.steps.driving import together
+from rq_dlq.core.steps.step import CHANGED, chunks
+from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError, UnfitMessage
+from rq_dlq.values import deques
+from rq_dlq.values.readable import many
+from rq_dlq.values.settlement import FAILED, Settlement
+from rq_dlq.worker.holding import Holding
+from rq_dlq.worker.stopping import Stopped
+from rq_dlq.worker.tally import SettingsInForce, logger, report
+
+if TYPE_CHECKING:
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
+    from rq_dlq.values.leased import Leased
+    from rq_dlq.worker.shared import Shared
+
+D = TypeVar("D", bound="Leased[Any]")
+
+
+class Failure(NamedTuple):
+    """How a call failed, and when, monotonic seconds."""
+
+    error: Exception
+    at: float
+
+
+class Settling(Holding[D]):
+    """Messages of one queue whose calls end.
+
+    Args:
+        ack_each: none is settled together with others.
+    """
+
+    def __init__(self, queue: QueueState[Any], shared: Shared, *, ack_each: bool) -> None:
+        super().__init__(queue, shared)
+        self._ack_each = ack_each
+        self._failures: dict[D, Failure] = {}  # of those in `_done`
+        self._settings = SettingsInForce(queue)
+
+    def finish(self, delivery: D, error: BaseException | None, ended: float) -> bool:
+        """Note how a call ended, to settle it with others; False: it is to be settled at once.
+
+        It is where the handler settled it, or the worker cut it short, and where the next call waits for it:
+        a suspect's, or each one's with `ack_each`.
+        """
+        if delivery.outcome is not None or self._ack_each or delivery is self.permit.suspect:
+            return False
+        if error is not None:
+            if not isinstance(error, Exception):
+                return False
+            self._failures[delivery] = Failure(error, ended)
+        self._done.append(delivery)
+        return True
+
+    def settle_done(self) -> Steps[bool]:
+        """Settle all finished calls; False: some are left, to be settled again."""
+        if self._gives_up:
+            return not self._done
+        unacked, failed = deques.take_all(self._done), list[D]()
+        if self._failures:
+            failed = [delivery for delivery in unacked if delivery in self._failures]
+            unacked = [delivery for delivery in unacked if delivery not in self._failures]
+        try:
+            unacked = yield from self.ack(unacked)
+            yield from self._settle_failures(failed)
+        finally:
+            again = [*unacked, *(delivery for delivery in failed if delivery in self._failures)]
+            self._done.extendleft(reversed(again))
+        return not again
+
+    def _settle_failures(self, failed: list[D]) -> Steps[None]:
+        """Settle failed calls together. Those to be settled again stay in `_failures`."""
+        for part in chunks(failed, CHANGED):
+            settling = [self._settle_failed(delivery, self._failures[delivery].error) for delivery in part]
+            try:
+                settled = yield from together(settling)
+            except BrokerUnavailable as failure:
+                self._log(f"cannot settle {many(len(part), 'message')}", failure)
+                self._failed = time.monotonic()
+                for one in settling:
+                    with suppress(BrokerUnavailable):
+                        one.throw(failure)
+                break
+            except RqDlqError:  # perhaps only one of them is refused
+                for one in settling:
+                    one.close()  # as an unknown outcome: the next try is a repetition
+                yield from self._settle_one_by_one(part)
+            else:
+                for delivery, (settlement, error) in zip(part, settled, strict=True):
+                    del self._failures[delivery]
+                    yield from self._note(delivery, settlement, error)
+
+    def _settle_one_by_one(self, failed: Sequence[D]) -> Steps[None]:
+        for delivery in failed:
+            error, at = self._failures[delivery]
+            if (yield from self.settle(delivery, error, at)):
+                del self._failures[delivery]
+            else:
+                self._failed = time.monotonic()
+
+    def settle(self, delivery: D, error: BaseException | None, began: float) -> Steps[bool]:
+        """Settle by how a call ended, or count what its handler did; False: try again.
+
+        Args:
+            began: when this was first tried, monotonic seconds.
+        """
+        if delivery.outcome is not None:
+            yield from self._note_settled(delivery, error)
+            return True
+        if error is None:
+            return not (yield from self.ack([delivery]))
+        try:
+            settlement, error = yield from self._settle_failed(delivery, error)
+        except RqDlqError as failure:
+            self._log(f"cannot settle {delivery.id}", failure)
+            return not self._may_pass(failure, began)
+        yield from self._note(delivery, settlement, error)
+        return True
+
+    def leave(self, delivery: D, error: BaseException | None) -> None:
+        """Give up a settlement that Redis has not answered; an ack is tried once more at the very end."""
+        if error is None:
+            self._done.append(delivery)
+        else:
+            logger.error("%s: cannot settle %s: redelivered after the lease", self.queue.name, delivery.id)
+
+    def _note(self, delivery: D, settlement: Settlement, error: BaseException | str | None) -> Steps[None]:
+        """Count a failure, and log it."""
+        self._tally.note(delivery, settlement, error, (yield from self._settings.read()))
+
+    def _note_settled(self, delivery: D, error: BaseException | None) -> Steps[None]:
+        """Count, and log, what the handler did with its delivery by itself."""
+        settlement, cause = delivery._settled or (Settlement(delivery.id, delivery.outcome or "acked"), None)
+        if settlement.outcome in FAILED:
+            yield from self._note(delivery, settlement, cause or error)
+            return
+        self._tally.add([settlement], "acked")
+        if isinstance(error, Exception):
+            report(delivery, settlement, error)
+
+    def _settle_failed(self, delivery: D, error: BaseException) -> Steps[tuple[Settlement, BaseException]]:
+        """Settle a call by its error; what became of the message, and the error that it was settled by.
+
+        Only calls that the worker cut short are released: a message whose handler raises SystemExit would
+        come back at once, for ever.
+        """
+        queue = self.queue
+        if delivery._unfit and isinstance(error, UnfitMessage):
+            return (yield from passing_on.pass_on(queue, delivery, error)), error
+        if isinstance(error, Exception | Stopped):
+            try:
+                (settlement,) = yield from settle.settle_by_error(
+                    queue, [delivery._held], error, delivery._values
+                )
+            except Exception as nonsense:  # as for a Redeliver whose delay was changed to "soon"
+                if isinstance(nonsense, RqDlqError) and not isinstance(nonsense, InvalidInput):
+                    raise  # that is not the fault of the handler's error
+                error = nonsense
+            else:
+                return settlement, error
+        (settlement,) = yield from settle.nack(queue, [delivery._held], error, values=delivery._values)
+        return settlement, error

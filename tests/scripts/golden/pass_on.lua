@@ -1,0 +1,626 @@
+-- Settles messages that their holder does not take, since it does not know their task, or their arguments or body do not
+-- fit. Untried and uncharged they rest, for another version of the program: 1 s at first, twice as long each time, 60 s at
+-- most. They rest while a live worker may take them, else until ten minutes after this began; then they are dead. The
+-- state remembers when that is, how often they were passed on, and the marks of those who did not take them:
+--   passed_on=UNTIL/TIMES/MARKS
+-- Returns for each what became of it, or a verdict.
+-- drains
+local consumer, mark, takers = ARGV[1], ARGV[2], ARGV[3] -- mark: of what the holder takes instead; empty: nothing
+local error = ARGV[4] -- takers: the marks of what live workers take, with blanks between them
+-- items from ARGV[5]: held (lib/settled)
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local counters, settings, wake, outcomes, groups = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local redrives = KEYS[16]
+-- The verdicts on a message that was to be settled.
+local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
+-- The fence (I2): only the token that holds a message may settle it.
+local needle_of, needle
+local function holds(token, text)
+  if token ~= needle_of then
+    needle_of, needle = token, ' +' .. token .. ' '
+  end
+  return text and text:find(needle, 1, true) ~= nil
+end
+-- Takes settled messages off their claims. A lease goes with the last of its messages.
+--   counts: token → how many
+local function let_go(counts)
+  for token, count in pairs(counts) do
+    if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
+      redis.call('HDEL', claims, token, token .. ':held')
+      redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+    end
+  end
+end
+-- Settles what is held from ARGV[first] as lib/settled does; then finish(ids, texts) of what was settled, if there is one
+-- and something was; then lets their leases go. Returns the verdicts.
+local function settle(first, act, finish)
+  -- Settles what is held. From ARGV[first]: how many, their ids, then each token and how many of these, in a row, it holds.
+  -- act(id, text), if there is one, runs for each whose token holds. `verdicts` has for each a verdict, or what act returned;
+  -- LOST: it was left alone. `settled` are the ids of the others, `settled_texts` the states that they had, and `let` is
+  -- token → how many. Statements, as in lib/chosen.
+  local asked = tonumber(ARGV[first])
+  local lines = redis.call('HMGET', states, unpack(ARGV, first + 1, first + asked))
+  local verdicts, settled, settled_texts, let, done, place, size = {}, {}, {}, {}, {}, 0, 0
+  for at = first + asked + 1, #ARGV, 2 do
+    local token, before, seen, is_held = ARGV[at], size, nil, nil
+    for _ = 1, tonumber(ARGV[at + 1]) do
+      place = place + 1
+      local id, text = ARGV[first + place], lines[place]
+      if text ~= seen then -- most have the same
+        seen, is_held = text, holds(token, text)
+      end
+      if done[id] then
+        verdicts[place] = SETTLED_BEFORE
+      elseif is_held then
+        verdicts[place] = act and act(id, text) or SETTLED
+        if verdicts[place] ~= LOST then
+          size = size + 1
+          settled[size], settled_texts[size], done[id] = id, text, true
+        end
+      else
+        -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
+        -- call whose reply was lost can be repeated (I12).
+        local function refusal(id, token, text)
+          if text and text:find(' -' .. token .. ' ', 1, true) then
+            return SETTLED_BEFORE
+          end
+          return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
+        end
+        verdicts[place] = refusal(id, token, text)
+      end
+    end
+    if size > before then
+      let[token] = (let[token] or 0) + size - before
+    end
+  end
+  if #settled > 0 and finish then
+    finish(settled, settled_texts)
+  end
+  let_go(let)
+  return verdicts
+end
+-- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+-- that does not say them.
+local function stated_head(text)
+  local at = text and text:find(' head=')
+  if at then
+    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      return tonumber(birth), tonumber(flags), tonumber(expires)
+    end
+  end
+end
+-- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+-- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+-- that it blocks no other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+local function is_later(record, text)
+  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+end
+-- The flag of a record (lib/record) that has an expiry.
+local EXPIRES = 0x10
+-- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+local TRANSIENT = 0x80
+
+local function unpack_number(text, first, width)
+  local value = 0
+  for i = first, first + width - 1 do
+    value = value * 256 + text:byte(i)
+  end
+  return value
+end
+
+local function has_expiry(record)
+  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+end
+
+local function as_head(birth, flags, expires)
+  return {
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+  }
+end
+
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
+local function read_record(record)
+  if #record < 14 and (#record < 8 or has_expiry(record)) then
+    return { birth = 0, priority = 4 }
+  end
+  return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+end
+-- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+-- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+-- true where it is of a later form.
+local function head_of(id, text)
+  local birth, flags, expires = stated_head(text)
+  if birth then
+    if redis.call('HEXISTS', messages, id) == 0 then
+      return nil, false
+    elseif is_later('', text) then
+      return nil, true
+    end
+    return as_head(birth, flags, expires > 0 and expires or nil), false
+  end
+  local record = redis.call('HGET', messages, id)
+  if not record then
+    return nil, false
+  elseif is_later(record, text) then
+    return nil, true
+  end
+  return read_record(record), false
+end
+-- The head of a held message, and whether it is of a later form, as lib/head_of. Where an ack or a discard was cut off,
+-- nil, and its remains are removed.
+local function held_head(id, text)
+  local head, later = head_of(id, text)
+  if not head and not later then
+    -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+    local function drop(ids)
+      local once_gone = nil
+      -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+      -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+      --   ids: of the messages; also of those of which a script that was cut off left something behind
+      --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+      local gone = #ids
+      redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+      if once_gone then
+        once_gone(ids)
+      end
+      redis.call('HDEL', history, unpack(ids))
+      redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+      return gone
+    end
+    drop({ id })
+  end
+  return head, later
+end
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+-- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+local function new_state(due)
+  return {
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+  }
+end
+
+local function parse_state(text, birth)
+  local s = new_state(math.floor(birth / 4096))
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+  if text then
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+      text:match(STATE)
+  end
+  if part and (more == '' or more:gsub(MORE, '') == '') then
+    s.part, s.reason, s.mark, s.token = part, reason, mark, token
+    local at = tonumber(due)
+    s.due = at > 0 and at < LATER and at or s.due
+    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+    s.delay, s.more = tonumber(delay), more
+  end
+  return s
+end
+
+local function format_state(s)
+  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+  return table.concat({
+    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+  }, ' ') .. s.more
+end
+
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+-- redrive gave it another (lib/redriven_expiry).
+local function expiry_of(head, state)
+  if state.redriven == 0 then
+    return head.expires
+  end
+  return tonumber(state.more:match(' expires=(%d+)') or nil)
+end
+-- Settles what is held as lib/settle does, with act(id, state, head). Left alone are a message whose ack was cut off, and
+-- one that a later version has taken over, in a form of its own.
+local function settle_messages(first, act, finish)
+  return settle(first, function(id, text)
+    local head, later = held_head(id, text)
+    if not head then
+      return later and LOST or GONE
+    end
+    return act(id, parse_state(text, head.birth), head)
+  end, finish)
+end
+-- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
+-- are counted in a field of its state, untried=N (lib/count_untried).
+local function untried(state)
+  return tonumber(state.more:match(' untried=(%d+)') or 0)
+end
+
+local function attempts(state)
+  return math.max(state.deliveries - untried(state), 0)
+end
+-- Counts that a message is given back by a holder that had not begun it (lib/attempts).
+local function count_untried(state)
+  local count = string.format(' untried=%.0f', untried(state) + 1)
+  state.more = state.more:gsub(' untried=%S*', '') .. count
+end
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
+-- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
+-- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
+-- died; so is what was `passed_on` again and again.
+--   event  at  delivery  delay  consumer  error  traceback
+-- at: now, unless the caller gives another time.
+local KEEP = 15
+
+local function remember(id, event, delivery, delay, consumer, failure, at)
+  local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
+  local text = redis.call('HGET', history, id)
+  if text and text ~= '' then
+    -- A full history is some 20 kB: patterns would look at each byte, finds of plain text do not.
+    local ends, tab = { 0 }, nil -- of its lines but the last; the last tab of that
+    local found = text:find('\n')
+    while found do
+      ends[#ends + 1], found = found, text:find('\n', found + 1)
+    end
+    local start = line:match('^expired\t%d+\t')
+    for n = 1, start and #ends or 0 do
+      if text:sub(ends[n] + 1, ends[n] + #start) == start then
+        return -- written before, when it failed as an expired one
+      end
+    end
+    found = text:find('\t', ends[#ends] + 1)
+    while found do
+      tab, found = found, text:find('\t', found + 1)
+    end
+    local kept, from, last = '', 1, ends[#ends] + 1
+    if #ends >= 2 * KEEP then
+      kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
+    end
+    local before = text:sub(from, tab) .. '\n'
+    if (event == 'kept' or event == 'passed_on') and text:sub(last, last + #event) == event .. '\t' then
+      kept, before = '', text:sub(1, last - 1)
+    end
+    line = kept .. before .. line
+  end
+  redis.call('HSET', history, id, line)
+end
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+  return found[FIELDS[name]]
+end
+-- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
+--   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+local function read_strategy()
+  return read_json(setting('dead_letter'))
+end
+-- The immutable half of a message, written once by send:
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
+--   6 bytes  expiry in milliseconds, only with that flag
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+local function pack_number(value, width)
+  local g = value % 256
+  value = (value - g) / 256
+  local f = value % 256
+  value = (value - f) / 256
+  local e = value % 256
+  value = (value - e) / 256
+  local d = value % 256
+  value = (value - d) / 256
+  local c = value % 256
+  value = (value - c) / 256
+  local b = value % 256
+  return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+end
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
+local BAND = 2 ^ 42
+
+local function score_of(priority, due)
+  return (9 - priority) * BAND + due
+end
+
+-- The send order but its last byte, which is that of the birth.
+local function order_of(head, due)
+  local number = head.birth % 4096
+  local last = number % 256
+  if (head.birth - number) / 4096 == due then
+    return string.char(16 + (number - last) / 256)
+  end
+  return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+end
+
+local function member_of(id, head, due)
+  return order_of(head, due) .. string.char(head.birth % 256) .. id
+end
+-- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
+-- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
+-- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
+-- row: its index and its member.
+--   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+--   be due in the future.
+--   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+--   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
+local in_group
+
+local function put(id, state, head, waits, rest, arrive)
+  local member, index, score = member_of(id, head, state.due), scheduled, state.due
+  if state.part == 'dead' then
+    index = dead
+  elseif state.part == 'expired' then
+    index = expired
+  elseif not waits then
+    index, score = ready, score_of(head.priority, state.due)
+  end
+  redis.call('ZADD', index, score, member)
+  local expires = state.part == 'live' and expiry_of(head, state)
+  if expires then
+    redis.call('ZADD', expiring, expires, id)
+  end
+  state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/ ]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
+  if rest or state.more:find(' rest=') then
+    state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
+  end
+  if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+    -- The group of a dead letter: the fingerprint of the failure that it died of.
+    --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+    local function group_of(id, state, failure)
+      local expired = state.reason == 'expired'
+      if not failure then
+        -- The line of the newest failure in a history (lib/remember); empty: there is none.
+        local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+        local function last_failure(story)
+          local first, from, to = 1, 1, 0
+          while first <= #story do
+            local last = (story:find('\n', first, true) or #story + 1) - 1
+            if FAILURES[story:match('^[%a_]*', first)] then
+              from, to = first, last
+            end
+            first = last + 2
+          end
+          return story:sub(from, to)
+        end
+        failure = last_failure(redis.call('HGET', history, id) or '')
+        if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+          failure = '' -- it expired by itself
+        end
+      end
+      local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+      return group == '' and expired and 'expired' or group:sub(1, 12)
+    end
+    state.more = state.more .. ' group=' .. group_of(id, state)
+  end
+  redis.call('HSET', states, id, format_state(state))
+  if arrive then
+    arrive()
+  end
+  if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+    in_group = in_group or (function()
+      -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+      -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+      --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+      local function group_row(group, died, member)
+        return string.format('%-12s', group) .. pack_number(died, 6) .. member
+      end
+      -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+      local function row_in_groups(state, member)
+        return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+      end
+      return row_in_groups
+    end)()
+    redis.call('ZADD', groups, 0, in_group(state, member))
+  end
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
+  end
+  return index, member
+end
+-- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
+-- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
+-- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
+-- their names once.
+--   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
+--   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
+local names = {} -- of consumers, by their JSON
+local function outcome(event, id, head, state, delay, detail)
+  local kept = setting('outcomes')
+  if not kept then
+    return
+  end
+  detail = detail or {}
+  local age = math.max(now - math.floor(head.birth / 4096), 0)
+  local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
+  names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+  redis.pcall(
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
+    'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+    'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+    'reason', state.reason, 'cause', detail.cause or ''
+  )
+end
+-- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it leaves the queue alive.
+local function taken_up(state)
+  state.more = state.more:gsub(' passed_on=%S*', '')
+end
+-- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
+-- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
+local strategy, group
+
+-- detail: for the outcome history (lib/outcome)
+local function bury(id, state, head, part, reason, detail)
+  strategy = strategy or read_strategy()
+  local fate = strategy[part]
+  if fate ~= 'dead' and fate ~= 'discard' then
+    fate = part
+  end
+  if fate == 'dead' and head.transient and strategy.transient == 'discard' then
+    fate = 'discard'
+  end
+  redis.call('HINCRBY', counters, reason, 1)
+  state.reason = reason
+  taken_up(state)
+  if fate == 'discard' then
+    -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+    local function drop(ids)
+      local once_gone = nil
+      -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+      -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+      --   ids: of the messages; also of those of which a script that was cut off left something behind
+      --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+      local gone = #ids
+      redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+      if once_gone then
+        once_gone(ids)
+      end
+      redis.call('HDEL', history, unpack(ids))
+      redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+      return gone
+    end
+    redis.call('HINCRBY', counters, 'discarded', drop({ id }))
+    local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
+    if job then
+      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+      -- has been forgotten.
+      local function count_redriven(job, what)
+        if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+          redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+        end
+      end
+      count_redriven(job, 'died')
+    end
+  else
+    state.part, state.due = fate, now
+    if fate == 'dead' then
+      group = group or (function()
+        -- The group of a dead letter: the fingerprint of the failure that it died of.
+        --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+        local function group_of(id, state, failure)
+          local expired = state.reason == 'expired'
+          if not failure then
+            -- The line of the newest failure in a history (lib/remember); empty: there is none.
+            local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+            local function last_failure(story)
+              local first, from, to = 1, 1, 0
+              while first <= #story do
+                local last = (story:find('\n', first, true) or #story + 1) - 1
+                if FAILURES[story:match('^[%a_]*', first)] then
+                  from, to = first, last
+                end
+                first = last + 2
+              end
+              return story:sub(from, to)
+            end
+            failure = last_failure(redis.call('HGET', history, id) or '')
+            if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+              failure = '' -- it expired by itself
+            end
+          end
+          local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+          return group == '' and expired and 'expired' or group:sub(1, 12)
+        end
+        return group_of
+      end)()
+      state.more = state.more:gsub(' group=%S*', '') .. ' group=' .. group(id, state, detail and detail.error)
+    end
+    put(id, state, head)
+  end
+  outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, detail)
+  if fate == 'discard' then
+    outcome('discarded', id, head, state, 0, detail)
+    return 'discarded'
+  end
+  return fate
+end
+-- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+-- So no client polls, and a message wakes one of a thousand.
+local function wake_one()
+  if redis.call('LLEN', wake) == 0 then
+    redis.call('LPUSH', wake, 1)
+    redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+  end
+end
+local FIRST, LONGEST, PATIENCE = 1000, 60000, 600000 -- milliseconds
+local MARKS = 144 -- bytes: 16 marks, with a dot before each
+
+return settle_messages(5, function(id, state, head)
+  if state.part ~= 'live' then -- nobody else is asked about a dead letter
+    put(id, state, head)
+    return 'kept'
+  end
+  local ends, times, marks = state.more:match(' passed_on=(%d+)/(%d+)/(%S*)')
+  ends, times, marks = tonumber(ends) or now + PATIENCE, tonumber(times) or 0, marks or ''
+  ends = math.min(ends, now + PATIENCE) -- the clock may have stepped back
+  if mark ~= '' and not marks:find(mark, 1, true) then
+    marks = (marks .. '.' .. mark):sub(-MARKS)
+  end
+  local taken = false -- whether a live worker may take it: one that has not passed it on
+  for taker in takers:gmatch('%S+') do
+    taken = taken or not marks:find(taker, 1, true)
+  end
+  local rest = math.min(FIRST * 2 ^ math.min(times, 10), LONGEST)
+  if not taken and ends > now then
+    rest = math.min(rest, ends - now)
+  end
+  local over = not taken and ends <= now
+  count_untried(state)
+  state.released = state.released + 1
+  redis.call('HINCRBY', counters, 'released', 1)
+  redis.call('HINCRBY', counters, 'passed_on', 1)
+  remember(id, over and 'poisoned' or 'passed_on', attempts(state), over and 0 or rest, consumer, error)
+  local failure = { cause = 'passed_on', consumer = consumer, error = error }
+  local expiry = expiry_of(head, state)
+  if over then
+    return bury(id, state, head, 'dead', 'unprocessable', failure)
+  elseif expiry and now + rest >= expiry then
+    return bury(id, state, head, 'expired', 'expired', failure)
+  end
+  local word = string.format(' passed_on=%.0f/%.0f/%s', ends, times + 1, marks)
+  state.more = state.more:gsub(' passed_on=%S*', '') .. word
+  state.due = now + rest
+  if state.due == math.floor(head.birth / 4096) then -- see lib/order
+    state.due = state.due + 1
+  end
+  put(id, state, head, true)
+  outcome('passed_on', id, head, state, rest, failure)
+  return 'passed_on ' .. rest
+end, wake_one)

@@ -1,0 +1,356 @@
+-- Puts messages back that are in no place (lib/count_orphans): a key of an index was deleted, or only a part was restored.
+-- Looks at all messages, some a call, while there are such; the record and the state say where each belongs. Returns how
+-- many messages it looked at; 0: there is nothing to do, or what is left only a later version can.
+-- drains
+local limit = tonumber(ARGV[1])
+local PAUSE = 600000 -- milliseconds until it begins anew, where that did not find all
+local BYTES = 524288 -- bytes of records, or one message (I9)
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local counters, groups, reindexed, redrives = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+-- How many messages are in no place: no index has them, and no claim that has a lease counts them. Each message is in one,
+-- unless someone else deleted or restored a key. With more claims at a time the number is not known: 0.
+local MOST, PAGE = 5000, 1000 -- claims that one call looks at (I9), some at a time
+
+local function count_orphans()
+  local count = redis.call('HLEN', messages)
+  for _, index in ipairs({ ready, scheduled, dead, expired }) do
+    count = count - redis.call('ZCARD', index)
+  end
+  if count <= 0 or redis.call('ZCARD', leases) > MOST then
+    return 0
+  end
+  for first = 0, MOST - 1, PAGE do
+    local tokens = redis.call('ZRANGE', leases, first, first + PAGE - 1)
+    for n, token in ipairs(tokens) do
+      tokens[n] = token .. ':held'
+    end
+    for _, held in ipairs(#tokens > 0 and redis.call('HMGET', claims, unpack(tokens)) or {}) do
+      count = count - (tonumber(held or 0) or 0)
+    end
+    if #tokens < PAGE then
+      break
+    end
+  end
+  return math.max(count, 0)
+end
+local noted = redis.call('GET', reindexed)
+if noted == 'done' or not noted and count_orphans() == 0 then
+  return 0
+end
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+-- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+-- that it blocks no other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+local function is_later(record, text)
+  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+end
+-- The flag of a record (lib/record) that has an expiry.
+local EXPIRES = 0x10
+-- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+local TRANSIENT = 0x80
+
+local function unpack_number(text, first, width)
+  local value = 0
+  for i = first, first + width - 1 do
+    value = value * 256 + text:byte(i)
+  end
+  return value
+end
+
+local function has_expiry(record)
+  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+end
+
+local function as_head(birth, flags, expires)
+  return {
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+  }
+end
+
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
+local function read_record(record)
+  if #record < 14 and (#record < 8 or has_expiry(record)) then
+    return { birth = 0, priority = 4 }
+  end
+  return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+end
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+-- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+local function new_state(due)
+  return {
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+  }
+end
+
+local function parse_state(text, birth)
+  local s = new_state(math.floor(birth / 4096))
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+  if text then
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+      text:match(STATE)
+  end
+  if part and (more == '' or more:gsub(MORE, '') == '') then
+    s.part, s.reason, s.mark, s.token = part, reason, mark, token
+    local at = tonumber(due)
+    s.due = at > 0 and at < LATER and at or s.due
+    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+    s.delay, s.more = tonumber(delay), more
+  end
+  return s
+end
+
+local function format_state(s)
+  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+  return table.concat({
+    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+  }, ' ') .. s.more
+end
+
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+-- redrive gave it another (lib/redriven_expiry).
+local function expiry_of(head, state)
+  if state.redriven == 0 then
+    return head.expires
+  end
+  return tonumber(state.more:match(' expires=(%d+)') or nil)
+end
+-- The immutable half of a message, written once by send:
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
+--   6 bytes  expiry in milliseconds, only with that flag
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+local function pack_number(value, width)
+  local g = value % 256
+  value = (value - g) / 256
+  local f = value % 256
+  value = (value - f) / 256
+  local e = value % 256
+  value = (value - e) / 256
+  local d = value % 256
+  value = (value - d) / 256
+  local c = value % 256
+  value = (value - c) / 256
+  local b = value % 256
+  return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+end
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
+local BAND = 2 ^ 42
+
+local function score_of(priority, due)
+  return (9 - priority) * BAND + due
+end
+
+-- The send order but its last byte, which is that of the birth.
+local function order_of(head, due)
+  local number = head.birth % 4096
+  local last = number % 256
+  if (head.birth - number) / 4096 == due then
+    return string.char(16 + (number - last) / 256)
+  end
+  return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+end
+
+local function member_of(id, head, due)
+  return order_of(head, due) .. string.char(head.birth % 256) .. id
+end
+-- Whether a message on the list of a lapsed claim is nowhere else: someone else wrote over its state while it was
+-- held, so no lease that exists holds it, and no index has it, in either form of its member (lib/order).
+local function orphaned(id, state, head)
+  if state.mark == '+' then
+    return not redis.call('ZSCORE', leases, state.token)
+  end
+  local born = math.floor(head.birth / 4096)
+  for _, due in ipairs({ state.due, born, born + 1 }) do
+    local member = member_of(id, head, due)
+    for _, index in ipairs({ ready, scheduled, dead, expired }) do
+      if redis.call('ZSCORE', index, member) then
+        return false
+      end
+    end
+  end
+  return true
+end
+-- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
+-- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
+-- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
+-- row: its index and its member.
+--   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+--   be due in the future.
+--   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+--   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
+local in_group
+
+local function put(id, state, head, waits, rest, arrive)
+  local member, index, score = member_of(id, head, state.due), scheduled, state.due
+  if state.part == 'dead' then
+    index = dead
+  elseif state.part == 'expired' then
+    index = expired
+  elseif not waits then
+    index, score = ready, score_of(head.priority, state.due)
+  end
+  redis.call('ZADD', index, score, member)
+  local expires = state.part == 'live' and expiry_of(head, state)
+  if expires then
+    redis.call('ZADD', expiring, expires, id)
+  end
+  state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/ ]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
+  if rest or state.more:find(' rest=') then
+    state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
+  end
+  if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+    -- The group of a dead letter: the fingerprint of the failure that it died of.
+    --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+    local function group_of(id, state, failure)
+      local expired = state.reason == 'expired'
+      if not failure then
+        -- The line of the newest failure in a history (lib/remember); empty: there is none.
+        local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+        local function last_failure(story)
+          local first, from, to = 1, 1, 0
+          while first <= #story do
+            local last = (story:find('\n', first, true) or #story + 1) - 1
+            if FAILURES[story:match('^[%a_]*', first)] then
+              from, to = first, last
+            end
+            first = last + 2
+          end
+          return story:sub(from, to)
+        end
+        failure = last_failure(redis.call('HGET', history, id) or '')
+        if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+          failure = '' -- it expired by itself
+        end
+      end
+      local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+      return group == '' and expired and 'expired' or group:sub(1, 12)
+    end
+    state.more = state.more .. ' group=' .. group_of(id, state)
+  end
+  redis.call('HSET', states, id, format_state(state))
+  if arrive then
+    arrive()
+  end
+  if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+    in_group = in_group or (function()
+      -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+      -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+      --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+      local function group_row(group, died, member)
+        return string.format('%-12s', group) .. pack_number(died, 6) .. member
+      end
+      -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+      local function row_in_groups(state, member)
+        return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+      end
+      return row_in_groups
+    end)()
+    redis.call('ZADD', groups, 0, in_group(state, member))
+  end
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
+  end
+  return index, member
+end
+-- Puts a message back that is in no place (lib/count_orphans), where its record and its state say that it belongs. Returns
+-- whether it was in none.
+local LEASE = 30000 -- milliseconds that a holder has whose lease is lost, as usual; it may be alive, and extend that
+
+-- Nobody knows who made a claim whose list is lost, or from which index. As one of a batch, its lapse is not charged.
+local function hold(id, token)
+  local list, is_leased = redis.call('HGET', claims, token), redis.call('ZSCORE', leases, token)
+  local is_listed = list and (list .. '\n'):find('\n' .. id .. '\n', 1, true)
+  if not is_listed then
+    redis.call('HSET', claims, token, (list or '\tbatch') .. '\n' .. id)
+    redis.call('HINCRBY', claims, token .. ':held', 1)
+  end
+  if not is_leased then
+    redis.call('ZADD', leases, now + LEASE, token)
+  end
+  return not (is_listed and is_leased)
+end
+
+local function put_back(id, record)
+  local text = redis.call('HGET', states, id)
+  if is_later(record, text) then -- only a later version knows where it belongs
+    return false
+  end
+  local head = read_record(record)
+  local state = parse_state(text, head.birth)
+  if state.mark == '+' then
+    return hold(id, state.token)
+  elseif not orphaned(id, state, head) then
+    return false
+  end
+  put(id, state, head, state.due > now, state.more:match(' rest=(%d+)'))
+  return true
+end
+
+-- Redis replies a small hash as a whole: then the next call goes on behind what this one looked at.
+local cursor, skipped = (noted or '0 0'):match('^(%d+) (%d+)$')
+local looked, bytes, back, is_over = 0, 0, 0, false
+while looked < limit and bytes <= BYTES and not is_over do
+  local reply = redis.call('HSCAN', messages, cursor, 'COUNT', 1)
+  local next_cursor, page = reply[1], reply[2]
+  local first = 2 * tonumber(skipped) + 1
+  local last = math.min(#page, first + 2 * (limit - looked) - 1)
+  for n = first, last, 2 do
+    looked, bytes = looked + 1, bytes + #page[n + 1]
+    if put_back(page[n], page[n + 1]) then
+      back = back + 1
+    end
+  end
+  if last < #page then
+    skipped = last / 2
+  else
+    cursor, skipped, is_over = next_cursor, 0, next_cursor == '0'
+  end
+end
+if back > 0 then
+  redis.call('HINCRBY', counters, 'reindexed', back)
+end
+if (is_over or back > 0) and count_orphans() == 0 then
+  redis.call('DEL', reindexed)
+else
+  redis.call('SET', reindexed, is_over and 'done' or cursor .. ' ' .. skipped, 'PX', PAUSE)
+end
+return math.max(1, looked)
