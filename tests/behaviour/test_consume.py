@@ -439,7 +439,7 @@ async def test_dead_letters_of_several_queues(broker: Any) -> None:
 
 
 async def test_a_body_that_does_not_decode_is_dead_and_not_seen(broker: Any) -> None:
-    await broker.queue("orders").send_many([1, "two", 3])
+    await broker.queue("orders").send_many([1, b"two", 3])
     queue = broker.queue("orders", type=int)
     done = []
     async for delivery in queue.consume():

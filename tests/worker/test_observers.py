@@ -71,7 +71,7 @@ def test_what_a_handler_does(colour: str, broker: rq_dlq.Broker) -> None:
         "works": ["begin", "end", "acked"],
         "dies": ["begin", "ValueError", "dead"],
         "waits": ["begin", "Redeliver", "redelivered"],
-        "no text": ["dead, not handled"],
+        "no text": ["passed_on, not handled"],
     }
     assert current == {"works": "works", "dies": "dies", "waits": "waits"}
 

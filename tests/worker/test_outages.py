@@ -37,9 +37,9 @@ class Outage:
         self._real, self._arrives = getattr(settle, verb), arrives
         monkeypatch.setattr(settle, verb, self._steps)
 
-    def _steps(self, *arguments: Any) -> Steps[Any]:
+    def _steps(self, *arguments: Any, **named: Any) -> Steps[Any]:
         if self.over.is_set() or self._arrives:
-            result = yield from self._real(*arguments)
+            result = yield from self._real(*arguments, **named)
         if self.over.is_set():
             return result
         self.failed += 1
