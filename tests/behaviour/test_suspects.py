@@ -12,7 +12,7 @@ from rq_dlq.core.claiming import calls as claiming_calls
 from rq_dlq.core.claiming import claim
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.upkeep import calls as upkeep_calls
-from tests.behaviour.helpers import after, bodies, bring_to, counts, one
+from tests.behaviour.helpers import after, bodies, counts, one
 from tests.behaviour.stepping import alone
 from tests.conftest import Clock
 
