@@ -125,8 +125,8 @@ async def test_a_body_of_another_type_is_refused_by_what_would_do(broker: Any) -
 async def test_a_stranger_inside_another_type_is_named_when_it_comes(broker: Any) -> None:
     await broker.queue("a").send([{}])
     assert await broker.queue("a", type=list[Stranger]).claim() == []
-    (resting,) = await broker.queue("a").select(places=["scheduled"]).browse()
-    assert "Stranger is not known; use JSON values" in resting.history[-1].cause.message
+    (message,) = await broker.queue("a").select(all=True).browse()
+    assert "Stranger is not known; use JSON values" in message.history[-1].cause.message
 
 
 async def test_a_model_with_a_number_that_json_lacks_is_refused(broker: Any) -> None:
@@ -189,11 +189,14 @@ async def test_none_is_no_type(broker: Any) -> None:
 @both_colours("the loop is in the files `own.py`")
 async def test_a_body_that_cannot_be_read_is_a_line_of_the_log(way: str, broker: Any, caplog: Any) -> None:
     await broker.queue("a").send("x\n", id="m")
+    await broker.queue("a").send(b"x\n", id="n")
     queue = broker.queue("a", type=Plain)
     if way == "claim":
-        assert await queue.claim() == []
+        assert await queue.claim(2) == []
     else:
         assert [delivery async for delivery in queue.consume()] == []
-    (line,) = caplog.messages
-    assert line.startswith("a m is not delivered: the body cannot be decoded as Plain: Expected `object`")
-    assert line.endswith("; it is passed on to another version of the program")
+    unfit, unread = caplog.messages
+    assert unfit.startswith("a m is not delivered: the body cannot be decoded as Plain: Expected `object`")
+    assert unfit.endswith("; it is passed on to another version of the program")
+    assert unread.startswith("a n is not delivered: the body cannot be decoded as Plain: JSON is malformed")
+    assert unread.endswith("; it is dead")

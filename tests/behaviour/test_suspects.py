@@ -12,7 +12,7 @@ from rq_dlq.core.claiming import calls as claiming_calls
 from rq_dlq.core.claiming import claim
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.upkeep import calls as upkeep_calls
-from tests.behaviour.helpers import after, bodies, bring_to, counts, one
+from tests.behaviour.helpers import after, bodies, counts, one
 from tests.behaviour.stepping import alone
 from tests.conftest import Clock
 
@@ -427,8 +427,8 @@ async def test_suspects_of_a_claim_that_is_taken_up_go_back(queue: Any, clock: C
 
 async def test_an_undecodable_suspect_is_no_suspect_any_more(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", type=int, redelivery=after("1m", most=1))
-    await bring_to("ready", broker.queue("a"), clock)
     plain = broker.queue("a")
+    await plain.send(b"{", id="m")
     await claimed(plain)
     await lapse(plain, clock)
     permit = Permit()
