@@ -28,7 +28,7 @@ def refuse(_: Any) -> None:
 def test_nothing_that_was_claimed_ahead_is_given_back(
     far: float, colour: str, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each reply is late by so many seconds. (T37 has many threads, and a busy machine gives nothing back here.)"""
+    """Each reply is late by so many seconds. T37 has many threads; a busy machine gives nothing back here."""
     for module in ("thread_consumer", "async_consumer"):
         monkeypatch.setattr(f"rq_dlq.worker.{module}.STUCK_AFTER", 10.0)
     blocking, awaiting, trips = Link.talk, AsyncLink.talk, list[int]()
