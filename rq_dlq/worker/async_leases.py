@@ -61,6 +61,7 @@ class AsyncLeases(Consumer["Delivery[Any]"]):
         """Note it no longer."""
         if self._turning is not None:
             self._turning.cancel()
+        self._watch.rest()  # another consumer there lets it turn again
         self._vitals.rest(self._loop_name)
 
     @property
@@ -96,18 +97,15 @@ class AsyncLeases(Consumer["Delivery[Any]"]):
         none: list[Delivery[Any]] = []
         lost: list[Delivery[Any]] | None = await self._run_steps(self.extend(kept)) if kept else none
         if lost is not None:
-            self._note_extended(began, lost)
+            self.note_lost(lost)
+            self.drop(lost)
+            self._extended = began
             self.begin_calls()
 
     @property
     def _held(self) -> list[Delivery[Any]]:
         held = (*self.running, *self._unstarted.copy(), *self._done.copy())
         return [delivery for delivery in held if not (delivery.settled or delivery.lost)]
-
-    def _note_extended(self, asked: float, lost: list[Delivery[Any]]) -> None:
-        self.note_lost(lost)
-        self.drop(lost)
-        self._extended = asked
 
     # From the worker's thread
 
@@ -123,5 +121,7 @@ class AsyncLeases(Consumer["Delivery[Any]"]):
 
     def note_extended(self, lost: list[Delivery[Any]] | None) -> None:
         """Note which of the leases that were due are lost; None: unknown."""
-        if lost is not None:
-            self._note_extended(self._asked, lost)
+        if lost:
+            self.note_lost(lost)  # the event loop asks again, before it begins what has a task already
+        elif lost is not None:
+            self._extended = self._asked

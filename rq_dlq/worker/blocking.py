@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.worker.tally import logger
@@ -27,7 +28,7 @@ class EventLoopWatch:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._turned = time.monotonic()
+        self._turned = inf  # monotonic seconds; infinite: it need not
         self._blocked_since = 0.0  # monotonic seconds; 0: it is not blocked
         self._blocker = ""
 
@@ -35,9 +36,13 @@ class EventLoopWatch:
         """Note that it turns, or begins a call, now: monotonic seconds."""
         self._turned = now
 
+    def rest(self) -> None:
+        """Note that it need not turn, until it does."""
+        self._turned = inf
+
     @property
     def blocked(self) -> float:
-        """Seconds since it turned last."""
+        """Seconds since it turned last; below 0: it need not."""
         return time.monotonic() - self._turned
 
     def look(self, names: Iterable[NameOf]) -> None:
@@ -47,7 +52,7 @@ class EventLoopWatch:
             names: what async consumers call a task; empty: it is none of their calls.
         """
         turned, blocked = self._turned, self.blocked
-        if self._blocked_since and turned != self._blocked_since:
+        if self._blocked_since and turned not in {self._blocked_since, inf}:
             line = "the event loop was blocked for %.0f s by %s: %s"
             logger.warning(line, turned - self._blocked_since, self._blocker, ADVICE)
             self._blocked_since = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -69,7 +70,7 @@ def test_what_blocks_it_has_a_name_if_it_is_no_call(caplog: pytest.LogCaptureFix
     loop = asyncio.new_event_loop()
 
     async def sums_up() -> None:
-        watch._turned -= 12
+        watch.turn(time.monotonic() - 12)
         watch.look([lambda _: ""])
 
     watch = EventLoopWatch(loop)
@@ -81,6 +82,20 @@ def test_what_blocks_it_has_a_name_if_it_is_no_call(caplog: pytest.LogCaptureFix
         "sums_up",
         "sums_up",
     ]
+
+
+def test_a_worker_without_async_handlers_has_no_event_loop_that_is_blocked(
+    broker: rq_dlq.Broker, working: Working, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rq_dlq.worker.blocking.NOTED_AFTER", 0.0)
+    looked = list[bool]()
+    monkeypatch.setattr(EventLoopWatch, "_name", lambda *_: str(looked.append(True)))  # type: ignore[func-returns-value]
+    broker.queue("a").handler(print)
+    broker.queue("a").send(1)
+    with working(broker):
+        wait_until(lambda: broker.queue("a").stats().totals.get("acked"))
+    assert not looked
+    assert "event loop" not in caplog.text
 
 
 def test_a_call_that_does_not_end_at_its_timeout_is_told_once(
