@@ -10,7 +10,7 @@ local noted = redis.call('GET', reindexed)
 if noted == 'done' or not noted and count_orphans() == 0 then
   return 0
 end
--- needs: put_back; keys: counters
+-- needs: put_back, wake_one; keys: counters
 
 -- Redis replies a small hash as a whole: then the next call goes on behind what this one looked at.
 local cursor, skipped = (noted or '0 0'):match('^(%d+) (%d+)$')
@@ -34,6 +34,7 @@ while looked < limit and bytes <= BYTES and not is_over do
 end
 if back > 0 then
   redis.call('HINCRBY', counters, 'reindexed', back)
+  wake_one()
 end
 if (is_over or back > 0) and count_orphans() == 0 then
   redis.call('DEL', reindexed)

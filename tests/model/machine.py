@@ -29,7 +29,7 @@ from rq_dlq.values.message import Received
 from rq_dlq.values.settlement import Settlement
 from tests.audit import audit
 from tests.conftest import Clock
-from tests.model.actions import ACTIONS, IDS, NUMBERS, SETTLING, policies, windows
+from tests.model.actions import ACTIONS, HALF, IDS, NUMBERS, SETTLING, policies, windows
 from tests.model.driver import CAUSE, CODEC, Driver, packed
 from tests.model.operated_model import OperatedModel
 from tests.model.operator_steps import OperatorSteps, check_places, same
@@ -94,11 +94,21 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
             weights["purge_other"] = 0
         if self.model.paused:
             weights["pause"] = 6
+        if self.acked_long_ago():
+            weights["send"] = 60
+        elif self.model.acked:
+            weights["step_clock"] = 30
         return [verb for verb, weight in weights.items() for _ in range(weight)]
+
+    def acked_long_ago(self) -> list[str]:
+        """Ids that were acked more than half a window ago, and are known or not."""
+        gone = self.model.acked.keys() - self.model.messages.keys()
+        return sorted(name for name in gone if self.model.acked[name] <= self.model.now - HALF)
 
     # Sending and claiming
 
     def send(self, items: list[tuple[str, int]], delay: int, ttl: int, persistent: bool) -> None:
+        items = [(name, 4) for name in self.acked_long_ago()[:1]] + items
         given = packed(*items, persistent=persistent)
         call = sending_calls.send(self.sender(), delay=delay, ttl=ttl, items=given)
         known = self.model.send(items, delay=delay, ttl=ttl, persistent=persistent)

@@ -134,6 +134,8 @@ class OperatorSteps:
 
     def reindex(self, limit: int) -> None:
         """Where the indexes of what is over were deleted."""
+        lost = len(self.model.at("dead")) + len(self.model.at("expired"))
+        self.model.totals.update({"reindexed": lost} if lost else {})
         for name in ("dead", "expired", "groups"):
             self.queue.raw.unlink(self.keys[name])
         while self.queue.run(upkeep_calls.reindex(self.keys, limit=limit)):

@@ -7,7 +7,7 @@ local PAUSE = 600000 -- milliseconds until it begins anew, where that did not fi
 local BYTES = 524288 -- bytes of records, or one message (I9)
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, groups, reindexed, redrives = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+local counters, wake, groups, reindexed, redrives = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 -- How many messages are in no place: no index has them, and no claim that has a lease counts them. Each message is in one,
 -- unless someone else deleted or restored a key. With more claims at a time the number is not known: 0.
 local MOST, PAGE = 5000, 1000 -- claims that one call looks at (I9), some at a time
@@ -324,6 +324,14 @@ local function put_back(id, record)
   put(id, state, head, state.due > now, state.more:match(' rest=(%d+)'))
   return true
 end
+-- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+-- So no client polls, and a message wakes one of a thousand.
+local function wake_one()
+  if redis.call('LLEN', wake) == 0 then
+    redis.call('LPUSH', wake, 1)
+    redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+  end
+end
 
 -- Redis replies a small hash as a whole: then the next call goes on behind what this one looked at.
 local cursor, skipped = (noted or '0 0'):match('^(%d+) (%d+)$')
@@ -347,6 +355,7 @@ while looked < limit and bytes <= BYTES and not is_over do
 end
 if back > 0 then
   redis.call('HINCRBY', counters, 'reindexed', back)
+  wake_one()
 end
 if (is_over or back > 0) and count_orphans() == 0 then
   redis.call('DEL', reindexed)

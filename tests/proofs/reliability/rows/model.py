@@ -23,7 +23,7 @@ def compare(examples: int, steps: int, draw: int, shortest: bool) -> str:
 
 def run(run: Run) -> Figures:
     """Two tasks at a time, a process each."""
-    examples, steps = run.pick(short=(30, 30), whole=(2_000, 50), soak=(50_000, 100))
+    examples, steps = run.pick(short=(60, 40), whole=(2_000, 50), soak=(50_000, 100))
     shares = [min(SHARE, examples - at) for at in range(0, examples, SHARE)]
     tasks = [(share, steps, run.random.getrandbits(32), run.scale != "short") for share in shares]
     failures = [said for said in run.in_processes(compare, tasks) if said]
