@@ -357,7 +357,7 @@ if back > 0 then
   redis.call('HINCRBY', counters, 'reindexed', back)
   wake_one()
 end
-if (is_over or back > 0) and count_orphans() == 0 then
+if (is_over or back > 0 and back < looked) and count_orphans() == 0 then -- else more are missing here
   redis.call('DEL', reindexed)
 else
   redis.call('SET', reindexed, is_over and 'done' or cursor .. ' ' .. skipped, 'PX', PAUSE)
