@@ -146,7 +146,8 @@ async def test_maintenance_looks_for_it_once_a_minute(broker: Any, clock: Clock,
 
 def reading(maintained: MaintainedQueue) -> Steps[list[Any]]:
     """The reads of a round."""
-    return (yield Batch(maintained.looks))
+    found: list[Any] = yield Batch(maintained.looks)
+    return found
 
 
 async def test_what_only_a_later_version_can_place_is_left(broker: Any, clock: Clock, raw: Any) -> None:

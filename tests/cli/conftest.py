@@ -83,7 +83,7 @@ def dead(broker: rq_dlq.Broker) -> Callable[..., list[str]]:
 
     def die(*bodies: Any, queue: str = "orders", why: str = "out of stock") -> list[str]:
         orders = broker.queue(queue)
-        ids = orders.send_many(bodies)
+        ids: list[str] = [*orders.send_many(bodies)]
         orders.poison(orders.claim(len(bodies)), why)
         return ids
 

@@ -138,7 +138,7 @@ def test_a_server_that_goes_away_is_code_4_and_tells_how_far_it_came(
         if "1500\n" in typed and batch[0] == "1000":
             message = "gone"
             raise BrokerUnavailable(message)
-        return send_many(self, batch, **options)
+        return [*send_many(self, batch, **options)]
 
     monkeypatch.setattr(queue_module.Queue, "send_many", failing)
     typed = "".join(f"{number}\n" for number in range(2_500))

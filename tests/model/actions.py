@@ -66,6 +66,7 @@ any_settings = st.builds(
 batches = st.integers(1, 3)
 notes = st.sampled_from(["done", "half"])
 runs = st.sampled_from(["one", "two"])
+SPANS = (1_000, 500, 3_000, 500, 1, 250, 400_000, 400_000, -1, -500, -1_000)  # milliseconds
 
 # What can be done: how often, and with what.
 ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
@@ -79,7 +80,7 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
         },
     ),
     "nack": (6, {"items": items, "delay": st.none() | spans, "charge": charged, "seed": seeds, "lost": lost}),
-    "step_clock": (6, {"span": st.sampled_from([1_000, 500, 3_000, 500, 1, 250, 400_000, 400_000, -1, -500, -1_000])}),
+    "step_clock": (6, {"span": st.sampled_from(SPANS)}),
     "sweep": (3, {"limit": limits, "seed": seeds}),
     "release": (3, {"items": items, "begun": charged, "lost": lost}),
     "pass_on": (

@@ -94,11 +94,14 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
             weights["purge_other"] = 0
         if self.model.paused:
             weights["pause"] = 6
-        if self.acked_long_ago():
-            weights["send"] = 60
-        elif self.model.acked:
-            weights["step_clock"] = 30
+        weights |= self.toward_a_late_copy()
         return [verb for verb, weight in weights.items() for _ in range(weight)]
+
+    def toward_a_late_copy(self) -> dict[str, int]:
+        """Weights by which an id that was acked comes again when its window is half over."""
+        if self.acked_long_ago():
+            return {"send": 60}
+        return {"step_clock": 30} if self.model.acked else {}
 
     def acked_long_ago(self) -> list[str]:
         """Ids that were acked more than half a window ago, and are known or not."""

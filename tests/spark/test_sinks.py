@@ -43,7 +43,7 @@ def other(other_url: str) -> Iterator[rq_dlq.Broker]:
 def claimed(broker: rq_dlq.Broker, name: str, lease: int = 60_000) -> tuple[list[str], str]:
     """Four messages that a query holds, and their token."""
     queue = broker.queue(name)
-    ids = queue.send_many(range(4))
+    ids: list[str] = [*queue.send_many(range(4))]
     (token,) = broker._run(claim_batch(queue._core, "query.1", limit=4, lease=lease)).tokens
     broker._run(broker._step(begin_batch(queue._core.keys, "query", batch=1, run="run")))
     return ids, token

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -79,10 +79,10 @@ def ack_all(keys: QueueKeys, held: Sequence[Held]) -> Call[Ended]:
     first try did nothing either, and another consumer settled those that are gone.
     """
 
-    def read(reply: Any) -> Ended:
+    def read(reply: list[int]) -> Ended:
         return Ended(tuple(held[place - 1][0] for place in reply[::2]))
 
-    def read_repetition(reply: Any) -> Ended:
+    def read_repetition(reply: list[int]) -> Ended:
         return Ended() if reply[1::2] == [GONE] * len(held) else read(reply)
 
     return Call("ack_all", keys, {}, [*chain.from_iterable(held)], read, repetition_reader=read_repetition)
@@ -103,10 +103,10 @@ def commit(sender: Sender, shares: Sequence[Share], *, grace: int = 0) -> Call[E
         items += (member_of(staged.job, staged.attempt), 2 * staged.count) if staged else ("", 0)
 
     def read(reply: Any) -> Ended:
-        verdict, *cells = reply
+        verdict: int = reply[0]
         if verdict == 0:
-            return Ended(lost=tuple(read_ids(cells[1::2])))
-        pairs = zip(cells[::2], cells[1::2], strict=True)
+            return Ended(lost=tuple(read_ids(reply[2::2])))
+        pairs: Iterable[tuple[int, int]] = zip(reply[1::2], reply[2::2], strict=True)
         blocked = tuple((shares[n - 1].keys.family, str(items[at - FIRST])) for n, at in pairs)
         return Ended(deleted=verdict == DELETED, gone=verdict == STAGED_GONE, blocked=blocked)
 

@@ -65,7 +65,7 @@ class Rollout:
 
     def send(self, count: int, *names: str) -> list[str]:
         """Messages of these tasks by turns; their ids."""
-        ids = [
+        ids: list[str] = [
             self.tasks[name].send(n, vat=1) if name == "grown" else self.tasks[name].send(n)
             for n, name in enumerate(islice(cycle(names), count))
         ]
