@@ -434,4 +434,4 @@ async def test_an_undecodable_suspect_is_no_suspect_any_more(broker: Any, clock:
     permit = Permit()
     assert await claimed(queue, 10, permit) == []
     assert permit.noted[-1][0] is None
-    assert await counts(queue) == {"scheduled": 1}, "it rests"
+    assert await counts(queue) == {"dead": 1}
