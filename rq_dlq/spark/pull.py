@@ -151,7 +151,9 @@ def foreach_message(
         lease: how long a killed task's message stays leased; a living task renews its leases.
         concurrency: calls at once in each task.
         timeout: of one call; None: no limit.
-        max_message_bytes: the largest JSON body to read, as of the producer's broker: a larger one is dead.
+        max_message_bytes: the largest JSON body to read, as of the producer's broker. A larger one rests for
+            other consumers, as a body of another type does; if none takes it, it is dead ten minutes later, and
+            a pull until the queue is drained waits for that.
         url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
 
     Returns:

@@ -82,15 +82,20 @@ def test_annotations_are_read_where_the_job_is_started(spark: SparkSession, brok
     broker.queue("orders").send_many([1, "two", 3])
     assert foreach_message(spark, "orders", take, parallelism=1).acked == 3
     broker.queue("orders").send_many([1, "two", 3])
-    assert foreach_message(spark, "orders", take_number, parallelism=1).acked == 2
+    assert foreach_message(spark, "orders", take_number, parallelism=1, until="empty").acked == 2
 
 
-def test_bodies_that_are_not_of_the_type_are_dead(spark: SparkSession, broker: rq_dlq.Broker) -> None:
-    broker.queue("orders").send_many([1, "two", 3])
-    pulled = foreach_message(spark, "orders", nothing, parallelism=1, type=int)
+def test_bodies_that_are_not_of_the_type_rest_and_those_that_are_not_json_are_dead(
+    spark: SparkSession, broker: rq_dlq.Broker
+) -> None:
+    queue = broker.queue("orders")
+    queue.send_many([1, "two", b"three", 4])
+    pulled = foreach_message(spark, "orders", nothing, parallelism=1, type=int, until="empty")
     assert (pulled.acked, pulled.dead) == (2, 1)
-    (letter,) = broker.queue("orders").dlq.browse()
-    assert letter.reason == "unprocessable"
+    (letter,) = queue.dlq.browse()
+    assert "JSON is malformed" in letter.history[-1].cause.message
+    (resting,) = queue.select(places=["scheduled"]).browse()
+    assert resting.body == "two"
 
 
 def test_bodies_may_be_as_large_as_the_producer_s(spark: SparkSession, redis_url: str, raw: Any) -> None:
@@ -102,9 +107,9 @@ def test_bodies_may_be_as_large_as_the_producer_s(spark: SparkSession, redis_url
         pulled = foreach_message(spark, "orders", nothing, parallelism=1, max_message_bytes=limit)
         assert pulled.acked == 1
         queue.send("x" * (3 << 19))
-        assert foreach_message(spark, "orders", nothing, parallelism=1).dead == 1
-        (letter,) = queue.dlq.browse()
-        assert "raise max_message_bytes for its consumers" in letter.history[-1].cause.message
+        assert foreach_message(spark, "orders", nothing, parallelism=1, until="empty").acked == 0
+        (resting,) = queue.select(places=["scheduled"]).browse()
+        assert "raise max_message_bytes for its consumers" in resting.history[-1].cause.message
 
 
 def test_a_duration_ends_all_waves(spark: SparkSession, broker: rq_dlq.Broker) -> None:
