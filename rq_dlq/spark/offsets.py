@@ -29,6 +29,11 @@ def batch_of(token: str) -> str | None:
     return found and found[1]
 
 
+def is_offset(value: object) -> bool:
+    """Whether Spark has this from a stream of messages, and not from another view or source."""
+    return isinstance(value, Mapping) and {"query", "queues"} <= value.keys()
+
+
 def family_of(token: str | None, usual: str = "") -> str:
     """The queue that the token of a row names; `usual`, if it names none.
 
@@ -80,7 +85,7 @@ class Offset:
             InvalidInput: it belongs to a stream of a history, or to another source.
             UpgradeRequired: a later version wrote it.
         """
-        if not isinstance(value, Mapping) or not {"query", "queues"} <= value.keys():
+        if not is_offset(value):
             message = "the checkpoint is not of a stream of messages: another view or source needs a new one"
             raise InvalidInput(message)
         known = {each.name for each in fields(Position)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.settling import settle
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.spark.halving import SinkFailed
+from rq_dlq.spark.messages import Messages
 from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.partitions import Slice
@@ -431,6 +433,30 @@ async def test_a_driver_that_is_away_now_and_then_is_no_failure(broker: Any, clo
         start = await runs.advance(end)
         assert len(await runs.read(end, start)) == 10
     assert (await queue.stats()).dead == 0
+
+
+async def test_what_comes_later_has_the_time_of_its_sending(broker: Any, clock: Clock) -> None:
+    """So it is late for a watermark."""
+    queue, runs = broker.queue("orders", redelivery=RedeliveryPolicy(delays=["1h"])), Runs(broker)
+    for name in ("nacked", "poisoned", "lapsed"):
+        await queue.send(0, id=name)
+    nacked, poisoned, _ = await queue.claim(3, lease="1m")
+    await nacked.nack("no")
+    await poisoned.poison(ValueError("no"))
+    await queue.send(0, id="delayed", delay="1h")
+    clock.advance("1h")
+    await queue.maintain()  # the lease has ended
+    clock.advance("1h")
+    await queue.dlq.redrive(all=True)
+    await queue.send(0, id="new")
+    ((part,),) = await runs.plan(FRESH, await runs.advance(FRESH))
+    page = await broker._run(batches.read_claim(part.keys, part.token, 0, 10))
+    messages = Messages([page], "orders")
+    times = dict(zip(messages.id.to_pylist(), messages.enqueued_at.to_pylist(), strict=True))
+    new = times.pop("new")
+    assert {name: (new - time) / timedelta(hours=1) for name, time in times.items()} == dict.fromkeys(
+        ("nacked", "poisoned", "lapsed", "delayed"), pytest.approx(2, abs=0.01)
+    )
 
 
 async def test_a_poison_message_in_one_of_several_queues_dies_alone(broker: Any) -> None:
