@@ -12,6 +12,7 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.values.later import upgrade
 
 if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
     from rq_dlq.core.batches import calls as batch_calls
 
 _OF_A_QUERY = re.compile(r"(([^.@]+)\.[0-9]+)\.[0-9]+@")  # see `Offset.name` and `token_of`
@@ -97,6 +98,11 @@ class Offset:
         """The offset as Spark stores it. It has no address."""
         return asdict(self)
 
+    @property
+    def read(self) -> list[str]:
+        """The queues of which it has a batch."""
+        return [family for family, last in self.queues.items() if last.batch]
+
     def position(self, family: str) -> Position:
         """The last batch of a queue."""
         return self.queues.get(family, Position())
@@ -131,7 +137,7 @@ class Done:
     """A batch that is noted as done, and has to be acked; `known`: the progress of the query before."""
 
     query: str
-    family: str
+    keys: QueueKeys
     batch: int
     tokens: list[str]
     known: batch_calls.Progress
