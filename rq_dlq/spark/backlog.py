@@ -71,7 +71,7 @@ class Backlog:
             return dict.fromkeys(self._queues, most)
         ready = self._left if self._left is not None else (yield from self._ready())
         share = min(1.0, most / max(1, sum(ready.values())))
-        return {family: math.ceil(count * share) for family, count in ready.items() if family in self._queues}
+        return {family: math.ceil(count * share) for family, count in ready.items()}
 
     def note(self, family: str, claimed: int) -> None:
         """Note how many messages were claimed. None: nothing is left of what was ready."""

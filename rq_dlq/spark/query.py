@@ -212,16 +212,17 @@ class Query:
 
     def _claim(self, start: Offset, most: int, wait: int = 0) -> Steps[dict[str, Position]]:
         """Claim the batches after `start`; a single queue waits so many milliseconds for a message."""
-        limits = yield from self.backlog.limits(most)
+        limits, queues = (yield from self.backlog.limits(most)), self._queues
+        limits = {family: limit for family, limit in limits.items() if family in queues}
         narrowed = any(self._suspected.values())
         if narrowed:
             limits = in_turn(start, limits, self._suspected)
         most_bytes = self._options.max_bytes or math.inf
         renewal = Renewal(self._options.lease)
-        queues, batches = self._queues, dict[str, Position]()
+        batches: dict[str, Position] = {}
         size = 0
         for family, limit in limits.items():
-            if not limit or family not in queues:
+            if not limit:
                 continue
             number = self._next(start, family)
             batch = yield from claim_batch(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rq_dlq.core.steps.step import Wait
-from rq_dlq.errors import DataLoss
+from rq_dlq.errors import DataLoss, InvalidInput
 from rq_dlq.spark.offsets import Offset
 from tests.behaviour.helpers import counts, one
 from tests.behaviour.test_streaming import Runs
@@ -57,6 +57,18 @@ async def test_a_queue_that_appears_later_is_read(broker: Any) -> None:
     assert await runs.read(first, second) == sent
     assert await runs.advance(second) == second
     assert await counts(broker.queue("orders.us")) == {}
+
+
+async def test_names_may_be_added_but_not_taken_away(broker: Any) -> None:
+    first, both = Runs(broker, "orders"), Runs(broker, "orders", "payments")
+    await send(broker, "orders")
+    end = await first.advance(FRESH)
+    await first.read(FRESH, end)
+    sent = await send(broker, "payments")
+    after = await both.advance(end)
+    assert await both.read(end, after) == sent
+    with pytest.raises(InvalidInput, match="the checkpoint is for payments, but the query reads orders"):
+        await Runs(broker, "orders").advance(after)
 
 
 async def test_available_now_reads_only_queues_of_its_begin(broker: Any) -> None:
@@ -152,3 +164,30 @@ async def test_what_was_claimed_ahead_of_a_deleted_queue_is_given_up(broker: Any
     assert len(await runs.read(FRESH, end)) == 10
     await broker._run(runs.query.release_ahead(end))
     assert await counts(broker.queue("orders.eu")) == {"ready": 10, "leased": 10}
+
+
+async def test_what_was_done_of_a_deleted_queue_is_not_said_to_come_again(
+    broker: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs = Runs(broker, "orders.*", failOnDataLoss="false")
+    for name in ("orders.eu", "orders.us"):
+        await broker.queue(name).send_many(range(20))
+    first = await runs.advance(FRESH, most=20)
+    await runs.work_ahead(first, most=20)
+    await runs.read(FRESH, first)
+    second = await runs.advance(first, most=20)  # the ack is left for later
+    await broker.queue("orders.us").delete(force=True)
+    assert len(await runs.read(first, second)) == 10
+    await runs.work_ahead(second, most=20)
+    assert "were no longer held" not in caplog.text
+    assert await counts(broker.queue("orders.eu")) == {"leased": 10}
+
+
+async def test_available_now_ends_without_a_deleted_queue(broker: Any) -> None:
+    runs = Runs(broker, "orders.*", failOnDataLoss="false")
+    sent = await send(broker, "orders.eu", "orders.us")
+    await broker._run(runs.query.backlog.bound())
+    await broker.queue("orders.us").delete(force=True)
+    end = await runs.advance(FRESH)
+    assert await runs.read(FRESH, end) == sent[:1]
+    assert await runs.advance(end) == end
