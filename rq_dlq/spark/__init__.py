@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException
 
 from rq_dlq.spark.archive import Archive, Archived
 from rq_dlq.spark.batch import Batch, claim
+from rq_dlq.spark.dropped import warn_of_drops
 from rq_dlq.spark.partitions import cores_of
 from rq_dlq.spark.pull import Pulled, foreach_message
 from rq_dlq.spark.report import collision_report, poison_report, queue_report
@@ -55,6 +56,9 @@ def register(spark: SparkSession) -> None:
     costs as much as 30,000 rows; streams make as many. These are the cores that have joined by now: where
     executors join later, call it again when they are there, or set `spark.default.parallelism`.
 
+    The log warns of messages that a query of the session drops as late or as duplicates, except with Spark
+    Connect.
+
     Raises:
         ConfigurationError: this Spark is too old, or runs its tasks with a Python without this package.
     """
@@ -71,3 +75,4 @@ def register(spark: SparkSession) -> None:
     except AnalysisException as error:  # newer versions replace it, and warn
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise
+    warn_of_drops(spark)

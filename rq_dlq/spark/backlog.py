@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq._keys import QueueKeys
 from rq_dlq.core.queues import counts
 from rq_dlq.core.steps.step import Wait
 from rq_dlq.core.upkeep.maintain import maintain
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.options import StreamOptions
+    from rq_dlq.spark.subscription import Subscription
     from rq_dlq.values.counts import QueueStats
 
 LOOK = 250  # milliseconds between two checks of several idle queues: Spark would ask 90 times a second
@@ -22,10 +24,15 @@ LOOK = 250  # milliseconds between two checks of several idle queues: Spark woul
 class Backlog:
     """The backlog of the queues of a query, as steps."""
 
-    def __init__(self, options: StreamOptions, queues: Mapping[str, QueueState[Any]]) -> None:
+    def __init__(self, options: StreamOptions, subscription: Subscription[QueueState[Any]]) -> None:
         self._options = options
-        self._queues = queues
+        self._subscription = subscription
         self._left: dict[str, int] | None = None  # by queue, the rest of what was ready at AvailableNow
+
+    @property
+    def _queues(self) -> Mapping[str, QueueState[Any]]:
+        """The queues that there are now."""
+        return self._subscription.queues
 
     @property
     def is_alone(self) -> bool:
@@ -39,6 +46,7 @@ class Backlog:
 
     def bound(self) -> Steps[None]:
         """Take no more messages than are ready now."""
+        yield from self._subscription.look()
         self._left = yield from self._ready()
 
     def waiting(self) -> Steps[dict[str, int]]:
@@ -72,8 +80,8 @@ class Backlog:
 
     def pause(self) -> Wait:
         """Before the next look at idle queues."""
-        some = next(iter(self._queues.values()))
-        return Wait(some.keys.silent, max(1, min(LOOK, self._options.max_wait)))
+        some = QueueKeys(self._options.namespace, self._options.queues[0])
+        return Wait(some.silent, max(1, min(LOOK, self._options.max_wait)))
 
     def _ready(self) -> Steps[dict[str, int]]:
         return {family: stats.ready for family, stats in (yield from self._stats()).items()}

@@ -12,6 +12,7 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.values.later import upgrade
 
 if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
     from rq_dlq.core.batches import calls as batch_calls
 
 _OF_A_QUERY = re.compile(r"(([^.@]+)\.[0-9]+)\.[0-9]+@")  # see `Offset.name` and `token_of`
@@ -27,6 +28,11 @@ def batch_of(token: str) -> str | None:
     """The name of the batch of a query that has a claim with this token; None: no query has."""
     found = _OF_A_QUERY.match(token)
     return found and found[1]
+
+
+def is_offset(value: object) -> bool:
+    """Whether Spark has this from a stream of messages, and not from another view or source."""
+    return isinstance(value, Mapping) and {"query", "queues"} <= value.keys()
 
 
 def family_of(token: str | None, usual: str = "") -> str:
@@ -80,7 +86,7 @@ class Offset:
             InvalidInput: it belongs to a stream of a history, or to another source.
             UpgradeRequired: a later version wrote it.
         """
-        if not isinstance(value, Mapping) or not {"query", "queues"} <= value.keys():
+        if not is_offset(value):
             message = "the checkpoint is not of a stream of messages: another view or source needs a new one"
             raise InvalidInput(message)
         known = {each.name for each in fields(Position)}
@@ -91,6 +97,11 @@ class Offset:
     def as_json(self) -> dict[str, Any]:
         """The offset as Spark stores it. It has no address."""
         return asdict(self)
+
+    @property
+    def read(self) -> list[str]:
+        """The queues of which it has a batch."""
+        return [family for family, last in self.queues.items() if last.batch]
 
     def position(self, family: str) -> Position:
         """The last batch of a queue."""
@@ -126,7 +137,7 @@ class Done:
     """A batch that is noted as done, and has to be acked; `known`: the progress of the query before."""
 
     query: str
-    family: str
+    keys: QueueKeys
     batch: int
     tokens: list[str]
     known: batch_calls.Progress

@@ -100,7 +100,7 @@ def queue_name(name: str, given: str) -> str:
     """The name of a queue, without spaces around it."""
     first, *more = queue_names(name, given)
     if more or "*" in first:
-        wanted = "the name of one queue; only spark.read takes several. Use one stream or write for each"
+        wanted = "the name of one queue; only what reads takes several. Use one write for each"
         raise _unusable(name, given, wanted)
     return first
 

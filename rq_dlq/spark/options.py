@@ -19,7 +19,6 @@ from rq_dlq.spark.option_values import (
     moment,
     number,
     one_of,
-    queue_name,
     queue_names,
     shard_count,
     text,
@@ -51,6 +50,17 @@ def option(name: str, read: Read[T], default: str | None = "", *, only: Sequence
 def shards_of(queue: str, count: int) -> list[tuple[str, int]]:
     """The names and numbers of a queue's shards; without shards, the queue itself."""
     return [(f"{queue}:{number}", number) for number in range(count)] if count else [(queue, 0)]
+
+
+def shard_of(family: str, count: int) -> int:
+    """The number of a queue among its shards; without shards 0."""
+    return int(family.rpartition(":")[2]) if count else 0
+
+
+def _check_shards(names: Sequence[str], count: int) -> None:
+    if count and any("*" in name for name in names):
+        message = "option shards works with names of queues, not with patterns: leave out one of them"
+        raise InvalidInput(message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +174,7 @@ class ReadOptions(Options):
         """
         if self.ids and not (self.since is None and self.until is None):
             raise InvalidInput("option ids works without since and until: leave out one of them")
-        if self.shards and any("*" in name for name in self.queues):
-            message = "option shards works with names of queues, not with patterns: leave out one of them"
-            raise InvalidInput(message)
+        _check_shards(self.queues, self.shards)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +182,8 @@ class StreamOptions(Options):
     """The options of `spark.readStream.format("rq_dlq")`.
 
     Attributes:
-        shards: how many shards the name stands for, `name:0` …; 0: only for itself.
+        queues: names, or patterns with `*`.
+        shards: how many shards each name stands for, `name:0` …; 0: only for itself.
         view: queue, or history.
         partitions: the most Spark tasks for a batch; 0: as many as the rows need.
         fetch_size: rows in one call.
@@ -190,7 +199,7 @@ class StreamOptions(Options):
         cores: of the cluster; 0: not known. No option: `register` asks the session.
     """
 
-    queue: str = option("queue", queue_name)
+    queues: tuple[str, ...] = option("queue", queue_names)
     shards: int = option("shards", shard_count, "0")
     view: str = option("view", one_of(("queue", "history")), "queue")
     partitions: int = option("numPartitions", number(0, 10_000), "0", only=("queue",))
@@ -206,6 +215,10 @@ class StreamOptions(Options):
     fail_on_loss: bool = option("failOnDataLoss", flag, "true")
     cores: int = 0
 
-    def families(self) -> list[tuple[str, int]]:
-        """The queues to read, and their shard numbers."""
-        return shards_of(self.queue, self.shards)
+    def __post_init__(self) -> None:
+        """Check what options mean together.
+
+        Raises:
+            InvalidInput: a pattern has no shards.
+        """
+        _check_shards(self.queues, self.shards)

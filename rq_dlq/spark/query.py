@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.batches.batches import ack_batch, claim_batch, find_batch, held_by, sizes_of, withdraw_batch
 from rq_dlq.core.batches.renewal import Renewal
-from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
+from rq_dlq.errors import DataLoss, LeaseLost
 from rq_dlq.spark.backlog import Backlog
 from rq_dlq.spark.halving import halves, in_turn, narrow, take_half
 from rq_dlq.spark.offsets import Done, Position
+from rq_dlq.spark.options import shard_of
 from rq_dlq.spark.partitions import Slice, dealt
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.offsets import Offset
     from rq_dlq.spark.options import StreamOptions
+    from rq_dlq.spark.subscription import Subscription
 
 logger = logging.getLogger("rq_dlq.spark")
 ANEW = (
@@ -49,8 +51,7 @@ class Query:
     """One run of a streaming query, as steps, which its reader runs beside the driver.
 
     Args:
-        queues: the queues to read, by name.
-        shards: their numbers, by name.
+        subscription: the queues to read.
         run: the id of this run.
 
     Attributes:
@@ -58,18 +59,11 @@ class Query:
         backlog: what is ready.
     """
 
-    def __init__(
-        self,
-        options: StreamOptions,
-        queues: Mapping[str, QueueState[Any]],
-        shards: Mapping[str, int],
-        run: str,
-    ) -> None:
+    def __init__(self, options: StreamOptions, subscription: Subscription[QueueState[Any]], run: str) -> None:
         self._options = options
         self.aside: dict[str, list[str]] = {}
-        self.backlog = Backlog(options, queues)
-        self._queues = queues
-        self._shards = shards
+        self.backlog = Backlog(options, subscription)
+        self._subscription = subscription
         self._run = run
         self._done: dict[str, int] = {}  # by queue, the last batch that this run knows to be done
         self._begun: dict[str, int] = {}  # by queue, the last batch that this run has planned
@@ -95,9 +89,9 @@ class Query:
             DataLoss: the checkpoint is an old copy; or Redis lost data, and `failOnDataLoss` is set.
             LeaseLost: another run of the query works on the batch that this one began.
         """
-        self._check(start)
-        for family, last in start.queues.items():
-            yield from self._finish(start, family, last)
+        yield from self._subscription.look(start.queues, start.read)
+        for family in self._queues:
+            yield from self._finish(start, family, start.position(family))
         batches, self._ahead = self._ahead, {}
         if not batches:
             yield from self._ack()
@@ -125,15 +119,14 @@ class Query:
     def release_ahead(self, end: Offset) -> Steps[None]:
         """Release what `work_ahead` claimed after `end`: Spark does not know of it."""
         ahead, self._ahead = self._ahead, {}
-        for family, last in ahead.items():
-            yield from withdraw_batch(self._queues[family], end.name(last.batch))
+        for family, queue in self._queues.items():
+            if family in ahead:
+                yield from withdraw_batch(queue, end.name(ahead[family].batch))
 
-    def _check(self, offset: Offset) -> None:
-        if strange := offset.queues.keys() - self._queues.keys():
-            raise InvalidInput(
-                f"the checkpoint is for {', '.join(sorted(strange))}, but the query reads "
-                f"{', '.join(self._queues)}: use the checkpoint of these queues, or a new one"
-            )
+    @property
+    def _queues(self) -> Mapping[str, QueueState[Any]]:
+        """The queues that there are now."""
+        return self._subscription.queues
 
     def _finish(self, start: Offset, family: str, last: Position) -> Steps[None]:
         if last.batch <= self._done.get(family, 0):
@@ -153,7 +146,7 @@ class Query:
                 "run does not ack it: two drivers use one checkpoint, stop one of them"
             )
         self._done[family], self._suspected[family] = noted
-        self._to_ack.append(Done(start.query, family, last.batch, start.tokens(family), known))
+        self._to_ack.append(Done(start.query, keys, last.batch, start.tokens(family), known))
         if not begun:  # an earlier run may have died while it acked
             yield from ack_batch(keys, start.tokens_before(family))
 
@@ -161,16 +154,17 @@ class Query:
         """Ack the batches that are done."""
         while self._to_ack:
             done = self._to_ack[0]
-            keys, known = self._queues[done.family].keys, done.known
+            keys, known = done.keys, done.known
             acked = yield from ack_batch(keys, done.tokens)
             if acked and known.poisoned:
                 yield batch_calls.note_poisoned(keys, done.query, 0)
-            if known.held > acked and known.done == done.batch - 1:  # else an earlier run may have acked
+            # Else an earlier run may have acked, or the queue was deleted.
+            if known.held > acked and known.done == done.batch - 1 and keys.family in self._queues:
                 logger.warning(
                     "%s: batch %d is done, but %d of its messages were no longer held: their lease ran out "
                     "(the driver was down, frozen or cut off from Redis), so they come again, though the "
                     "sink has them. A longer lease helps, and check_held() in the sink",
-                    done.family, done.batch, known.held - acked,
+                    keys.family, done.batch, known.held - acked,
                 )  # fmt: skip
             self._to_ack.pop(0)
 
@@ -218,7 +212,8 @@ class Query:
 
     def _claim(self, start: Offset, most: int, wait: int = 0) -> Steps[dict[str, Position]]:
         """Claim the batches after `start`; a single queue waits so many milliseconds for a message."""
-        limits = yield from self.backlog.limits(most)
+        limits, queues = (yield from self.backlog.limits(most)), self._queues
+        limits = {family: limit for family, limit in limits.items() if family in queues}
         narrowed = any(self._suspected.values())
         if narrowed:
             limits = in_turn(start, limits, self._suspected)
@@ -231,7 +226,7 @@ class Query:
                 continue
             number = self._next(start, family)
             batch = yield from claim_batch(
-                self._queues[family],
+                queues[family],
                 start.name(number),
                 limit=limit,
                 size=most_bytes * limit / sum(limits.values()),
@@ -260,10 +255,10 @@ class Query:
         Raises:
             DataLoss: as in `advance`.
         """
-        self._check(end)
+        yield from self._subscription.look(end.queues, end.read)
         slices: list[Slice] = []
-        for family, last in end.queues.items():
-            if start.queues.get(family) != last:
+        for family in self._queues:
+            if start.position(family) != (last := end.position(family)):
                 yield from self._begin(end, family, last)
                 slices += yield from self._slices(end, family)
         return dealt(slices, self._options.partitions, self._options.cores)
@@ -293,7 +288,7 @@ class Query:
         held = yield from held_by(keys, tokens)
         yield batch_calls.note_held(keys, end.query, sum(held))
         return [
-            Slice(keys, self._shards[family], token, 0, count)
+            Slice(keys, shard_of(family, self._options.shards), token, 0, count)
             for token, count in zip(tokens, places, strict=True)
             if count
         ]

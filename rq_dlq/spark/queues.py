@@ -15,7 +15,7 @@ from rq_dlq.values.names import Naming
 MOST_NAMED = 10
 
 
-def check_queues(url: str, namespace: str, names: Sequence[str]) -> None:
+def check_queues(url: str, namespace: str, names: Sequence[str] = ()) -> None:
     """Like `existing`, with a broker that gives up sooner than those of tasks; called before a job starts.
 
     Raises:
@@ -70,27 +70,51 @@ def _elsewhere(broker: Broker, what: str) -> InvalidInput:
     )
 
 
-def chosen(broker: Broker, names: Sequence[str], shards: int) -> list[str]:
-    """The existing queues with these names and patterns; a name stands for its shards.
+def all_chosen(known: Sequence[str], names: Sequence[str], shards: int, *, whole: bool = False) -> list[str]:
+    """As `chosen`, where each name and pattern must have a queue.
+
+    Args:
+        whole: each name must have all of its shards.
 
     Raises:
-        InvalidInput: there is no queue for one of them.
-        BrokerUnavailable: Redis cannot be reached.
+        InvalidInput: one has none.
     """
-    known = broker.queues()
+    found, missing = chosen(known, names, shards)
+    if without := [name for name in names if not chosen(known, [name], shards)[0]]:
+        raise _missing(without, known)
+    if whole and missing:
+        raise _missing(missing, known)
+    return found
+
+
+def chosen(known: Sequence[str], names: Sequence[str], shards: int) -> tuple[list[str], list[str]]:
+    """Which of these queues have these names and patterns, and which of those have none.
+
+    A name stands for its shards.
+    """
     found: list[str] = []
     missing: list[str] = []
     for name in names:
         if "*" in name:
-            pattern = re.escape(name).replace(r"\*", ".*")
-            families = [family for family in known if re.fullmatch(pattern, family)]
+            families = [family for family in known if _matches(family, name)]
+            missing += [] if families else [name]
         else:
-            families = [family for family, _ in shards_of(name, shards) if family in known]
+            wanted = [family for family, _ in shards_of(name, shards)]
+            families = [family for family in wanted if family in known]
+            missing += [family for family in wanted if family not in known]
         found += families
-        missing += [] if families else [name]
-    if missing:
-        raise _missing(missing, known)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found)), missing
+
+
+def is_wanted(family: str, names: Sequence[str], shards: int) -> bool:
+    """Whether a queue has one of these names and patterns."""
+    return any(
+        _matches(family, name) if "*" in name else family in dict(shards_of(name, shards)) for name in names
+    )
+
+
+def _matches(family: str, pattern: str) -> bool:
+    return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), family) is not None
 
 
 def _missing(names: Sequence[str], known: Sequence[str]) -> InvalidInput:

@@ -21,7 +21,8 @@ from rq_dlq.spark.heartbeat import Heartbeat
 from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.partitions import Share, read_slices
 from rq_dlq.spark.query import Query
-from rq_dlq.spark.queues import check_queues
+from rq_dlq.spark.queues import all_chosen, check_queues
+from rq_dlq.spark.subscription import Subscription
 from rq_dlq.values.cached import cached_property
 
 if TYPE_CHECKING:
@@ -40,21 +41,31 @@ class Driver:
     """The query and the heartbeat of its batches. It exists once, in the Python process beside the driver."""
 
     def __init__(self, options: StreamOptions, url: str) -> None:
-        shards = dict(options.families())
-        check_queues(url, options.namespace, list(shards))
+        check_queues(url, options.namespace)
         self._broker = broker = broker_at(url, options.namespace)
-        self._queues = {family: broker.queue(family)._core for family in shards}
+        self._options = options
+        self._subscription = Subscription(options, lambda family: broker.queue(family)._core)
         self.keeper = Heartbeat(broker, options.lease)
-        self.query = Query(options, self._queues, shards, secrets.token_hex(4))
-        self.initial = Offset(secrets.token_hex(6), dict.fromkeys(shards, Position()))
+        self.query = Query(options, self._subscription, secrets.token_hex(4))
+        self._drawn = secrets.token_hex(6)
         self._beside = ThreadPoolExecutor(1, "rq-dlq claims")
         self._ahead: Future[None] | None = None
-        self._given = self.initial  # the last one that Spark was given
+        self._given = Offset(self._drawn, {})  # the last one that Spark was given
         signal.signal(signal.SIGTERM, end_process)
 
     def run(self, steps: Steps[R]) -> R:
         """Run the steps of an operation."""
         return self._broker._run(steps)
+
+    def initial(self) -> Offset:
+        """The offset of a new query.
+
+        Raises:
+            InvalidInput: a name or a pattern has no queue.
+        """
+        options = self._options
+        known = all_chosen(self._broker.queues(), options.queues, options.shards, whole=True)
+        return Offset(self._drawn, dict.fromkeys(known, Position()))
 
     def advance(self, before: Offset, most: int) -> Offset:
         """The offset of the next batch. While Spark works on it, the one after it is claimed."""
@@ -69,7 +80,7 @@ class Driver:
 
     def _work_ahead(self, before: Offset, now: Offset, most: int) -> None:
         self.keep(self.run(self.query.work_ahead(now, most)))
-        for family, queue in self._queues.items():  # acked
+        for family, queue in self._subscription.queues.items():  # acked
             self.keeper.drop(queue.keys, before.tokens(family))
 
     def stop(self) -> None:
@@ -88,7 +99,7 @@ class Driver:
 
     def keep(self, offset: Offset) -> None:
         """Renew the leases of an offset's batches from now on."""
-        for family, queue in self._queues.items():
+        for family, queue in self._subscription.queues.items():
             self.keeper.keep(queue.keys, [*offset.tokens(family), *self.query.aside.get(family, ())])
 
 
@@ -120,7 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @without_traceback
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
         """The offset before the first batch of a new query."""
-        return self._driver.initial.as_json()  # Spark asks twice
+        return self._driver.initial().as_json()  # Spark asks twice
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """`maxMessagesPerTrigger`."""

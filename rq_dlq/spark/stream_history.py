@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -18,7 +19,9 @@ from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import EventColumns
 from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.partitions import Share, Span
-from rq_dlq.spark.queues import check_queues
+from rq_dlq.spark.queues import all_chosen, check_queues
+from rq_dlq.spark.subscription import Subscription
+from rq_dlq.values.cached import cached_property
 from rq_dlq.values.outcome import after, is_event_id
 
 if TYPE_CHECKING:
@@ -48,8 +51,15 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"option startingOffsets: {options.starting!r} is not earliest, latest or the id of an event"
             )
 
-    def _keys(self) -> dict[str, QueueKeys]:
-        return {family: QueueKeys(self._options.namespace, family) for family, _ in self._options.families()}
+    @cached_property
+    def _subscription(self) -> Subscription[QueueKeys]:
+        return Subscription(self._options, partial(QueueKeys, self._options.namespace))
+
+    def _keys(self, read: Mapping[str, str]) -> Mapping[str, QueueKeys]:
+        """The queues that there are now, by name; `read`: an offset."""
+        begun = [family for family, last in read.items() if last != OLDEST]
+        self._run(self._subscription.look(read, begun))
+        return self._subscription.queues
 
     @property
     def _broker(self) -> Broker:
@@ -61,15 +71,16 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @without_traceback
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's names, here and below
         """The offset at which a new query begins."""
-        check_queues(self._url, self._options.namespace, list(self._keys()))
-        if self._options.starting == "latest":
+        options = self._options
+        check_queues(self._url, options.namespace)
+        known = all_chosen(self._broker.queues(), options.queues, options.shards, whole=True)
+        if options.starting == "latest":
             return self._last()
-        start = OLDEST if self._options.starting == "earliest" else self._options.starting
-        return dict.fromkeys(self._keys(), start)
+        return dict.fromkeys(known, OLDEST if options.starting == "earliest" else options.starting)
 
     def _last(self) -> dict[str, str]:
         return {
-            family: self._run(outcomes.extent(keys)).last or OLDEST for family, keys in self._keys().items()
+            family: self._run(outcomes.extent(keys)).last or OLDEST for family, keys in self._keys({}).items()
         }
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -89,22 +100,22 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             InvalidInput: the checkpoint belongs to another stream.
         """
         _check_form(start)
-        keys, most = self._keys(), None
+        keys, most = self._keys(start), None
         if isinstance(limit, ReadMaxRows):
-            most = max(1, limit.max_rows // len(keys))
+            most = max(1, limit.max_rows // max(1, len(keys)))
         elif isinstance(limit, ReadMinRows):
             logger.debug("a minimum number of events is ignored")
         end = {
             family: self._run(self._end(at, start.get(family, OLDEST), most)) for family, at in keys.items()
         }
         if end == start and self._until is None:
-            some = next(iter(keys.values()))
+            some = QueueKeys(self._options.namespace, self._options.queues[0])
             self._run(self._broker._step(Wait(some.silent, max(1, self._options.max_wait))))
         return end
 
     def _end(self, keys: QueueKeys, start: str, most: int | None) -> Steps[str]:
         """The last event of a queue's next batch; `start` if there is no new event."""
-        until = "+" if self._until is None else self._until[keys.family]
+        until = "+" if self._until is None else self._until.get(keys.family, OLDEST)
         yield from self._check(keys, start)
         if most is None:
             last = (yield from outcomes.extent(keys)).last or OLDEST if until == "+" else until

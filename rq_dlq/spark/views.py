@@ -21,8 +21,9 @@ from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import EventColumns, MessageColumns, metrics_batch
 from rq_dlq.spark.errors import without_traceback
+from rq_dlq.spark.options import shard_of
 from rq_dlq.spark.partitions import Named, Share, Slice, Span, dealt, read_slices
-from rq_dlq.spark.queues import chosen
+from rq_dlq.spark.queues import all_chosen
 from rq_dlq.spark.schemas import check_chosen, schema_of
 from rq_dlq.values.outcome import milliseconds_of
 
@@ -67,7 +68,7 @@ class Reader(DataSourceReader):
         """
         options = self._options
         with Broker(self._url, namespace=options.namespace) as broker:  # less patient than those of tasks
-            families = chosen(broker, options.queues, options.shards)
+            families = all_chosen(broker.queues(), options.queues, options.shards)
             shares = broker._run(self._divide([QueueKeys(options.namespace, family) for family in families]))
         return [Share(parts) for parts in shares if parts] or [Share()]
 
@@ -85,7 +86,7 @@ class Reader(DataSourceReader):
         raise NotImplementedError
 
     def _shard(self, family: str) -> int:
-        return int(family.rpartition(":")[2]) if self._options.shards else 0
+        return shard_of(family, self._options.shards)
 
 
 class MessageReader(Reader):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.settling import settle
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.spark.halving import SinkFailed
+from rq_dlq.spark.messages import Messages
 from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.partitions import Slice
 from rq_dlq.spark.query import Query
+from rq_dlq.spark.subscription import Subscription
 from rq_dlq.values.message import DeadLetter
 from tests.behaviour.helpers import counts
 from tests.behaviour.stepping import alone, stop_after
@@ -33,15 +36,15 @@ class Runs:
     def __init__(self, broker: Any, *names: str, **options: str) -> None:
         self.broker = broker
         self.names = names or ("orders",)
-        self.options = StreamOptions.of({"queue": self.names[0], "lease": "60s", "maxWait": "1ms", **options})
+        given = {"queue": ",".join(self.names), "lease": "60s", "maxWait": "1ms", **options}
+        self.options = StreamOptions.of(given)
         self._numbers = itertools.count()
         self.query = self.restart()
 
     def restart(self) -> Query:
         """The process died; another one begins."""
-        queues = {name: self.broker.queue(name)._core for name in self.names}
-        shards = {name: number for number, name in enumerate(self.names)}
-        self.query = Query(self.options, queues, shards, f"run {next(self._numbers)}")
+        queues = Subscription(self.options, lambda name: self.broker.queue(name)._core)
+        self.query = Query(self.options, queues, f"run {next(self._numbers)}")
         return self.query
 
     async def advance(self, start: Offset, most: int = 1_000) -> Offset:
@@ -433,6 +436,30 @@ async def test_a_driver_that_is_away_now_and_then_is_no_failure(broker: Any, clo
     assert (await queue.stats()).dead == 0
 
 
+async def test_what_comes_later_has_the_time_of_its_sending(broker: Any, clock: Clock) -> None:
+    """So it is late for a watermark."""
+    queue, runs = broker.queue("orders", redelivery=RedeliveryPolicy(delays=["1h"])), Runs(broker)
+    for name in ("nacked", "poisoned", "lapsed"):
+        await queue.send(0, id=name)
+    nacked, poisoned, _ = await queue.claim(3, lease="1m")
+    await nacked.nack("no")
+    await poisoned.poison(ValueError("no"))
+    await queue.send(0, id="delayed", delay="1h")
+    clock.advance("1h")
+    await queue.maintain()  # the lease has ended
+    clock.advance("1h")
+    await queue.dlq.redrive(all=True)
+    await queue.send(0, id="new")
+    ((part,),) = await runs.plan(FRESH, await runs.advance(FRESH))
+    page = await broker._run(batches.read_claim(part.keys, part.token, 0, 10))
+    messages = Messages([page], "orders")
+    times = dict(zip(messages.id.to_pylist(), messages.enqueued_at.to_pylist(), strict=True))
+    new = times.pop("new")
+    assert {name: (new - time) / timedelta(hours=1) for name, time in times.items()} == dict.fromkeys(
+        ("nacked", "poisoned", "lapsed", "delayed"), pytest.approx(2, abs=0.01)
+    )
+
+
 async def test_a_poison_message_in_one_of_several_queues_dies_alone(broker: Any) -> None:
     names = ("orders:0", "orders:1", "orders:2")
     runs = Runs(broker, *names, maxBatchFailures="1")
@@ -541,9 +568,13 @@ async def test_a_queue_that_forgot_the_query_is_noticed(broker: Any, raw: Any) -
     await queue.send_many(range(3))
     end = await runs.advance(FRESH)
     await runs.read(FRESH, end)
-    raw.flushdb()
+    raw.delete(queue._core.keys.stream("query"))
     runs.restart()
     with pytest.raises(DataLoss, match="knows no batch of this query"):
+        await runs.advance(end)
+    raw.flushdb()
+    runs.restart()
+    with pytest.raises(DataLoss, match="there is no queue 'orders' any more"):
         await runs.advance(end)
 
 
@@ -564,7 +595,9 @@ async def test_available_now_ends_under_a_live_producer(broker: Any) -> None:
 
 async def test_several_queues_share_the_limit_by_what_is_ready(broker: Any) -> None:
     many, few = broker.queue("orders:0"), broker.queue("orders:1")
-    runs = Runs(broker, "orders:0", "orders:1")
+    for queue in (many, few):
+        await queue.open()
+    runs = Runs(broker, "orders", shards="2")
     start = Offset("query", {"orders:0": Position(), "orders:1": Position()})
     assert await runs.advance(start) == start
     await many.send_many(range(90))

@@ -9,8 +9,10 @@ import pytest
 
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.option_values import queue_text
-from rq_dlq.spark.options import ReadOptions, StreamOptions
+from rq_dlq.spark.options import ReadOptions, StreamOptions, shard_of, shards_of
 from rq_dlq.spark.partitions import tasks_for
+from rq_dlq.spark.queues import chosen, is_wanted
+from rq_dlq.spark.write_options import WriteOptions
 from tests.each import each
 
 NOON = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)
@@ -38,7 +40,26 @@ def test_lists_and_patterns() -> None:
     assert ReadOptions.of({"queue": "a, {shop}.b ,c*"}).queues == ("a", "{shop}.b", "c*")
     assert ReadOptions.of({"queue": ' ["a,b", "c*"]'}).queues == ("a,b", "c*")
     assert ReadOptions.of({"queue": "[a],[]"}).queues == ("[a]", "[]")
-    assert StreamOptions.of({"queue": queue_text(["a,b"])}).queue == "a,b"
+    assert StreamOptions.of({"queue": queue_text(["a,b"])}).queues == ("a,b",)
+    assert StreamOptions.of({"queue": "a, b*"}).queues == ("a", "b*")
+
+
+def test_a_name_stands_for_its_shards_and_a_pattern_for_what_is_there() -> None:
+    there = ["a:0", "a:1", "orders", "orders.eu", "orders.us", "payments"]
+    assert chosen(there, ["payments", "orders.*", "orders*"], 0) == (
+        ["payments", "orders.eu", "orders.us", "orders"],
+        [],
+    )
+    assert chosen(there, ["a"], 3) == (["a:0", "a:1"], ["a:2"])
+    assert chosen(there, ["b", "b*", "order."], 0) == ([], ["b", "b*", "order."])
+    assert [is_wanted(name, ["orders.*", "a"], 0) for name in there] == [*[False] * 3, True, True, False]
+    assert [is_wanted(name, ["a"], 2) for name in there] == [True, True, *[False] * 4]
+
+
+def test_a_write_goes_to_one_queue() -> None:
+    for given in ("a*", "a,b"):
+        with pytest.raises(RqDlqError, match="is not the name of one queue; only what reads takes several"):
+            WriteOptions.of({"queue": given})
 
 
 @each("text", ["2026-11-21T12:00:00Z", "2026-11-21T12:00:00", "2026-11-21T13:00+01:00", str(NOON)])
@@ -114,8 +135,10 @@ def test_streams() -> None:
         {"queue": "orders", "shards": "2", "lease": "90s", "failondataloss": "False", "maxWait": "0"}
     )
     assert (found.lease, found.fail_on_loss, found.max_wait) == (90_000, False, 0)
-    assert found.families() == [("orders:0", 0), ("orders:1", 1)]
-    assert StreamOptions.of({"queue": "orders"}).families() == [("orders", 0)]
+    assert shards_of("orders", found.shards) == [("orders:0", 0), ("orders:1", 1)]
+    assert [shard_of(family, found.shards) for family in ("orders:0", "orders:1")] == [0, 1]
+    assert shards_of("orders", 0) == [("orders", 0)]
+    assert shard_of("orders:1", 0) == 0
 
 
 @each(("text", "value"), [("1000", 1_000), ("512k", 512 << 10), ("64MB", 64 << 20), ("1 g", 1 << 30)])
@@ -126,8 +149,8 @@ def test_bytes(text: str, value: int) -> None:
 @each(
     ("given", "said"),
     [
-        ({"queue": "a*"}, "is not the name of one queue; only spark.read takes several"),
-        ({"queue": "a,b"}, "is not the name of one queue; only spark.read takes several"),
+        ({"queue": "a*", "shards": "2"}, "option shards works with names of queues, not with patterns"),
+        ({"queue": "a,,b"}, "pass the name of a queue"),
         ({"since": "1"}, "unknown option 'since'"),
         ({"lease": "soon"}, "lease: 'soon' is not a duration"),
         ({"lease": "1ms"}, "out of range"),

@@ -10,7 +10,7 @@ from rq_dlq.client.broker import Broker
 from rq_dlq.core.looking import calls as looking_calls
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.option_values import queue_names, queue_text
-from rq_dlq.spark.queues import chosen
+from rq_dlq.spark.queues import all_chosen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +40,7 @@ class Source:
         """
         address = resolve(url)
         with Broker(address, namespace=namespace) as broker:  # gives up sooner than those of tasks
-            names = tuple(sorted(chosen(broker, queue_names("queue", queue), 0)))
+            names = tuple(sorted(all_chosen(broker.queues(), queue_names("queue", queue), 0)))
         return cls(spark, address, namespace, names)
 
     @property

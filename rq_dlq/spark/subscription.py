@@ -1,0 +1,71 @@
+"""The queues that a stream reads: names, and patterns whose queues come and go while the query runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rq_dlq.core.queues import calls
+from rq_dlq.errors import DataLoss, InvalidInput
+from rq_dlq.spark.queues import chosen, is_wanted
+
+if TYPE_CHECKING:
+    from rq_dlq.core.steps.step import Steps
+    from rq_dlq.spark.options import StreamOptions
+
+T = TypeVar("T")
+logger = logging.getLogger("rq_dlq.spark")
+
+
+class Subscription(Generic[T]):
+    """The queues of a stream that there are now.
+
+    Args:
+        made: makes of a name what the stream works with.
+
+    Attributes:
+        queues: these, by name. It is replaced as a whole, since two threads read it.
+    """
+
+    def __init__(self, options: StreamOptions, made: Callable[[str], T]) -> None:
+        self._options = options
+        self._made = made
+        self.queues: Mapping[str, T] = {}
+        self._missed: set[str] = set()  # what was warned of
+
+    def look(self, known: Collection[str] = (), read: Collection[str] = ()) -> Steps[None]:
+        """See which queues there are now.
+
+        Args:
+            known: the queues of the checkpoint.
+            read: those of which the query has read something.
+
+        Raises:
+            DataLoss: one of `read`, or of the option's names, was deleted, and `failOnDataLoss` is set.
+            InvalidInput: the option does not have one of `known`.
+        """
+        options = self._options
+        if strange := [name for name in known if not is_wanted(name, options.queues, options.shards)]:
+            raise InvalidInput(
+                f"the checkpoint is for {', '.join(sorted(strange))}, but the query reads "
+                f"{', '.join(options.queues)}: use the checkpoint of these queues, or a new one"
+            )
+        there: list[str] = yield calls.registered(options.namespace)
+        found, missing = chosen(there, options.queues, options.shards)
+        self._miss({name for name in missing if "*" not in name} | {*read}.difference(there))
+        if [*self.queues] != found:
+            old = self.queues
+            self.queues = {name: old[name] if name in old else self._made(name) for name in found}
+
+    def _miss(self, missing: set[str]) -> None:
+        names = ", ".join(map(repr, sorted(missing)))
+        message = f"there is no queue {names} any more: what the query had not read of it is lost"
+        if missing and self._options.fail_on_loss:
+            raise DataLoss(
+                f"{message}. Set failOnDataLoss=false to go on without it, and with it if it is there again; "
+                "or use a new checkpoint, and take the name out of the option queue"
+            )
+        if missing - self._missed:
+            logger.warning("%s", message)
+        self._missed = missing

@@ -1,0 +1,110 @@
+"""Streams over several queues: in Spark, and by the methods that Spark calls."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+import rq_dlq
+from rq_dlq.errors import DataLoss, InvalidInput
+from rq_dlq.spark import HISTORY, MESSAGE, check_held
+from rq_dlq.spark.options import StreamOptions
+from tests.spark.versions import since
+
+pytestmark = since(4, 2)
+
+
+def test_a_stream_over_queues_that_come_and_go(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    got: list[tuple[int, str, str]] = []
+
+    def sink(frame: DataFrame, epoch: int) -> None:
+        rows = frame.select("id", "batch", "queue").persist()
+        got.extend((epoch, row.queue, row.id) for row in rows.collect())
+        check_held(rows)
+        rows.unpersist()
+
+    def run(**options: str) -> None:
+        frame = spark.readStream.format("rq_dlq").options(queue="orders.*,payments", **options).load()
+        writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path))
+        assert writer.trigger(availableNow=True).start().awaitTermination(240)
+
+    def send(*names: str) -> list[tuple[str, str]]:
+        return [(name, broker.queue(name).send(0)) for name in names]
+
+    sent = [(0, *row) for row in send("orders.eu", "payments")]
+    send("other")
+    run()
+    sent += [(1, *row) for row in send("orders.us", "payments")]
+    run()
+    assert sorted(got) == sorted(sent)
+    broker.queue("orders.us").delete(force=True)
+    sent += [(2, *row) for row in send("orders.eu")]
+    with pytest.raises(StreamingQueryException, match=r"there is no queue 'orders.us' any more"):
+        run()
+    run(failOnDataLoss="false")
+    assert sorted(got) == sorted(sent)
+    assert {name: broker.queue(name).stats().leased for name in ("orders.eu", "payments")} == {
+        "orders.eu": 0,
+        "payments": 0,
+    }
+
+
+@pytest.mark.parametrize("queue", ["orders,oders", "orders,oders*"])
+@pytest.mark.parametrize("view", ["queue", "history"])
+def test_a_name_without_a_queue_is_refused_at_the_start(
+    queue: str, view: str, broker: rq_dlq.Broker, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rq_dlq.spark.stream import StreamReader  # noqa: PLC0415 - an older Spark cannot
+    from rq_dlq.spark.stream_history import HistoryStreamReader  # noqa: PLC0415
+
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # this process is not Spark's
+    broker.queue("orders").open()
+    options = StreamOptions.of({"queue": queue, "view": view, "url": redis_url})
+    reader: Any = StreamReader(options, MESSAGE) if view == "queue" else HistoryStreamReader(options, HISTORY)
+    with pytest.raises(InvalidInput, match="there is no queue 'oders"):
+        reader.initialOffset()
+    reader.stop()
+
+
+def test_a_history_of_several_queues(broker: rq_dlq.Broker, redis_url: str) -> None:
+    from rq_dlq.spark.stream_history import HistoryStreamReader  # noqa: PLC0415 - an older Spark cannot
+
+    def reader(**options: str) -> Any:
+        given = {"queue": "orders.*", "view": "history", "url": redis_url, "maxWait": "0", **options}
+        return HistoryStreamReader(StreamOptions.of(given), HISTORY)
+
+    def settle(name: str) -> str:
+        queue = broker.queue(name, outcomes=100)
+        sent = queue.send(0)
+        queue.ack(queue.claim(1))
+        return sent
+
+    def read(its: Any, start: Any) -> tuple[Any, list[str]]:
+        end = its.latestOffset(start, its.getDefaultReadLimit())
+        batches = [batch for part in its.partitions(start, end) for batch in its.read(part)]
+        return end, [name for batch in batches for name in batch.column("id").to_pylist()]
+
+    sent = settle("orders.eu")
+    stream = reader()
+    first, ids = read(stream, stream.initialOffset())
+    assert (sorted(first), ids) == (["orders.eu"], [sent])
+    sent = settle("orders.us")
+    second, ids = read(stream, first)
+    assert (sorted(second), ids) == (["orders.eu", "orders.us"], [sent])
+    broker.queue("orders.eu").delete(force=True)
+    with pytest.raises(DataLoss, match=r"there is no queue 'orders.eu' any more"):
+        read(reader(), second)
+    sent = settle("orders.us")
+    careless = reader(failOnDataLoss="false")
+    third, ids = read(careless, second)
+    assert (sorted(third), ids) == (["orders.us"], [sent])
+    assert read(careless, third) == (third, [])
+    with pytest.raises(InvalidInput, match=r"the checkpoint is for orders.us, but the query reads payments"):
+        read(reader(queue="payments"), third)
