@@ -152,8 +152,8 @@ def foreach_message(
         concurrency: calls at once in each task.
         timeout: of one call; None: no limit.
         max_message_bytes: the largest JSON body to read, as of the producer's broker. A larger one rests for
-            other consumers, as a body of another type does; if none takes it, it is dead ten minutes later, and
-            a pull until the queue is drained waits for that.
+            other consumers, as a body of another type does. If none takes it, it is dead ten minutes later,
+            and a pull until the queue is drained waits for that.
         url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
 
     Returns:
