@@ -93,6 +93,7 @@ def test_bodies_that_are_not_of_the_type_rest_and_those_that_are_not_json_are_de
     pulled = foreach_message(spark, "orders", nothing, parallelism=1, type=int, until="empty")
     assert (pulled.acked, pulled.dead) == (2, 1)
     (letter,) = queue.dlq.browse()
+    assert letter.reason == "unprocessable"
     assert "JSON is malformed" in letter.history[-1].cause.message
     (resting,) = queue.select(places=["scheduled"]).browse()
     assert resting.body == "two"
@@ -107,7 +108,8 @@ def test_bodies_may_be_as_large_as_the_producer_s(spark: SparkSession, redis_url
         pulled = foreach_message(spark, "orders", nothing, parallelism=1, max_message_bytes=limit)
         assert pulled.acked == 1
         queue.send("x" * (3 << 19))
-        assert foreach_message(spark, "orders", nothing, parallelism=1, until="empty").acked == 0
+        pulled = foreach_message(spark, "orders", nothing, parallelism=1, until="empty")
+        assert (pulled.acked, pulled.dead) == (0, 0)
         (resting,) = queue.select(places=["scheduled"]).browse()
         assert "raise max_message_bytes for its consumers" in resting.history[-1].cause.message
 
