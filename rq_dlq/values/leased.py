@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq.values import record as records
+from rq_dlq.values import state as states
 from rq_dlq.values.failure import moment
 from rq_dlq.values.message import Received, Row
 
@@ -29,6 +31,7 @@ class Lease(Generic[T]):
         queue: the name of the queue that they were claimed from.
         codec: reads their bodies.
         family: the queue that they were sent to, unless the token names it.
+        read_at: when this process had the reply to the claim, monotonic seconds.
     """
 
     token: str
@@ -37,6 +40,11 @@ class Lease(Generic[T]):
     queue: str
     codec: Codec[T]
     family: str
+    read_at: float = field(default_factory=time.monotonic)
+
+    def server_time(self, now: float) -> float:
+        """About the server's time at this moment (monotonic seconds): milliseconds, at most too early."""
+        return self.began + 1000 * (now - self.read_at)
 
 
 class Leased(Received[T]):
@@ -82,6 +90,18 @@ class Leased(Received[T]):
     def settled(self) -> bool:
         """Whether it was acked, nacked, poisoned or released through this object."""
         return self.outcome is not None
+
+    def is_outlived(self, now: float) -> bool:
+        """Whether its time to live has ended since it was claimed, by this process's clock.
+
+        Args:
+            now: monotonic seconds.
+        """
+        record, state = self._row.record, self._row.state
+        if not record[records.FLAGS] & records.EXPIRES and b"expires=" not in state:
+            return False  # nearly always
+        end = states.deadline_of(state, record)  # 0: a redrive took it away
+        return bool(end) and state.startswith(b"live") and end <= self._lease.server_time(now)
 
     @property
     def lease_until(self) -> datetime:

@@ -194,6 +194,9 @@ class AsyncConsumer(AsyncLeases):
                 self._loop.call_soon(self._take_back, context=self._context)
             return
         try:
+            if delivery.is_outlived(now):
+                await self._broker._run(self.release_outlived([delivery]))
+                return
             handling = self._observers.handling(delivery) if self._observers else None
             error = await self._calls.run(delivery)
             if this_process() != self._process:

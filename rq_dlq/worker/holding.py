@@ -121,6 +121,14 @@ class Holding(ABC, Generic[D]):
         self._tally.add(settlements, "released")
         return True
 
+    def release_outlived(self, outlived: list[D]) -> Steps[None]:
+        """Release messages whose time to live ended before a call began: the next claim expires them (I7)."""
+        if not (yield from self.release(outlived, begun=False)):
+            logger.warning(
+                "%s: %s stay leased until they lapse", self.queue.name, many(len(outlived), "expired message")
+            )
+        self.permit.end_of(outlived)
+
     def give_back(self) -> Steps[None]:
         """Release what claims of unknown outcome took: none follows that would resume them."""
         if self._gives_up:

@@ -108,11 +108,20 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             return None
         if self._in_doubt or time.monotonic() - self._extended > self._lease:
             self._drop_lost()
-        try:
-            self._current = self._unstarted.popleft()
-        except IndexError:
-            return None
+        self._current = self._next_unexpired()
         return self._current
+
+    def _next_unexpired(self) -> Delivery[Any] | None:
+        """The next whose time to live has not ended since its claim."""
+        outlived: list[Delivery[Any]] = []
+        try:
+            while (delivery := self._unstarted.popleft()).is_outlived(time.monotonic()):
+                outlived.append(delivery)
+        except IndexError:
+            delivery = None
+        if outlived:
+            self._settling.run(self.release_outlived(outlived))
+        return delivery
 
     def _drop_lost(self) -> None:
         """Drop deliveries that were lost before their handlers started."""

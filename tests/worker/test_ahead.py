@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import rq_dlq
 from rq_dlq.worker import Worker
 from rq_dlq.worker.claiming import Pace
+from tests.each import each
 from tests.servers import wait_until
 from tests.worker.conftest import Working
 
@@ -50,6 +52,29 @@ def test_what_waits_behind_a_stuck_call_is_given_back(
         go_on.set()
         wait_until(lambda: queue.stats().totals["acked"] == 251)
     assert queue.stats().totals.get("lapsed", 0) == 0
+
+
+@each("colour", ["def", "async def"])
+def test_no_handler_gets_what_outlived_its_time_since_its_claim(colour: str, broker: rq_dlq.Broker) -> None:
+    """I7: it is given back, so that the server expires it."""
+    queue, outlived = broker.queue(colour.replace(" ", "-")), 0
+
+    def note(body: int, delivery: rq_dlq.Delivery[int] | rq_dlq.asyncio.Delivery[int]) -> None:
+        nonlocal outlived
+        outlived += delivery.is_outlived(time.monotonic())
+        if body % 50 == 0:  # as if the claim had been an hour ago
+            delivery._lease.read_at -= 3_600
+
+    async def note_awaiting(body: int, delivery: rq_dlq.asyncio.Delivery[int]) -> None:
+        note(body, delivery)
+
+    queue.handler(concurrency=1)(note if colour == "def" else note_awaiting)
+    queue.send_many(range(300), ttl="1h")
+    queue.send_many(range(50, 55))
+    Worker(broker, queues={queue.name: None}, until="empty").run()
+    totals = queue.stats().totals
+    assert (outlived, totals["acked"]) == (0, 305)
+    assert totals["released"] > 0
 
 
 def test_it_is_given_back_at_the_stop(broker: rq_dlq.Broker) -> None:
