@@ -11,7 +11,7 @@ from rq_dlq.client.policies import Policies
 from rq_dlq.client.queue import Queue
 from rq_dlq.client.task import Task
 from rq_dlq.client.task_function import TaskFunction
-from rq_dlq.client.tasks import register, rule_of
+from rq_dlq.client.tasks import Running, register, rule_of
 from rq_dlq.core.claiming import cut_off
 from rq_dlq.core.looking import audit, overview
 from rq_dlq.core.processes import processes
@@ -142,6 +142,7 @@ class Broker(OwnBroker):
         name: str | None = ...,
         concurrency: int | None = ...,
         timeout: Duration | None = ...,
+        ack_each: bool | None = ...,
         every: Duration | None = ...,
         cron: str | None = ...,
         timezone: str = ...,
@@ -157,6 +158,7 @@ class Broker(OwnBroker):
         name: str | None = None,
         concurrency: int | None = None,
         timeout: Duration | None = None,
+        ack_each: bool | None = None,
         every: Duration | None = None,
         cron: str | None = None,
         timezone: str = USUAL_ZONE,
@@ -175,6 +177,7 @@ class Broker(OwnBroker):
             concurrency: how many calls run at once in one process, of all tasks of the queue; None: as
                 another one of them says, or one.
             timeout: of one call, for all tasks of the queue; None: as another one says, or no limit.
+            ack_each: see `Queue.handler`, for all tasks of the queue; None: as another one says, or no.
             every, cron, timezone, missed: the workers of the queue send it again and again, without
                 arguments; see `Queue.schedule`. A worker writes this schedule when it starts.
 
@@ -185,13 +188,13 @@ class Broker(OwnBroker):
             InvalidInput: the schedule is not valid.
             ConfigurationError: this is no function, or it does not go with what else the queue has.
         """
-        rule = rule_of(cron, every, timezone, missed)
+        rule, running = rule_of(cron, every, timezone, missed), Running(concurrency, timeout, ack_each)
 
         def make(function: Callable[P, R]) -> Task[P, R]:
             call = TaskFunction(function, name, rule)
             place = self._place(call.name if queue is None else queue)
             named = queue is None or isinstance(queue, str)
-            return Task(call, register(place, call, concurrency, timeout, named=named))
+            return Task(call, register(place, call, running, named=named))
 
         return make if function is None else make(function)
 

@@ -20,17 +20,45 @@ if TYPE_CHECKING:
     from rq_dlq.values.signature import Taken
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """How the tasks of a queue are run; None: nobody has said it."""
+
+    concurrency: int | None = None
+    timeout: Duration | None = None
+    ack_each: bool | None = None
+
+    def and_of(self, other: Running, queue: str) -> Running:
+        """What one more task says, too.
+
+        Raises:
+            ConfigurationError: it says something else.
+        """
+        known, given = self._comparable(), other._comparable()
+        for what, value in given.items():
+            if known[what] is not None and value is not None and known[what] != value:
+                raise ConfigurationError(
+                    f"the tasks of queue {queue!r} have one {what}, which another one sets already: "
+                    "leave it out here, or use another queue"
+                )
+        said = {what: getattr(other, what) for what, value in given.items() if value is not None}
+        return replace(self, **said)
+
+    def _comparable(self) -> dict[str, object]:
+        limit = None if self.timeout is None else milliseconds(self.timeout, name="timeout", minimum=1)
+        return {"concurrency": self.concurrency, "timeout": limit, "ack_each": self.ack_each}
+
+
 @dataclass
 class Tasks:
     """The tasks of a queue; as its handler, it calls the one that a message names.
 
-    What one task says about concurrency and timeout holds for the queue, since one loop runs them all.
+    What one task says about them (`Running`) holds for the queue, since one loop runs them all.
     """
 
     queue: Any
     named: bool = True  # each task gave the queue's name only, so the queue has no settings of its own
-    concurrency: int | None = None
-    timeout: Duration | None = None
+    running: Running = Running()
     by_name: dict[str, TaskFunction] = field(default_factory=dict[str, TaskFunction])
 
     def __call__(self, body: object, delivery: Leased[Any]) -> Any:
@@ -95,7 +123,7 @@ class Tasks:
             if task.rule is not None
         }
 
-    def with_task(self, task: TaskFunction, concurrency: int | None, timeout: Duration | None) -> Tasks:
+    def with_task(self, task: TaskFunction, running: Running) -> Tasks:
         """These tasks and one more.
 
         Raises:
@@ -111,27 +139,16 @@ class Tasks:
                 f"the tasks of {where} are all `def` or all `async def`: give {task.name!r} another queue"
             )
             raise ConfigurationError(message)
-        self._check_same("concurrency", self.concurrency, concurrency)
-        self._check_same("timeout", _ms(self.timeout), _ms(timeout))
-        return replace(
-            self,
-            concurrency=self.concurrency if concurrency is None else concurrency,
-            timeout=self.timeout if timeout is None else timeout,
-            by_name={**self.by_name, task.name: task},
-        )
-
-    def _check_same(self, what: str, known: int | None, given: int | None) -> None:
-        if known is not None and given is not None and known != given:
-            message = (
-                f"the tasks of queue {self.queue.name!r} have one {what}, which another one sets already: "
-                "leave it out here, or use another queue"
-            )
-            raise ConfigurationError(message)
+        running = self.running.and_of(running, self.queue.name)
+        return replace(self, running=running, by_name={**self.by_name, task.name: task})
 
     def handler(self, is_async: bool) -> Handler:  # noqa: FBT001 - it says itself what it is
         """The handler of the queue."""
-        concurrency = 1 if self.concurrency is None else self.concurrency
-        return replace(Handler.checked(self.queue, self, concurrency, self.timeout), is_async=is_async)
+        how = self.running
+        concurrency = 1 if how.concurrency is None else how.concurrency
+        ack_each = False if how.ack_each is None else how.ack_each
+        handler = Handler.checked(self.queue, self, concurrency, how.timeout, ack_each=ack_each)
+        return replace(handler, is_async=is_async)
 
 
 def rule_of(
@@ -147,17 +164,11 @@ def rule_of(
     return Rule.of(cron, every, timezone, missed)
 
 
-def _ms(timeout: Duration | None) -> int | None:
-    return None if timeout is None else milliseconds(timeout, name="timeout", minimum=1)
-
-
 def _settings(queue: Any) -> tuple[Any, ...]:
     return queue._core.lease, queue._core.given
 
 
-def register(
-    queue: Any, task: TaskFunction, concurrency: int | None, timeout: Duration | None, *, named: bool
-) -> Any:
+def register(queue: Any, task: TaskFunction, running: Running, *, named: bool) -> Any:
     """Add a task to the handler of its queue.
 
     Args:
@@ -177,5 +188,5 @@ def register(
         raise ConfigurationError(message)
     if not named:
         tasks = tasks.on(queue)
-    handlers[place : place + 1] = [tasks.with_task(task, concurrency, timeout).handler(task.is_async)]
+    handlers[place : place + 1] = [tasks.with_task(task, running).handler(task.is_async)]
     return tasks.queue

@@ -100,8 +100,10 @@ class Leased(Received[T]):
         record, state = self._row.record, self._row.state
         if not record[records.FLAGS] & records.EXPIRES and b"expires=" not in state:
             return False  # nearly always
+        if not state.startswith(b"live"):
+            return False  # a dead or expired message stays one
         end = states.deadline_of(state, record)  # 0: a redrive took it away
-        return bool(end) and state.startswith(b"live") and end <= self._lease.server_time(now)
+        return end is not None and 0 < end <= self._lease.server_time(now)
 
     @property
     def lease_until(self) -> datetime:

@@ -101,12 +101,15 @@ async def test_an_acked_id_is_known(ack: Any, again: Any, broker: Any, clock: Cl
 
 async def test_without_it_an_id_is_free(broker: Any, raw: Any) -> None:
     """The default, and nothing is kept for it."""
-    queue = broker.queue("a")
+    queue = broker.queue("a", redelivery=AT_ONCE)
     await queue.send("x", id="a0")
+    for _ in range(2):
+        await (await one(queue)).nack("no")
     await by_one(broker, queue)
     assert not raw.exists(KEY)
     await queue.send("y", id="a0")
-    assert await ids(queue) == ["a0"]
+    new = await one(queue)
+    assert (new.id, new.body, new.attempt, new.delivery_count, new.history) == ("a0", "y", 1, 1, ())
 
 
 @each_afresh("end", ["purged", "discarded", "expired", "moved"])

@@ -294,3 +294,17 @@ async def test_a_policy_that_cannot_be_read_gives_way_to_the_client_s(
     clock.advance("1s")
     assert (await queue.maintain())["swept"] == 1
     assert (await queue.stats()).scheduled == 2
+
+
+async def test_a_delay_longer_than_the_lease_makes_no_copies(broker: Any, clock: Clock) -> None:
+    """The lease begins with the claim, not with the send."""
+    queue = broker.queue("a", lease="1s")
+    await queue.send_many(range(20), delay="3s")
+    ran = Counter[int]()
+    for _ in range(14):
+        for delivery in await queue.claim(5):
+            ran[delivery.body] += 1
+            await delivery.ack()
+        clock.advance("500ms")
+        await queue.maintain()
+    assert ran == dict.fromkeys(range(20), 1)

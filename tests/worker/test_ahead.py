@@ -77,6 +77,20 @@ def test_no_handler_gets_what_outlived_its_time_since_its_claim(colour: str, bro
     assert totals["released"] > 0
 
 
+def test_a_handler_of_expired_messages_gets_them(broker: rq_dlq.Broker) -> None:
+    queue, seen = broker.queue("a"), list[int]()
+    queue.send_many(range(3), ttl="1ms")
+    wait_until(lambda: queue.maintain() and queue.stats().expired == 3)
+
+    @broker.queue("EXP.a").handler()
+    def handle(body: int, delivery: rq_dlq.Delivery[int]) -> None:
+        delivery._lease.read_at -= 3_600
+        seen.append(body)
+
+    Worker(broker, until="empty").run()
+    assert seen == [0, 1, 2]
+
+
 def test_it_is_given_back_at_the_stop(broker: rq_dlq.Broker) -> None:
     queue, worker = broker.queue("a"), list[Worker]()
 

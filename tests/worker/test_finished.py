@@ -80,6 +80,30 @@ def test_none_with_ack_each(colour: str, broker: rq_dlq.Broker) -> None:
     assert acked == [0] * 30
 
 
+def test_tasks_have_ack_each_together(broker: rq_dlq.Broker) -> None:
+    acked = list[int]()
+
+    @broker.task(queue="a", ack_each=True)
+    def first(n: int) -> None:
+        acked.append(n - broker.queue("a").stats().totals.get("acked", 0))
+
+    @broker.task(queue="a")
+    def second(n: int) -> None:
+        first(n)
+
+    for n in range(0, 30, 2):
+        first.send(n)
+        second.send(n + 1)
+    Worker(broker, until="empty").run()
+    assert acked == [0] * 30
+    with pytest.raises(ConfigurationError, match="have one ack_each, which another one sets already"):
+        broker.task(queue="a", ack_each=False)(take)
+
+
+def take(n: int) -> None:
+    del n
+
+
 def test_ack_each_is_yes_or_no(broker: rq_dlq.Broker) -> None:
     with pytest.raises(ConfigurationError, match="ack_each='always': use True or False"):
         broker.queue("a").handler(ack_each="always")(print)  # type: ignore[call-overload]
