@@ -1,6 +1,6 @@
 -- The line of the newest failure in a history (lib/remember); empty: there is none.
 -- gives: last_failure
-local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
 local function last_failure(story)
   local first, from, to = 1, 1, 0

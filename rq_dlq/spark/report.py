@@ -18,7 +18,7 @@ SLOT = 100
 POINTS = (50, 95, 99)
 DIGITS = 3
 DIED, DISCARDED, SUCCEEDED, REDELIVERED, EXPIRED = "dead", "discarded", "acked", "redelivered", "expired"
-FAILURES = ("nacked", "lapsed", "poisoned")
+FAILURES = ("nacked", "lapsed", "passed_on", "poisoned")
 
 
 def poison_report(dlq: DataFrame) -> DataFrame:

@@ -81,7 +81,9 @@ def _behind(error: BaseException) -> BaseException:
     return error
 
 
-FAILURES = frozenset({"nacked", "lapsed", "poisoned", "dead_lettered"})  # of the events of a history
+FAILURES = frozenset(
+    {"nacked", "lapsed", "passed_on", "poisoned", "dead_lettered"}
+)  # of the events of a history
 
 LAPSE = Cause("Lapsed", "the lease ran out, and its holder had not settled the message", "lapsed")
 EXPIRY = Cause("Expired", "the message's time to live was over", "expired")

@@ -61,6 +61,16 @@ async def test_it_rests_while_a_live_worker_may_take_it(broker: Any, clock: Cloc
     assert not delivery.redelivered
 
 
+async def test_one_that_expires_meanwhile_is_dead_of_it(broker: Any) -> None:
+    """And its group is that of its cause."""
+    await broker.queue("a", dead_letter={"process_expired": True}).send("x", id="m", ttl="500ms")
+    assert await broker.queue("a", type=int).claim() == []
+    (letter,) = await broker.queue("a").dlq.browse()
+    assert letter.reason == "expired"
+    assert "the body cannot be decoded as int" in str(letter.cause)
+    assert letter.fingerprint == letter.cause.fingerprint != "expired"
+
+
 async def test_of_a_body_that_fits_no_type(broker: Any, clock: Clock) -> None:
     """Ten minutes after it was first given back it is dead, in words, with one line for all its rests."""
     await broker.queue("a").send({"item": "pen"}, id="m")

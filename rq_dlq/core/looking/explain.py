@@ -146,7 +146,7 @@ def _explained(
 
 def _story(message: Received[Any]) -> str:
     """What happened to a live message last, as far as its history says."""
-    told = {*FAILURES, "redriven", "passed_on"}
+    told = {*FAILURES, "redriven"}
     last = next((event for event in reversed(message.history) if event.event in told), None)
     if last is None:
         return "it was given back" if message.delivery_count else "it has not been delivered yet"

@@ -252,7 +252,7 @@ if lapsed + fallen_due + outlived > 0 then
         local expired = state.reason == 'expired'
         if not failure then
           -- The line of the newest failure in a history (lib/remember); empty: there is none.
-          local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+          local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
           local function last_failure(story)
             local first, from, to = 1, 1, 0
@@ -491,7 +491,7 @@ if lapsed + fallen_due + outlived > 0 then
             local expired = state.reason == 'expired'
             if not failure then
               -- The line of the newest failure in a history (lib/remember); empty: there is none.
-              local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+              local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
               local function last_failure(story)
                 local first, from, to = 1, 1, 0
@@ -1329,7 +1329,7 @@ for place = 1, #ids do
             local expired = state.reason == 'expired'
             if not failure then
               -- The line of the newest failure in a history (lib/remember); empty: there is none.
-              local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+              local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
               local function last_failure(story)
                 local first, from, to = 1, 1, 0
@@ -1476,7 +1476,7 @@ for place = 1, #ids do
                 local expired = state.reason == 'expired'
                 if not failure then
                   -- The line of the newest failure in a history (lib/remember); empty: there is none.
-                  local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+                  local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
                   local function last_failure(story)
                     local first, from, to = 1, 1, 0

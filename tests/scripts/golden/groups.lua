@@ -39,7 +39,7 @@ local function pack_number(value, width)
   return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
 -- The line of the newest failure in a history (lib/remember); empty: there is none.
-local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
 local function last_failure(story)
   local first, from, to = 1, 1, 0

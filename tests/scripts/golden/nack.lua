@@ -354,7 +354,7 @@ local function put(id, state, head, waits, rest, arrive)
       local expired = state.reason == 'expired'
       if not failure then
         -- The line of the newest failure in a history (lib/remember); empty: there is none.
-        local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+        local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
         local function last_failure(story)
           local first, from, to = 1, 1, 0
@@ -596,7 +596,7 @@ local function bury(id, state, head, part, reason, detail)
           local expired = state.reason == 'expired'
           if not failure then
             -- The line of the newest failure in a history (lib/remember); empty: there is none.
-            local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+            local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
             local function last_failure(story)
               local first, from, to = 1, 1, 0
