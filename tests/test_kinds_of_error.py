@@ -1,7 +1,8 @@
-"""Which failures are of one kind (rq_dlq/values/fingerprint.py), on usual texts: kinds_of_error.yaml."""
+"""Which failures are of one kind (rq_dlq/values/wording.py), on usual texts: kinds_of_error.yaml."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import logging
@@ -25,7 +26,8 @@ from rq_dlq import Broker
 from rq_dlq.errors import ConfigurationError, InvalidInput
 from rq_dlq.values.codec import Ids, strings_of
 from rq_dlq.values.failure import Cause
-from rq_dlq.values.fingerprint import LONGEST, PLACE, fingerprint, wording
+from rq_dlq.values.fingerprint import PLACE, fingerprint
+from rq_dlq.values.wording import LONGEST, wording
 from tests.each import each
 
 TEXTS = yaml.safe_load((Path(__file__).parent / "kinds_of_error.yaml").read_text())
@@ -52,6 +54,16 @@ def moment(draw: Random) -> datetime:
 
 def own_words(draw: Random) -> str:
     return f"{word(draw)} {word(draw)}"
+
+
+def cell(draw: Random) -> str:
+    return draw.choice(
+        ["null", "t", "f", word(draw), "Ngo Thi Lan", str(draw.randint(1, 9_999)), str(moment(draw))]
+    )
+
+
+def host(draw: Random) -> str:
+    return ".".join(str(draw.randint(1, 254)) for _ in range(4))
 
 
 FILLED: dict[str, Callable[[Random], object]] = {
@@ -97,6 +109,23 @@ FILLED: dict[str, Callable[[Random], object]] = {
     "constant": lambda draw: draw.choice(["true", "false", "null", "True", "False", "None"]),
     "own": lambda draw: draw.choice(OWN),
     "own_words": own_words,
+    "blanks": lambda draw: " " * draw.randint(1, 60),
+    "row": lambda draw: ", ".join(cell(draw) for _ in range(draw.randint(1, 6))),
+    "parameters": lambda draw: {
+        word(draw): draw.choice([True, None, 7, word(draw), moment(draw)]) for _ in "abc"
+    },
+    "hosts": lambda draw: " or ".join(host(draw) for _ in range(draw.randint(1, 3))),
+    "refusals": lambda draw: {
+        f"{host(draw)}:9042": ConnectionRefusedError(
+            111, f"Tried {host(draw)}. Last error: Connection refused"
+        )
+        for _ in range(draw.randint(1, 4))
+    },
+    "members": lambda draw: ", ".join(
+        f"<Server ({word(draw)!r}, 27017) kind: Unknown, rtt: {draw.choice([None, draw.random()])}, "
+        f"error=AutoReconnect('{host(draw)}: [Errno 111] Connection refused')>"
+        for _ in range(draw.randint(1, 3))
+    ),
 }
 
 
@@ -156,6 +185,73 @@ def test_where_a_library_fails_does_not_matter() -> None:
     assert one.fingerprint != other.fingerprint
 
 
+class PaymentError(Exception):
+    """One wrapper for all causes."""
+
+
+async def fail(kind: str, number: int) -> None:
+    if kind == "key":
+        {}["total"]
+    if kind == "refused":
+        raise ConnectionRefusedError(111, "Connection refused")
+    raise ValueError(f"order {number} has no lines")
+
+
+async def in_a_group(kind: str, number: int) -> None:
+    async with asyncio.TaskGroup() as group:
+        for _ in range(1 + number % 3):  # how many fail is chance
+            group.create_task(fail(kind, number))
+
+
+async def explicitly(kind: str, number: int) -> None:
+    try:
+        await fail(kind, number)
+    except Exception as error:
+        raise PaymentError("payment failed") from error
+
+
+async def implicitly(kind: str, number: int) -> None:
+    try:
+        await fail(kind, number)
+    except (KeyError, OSError, ValueError):
+        raise PaymentError("payment failed")  # noqa: B904 - as people write it
+
+
+async def without_a_context(kind: str, number: int) -> None:
+    try:
+        await fail(kind, number)
+    except (KeyError, OSError, ValueError):
+        raise PaymentError("payment failed") from None
+
+
+@each(("wrapper", "kinds"), [(in_a_group, 3), (explicitly, 3), (implicitly, 3), (without_a_context, 1)])
+async def test_what_is_behind_an_error_says_what_kind_it_is(wrapper: Any, kinds: int) -> None:
+    causes = list[Cause]()
+    for kind in ("key", "refused", "value"):
+        for number in range(1_000, 1_006):
+            try:
+                await wrapper(kind, number)
+            except Exception as error:  # noqa: BLE001 - each of them
+                causes.append(Cause.of(error))
+    assert len({cause.fingerprint for cause in causes}) == kinds
+    assert [cause.message.endswith("(caused by KeyError: 'total')") for cause in causes[:2]] == [
+        kinds > 1
+    ] * 2
+
+
+def test_errors_that_are_behind_each_other() -> None:
+    """Somebody raised one from the other, and back."""
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__, other.__cause__ = other, one
+    assert Cause.of(one).message == "one (caused by ValueError: other)"
+
+
+def test_what_is_said_of_the_cause_already_is_not_said_twice() -> None:
+    error = RuntimeError("gave up: [Errno 111] Connection refused")
+    error.__cause__ = ConnectionRefusedError(111, "Connection refused")
+    assert Cause.of(error).message == str(error)
+
+
 def test_depth_of_recursion_does_not_matter() -> None:
     def dig(depth: int) -> None:
         if depth == 0:
@@ -204,6 +300,15 @@ def test_values_are_found_in_a_body() -> None:
         "/a?",
         "(a",
         "'a' is a required ",
+        "got ",
+        "'a b c ",
+        "ab, ",
+        "? or ",
+        "<!--",
+        "[parameters: ",
+        "Failing row contains (",
+        ")=(",
+        "\n^",
     ],
 )
 def test_no_text_takes_long(text: str) -> None:

@@ -20,7 +20,7 @@ from rq_dlq.cli._arguments import with_options
 from rq_dlq.cli._guesses import BESIDE, COMMANDS, OPTIONS
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
 from rq_dlq.values.cached import cached_property
-from rq_dlq.values.visible import visible
+from rq_dlq.values.visible import visible, visible_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -262,7 +262,7 @@ class ToStderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            click.echo(visible(self.format(record)), err=True)
+            click.echo(visible_entry(self.format(record)), err=True)
         except OSError as error:
             if self.broken is None:
                 raise

@@ -12,9 +12,10 @@ import msgspec
 
 from rq_dlq.errors import Poison, Redeliver
 from rq_dlq.values.durations import human
-from rq_dlq.values.fingerprint import NAMING, fingerprint, place_of
+from rq_dlq.values.fingerprint import NAMING, Raised, fingerprint, from_user, place_of
 
 MAX_MESSAGE = 500  # characters kept of an error's text
+MAX_BEHIND = 10  # errors behind one that are looked at
 CELLS = 6  # in a line of history, not counting the traceback
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_TRACEBACK = 2_000  # characters kept of a traceback, from its end
@@ -57,10 +58,9 @@ class Cause:
             error = error if isinstance(error, str) else _text(error)  # callers pass all kinds of objects
             return cls("", _clean(error[:MAX_MESSAGE]), fingerprint("", error, values=values))
         error = _behind(error)
-        name, text = _class_name(type(error)), _clean(_text(error))
-        place = place_of(error.__traceback__)
-        mark = fingerprint(name, text, place, values, naming=isinstance(error, NAMING))
-        return cls(name, text[:MAX_MESSAGE], mark, _traceback(error))
+        raised, behind = _raised(error), [*map(_raised, chain := _causes(error))]
+        mark = fingerprint(*raised[:3], values, naming=raised.naming, behind=behind)
+        return cls(raised.error, _with_root(raised.text, chain)[:MAX_MESSAGE], mark, _traceback(error))
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.type, self.message)))  # as far as they are known
@@ -71,6 +71,39 @@ class Cause:
         if self.version:
             facts["version"] = self.version
         return f"{_json(facts)}\t{_json(self.traceback) if self.traceback else ''}"
+
+
+def _raised(error: BaseException) -> Raised:
+    place = place_of(error.__traceback__)
+    return Raised(_class_name(type(error)), _clean(_text(error)), place, isinstance(error, NAMING))
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """The errors that it was raised from or while handling, and those of a group, nearest first."""
+    if isinstance(error, Poison | Redeliver):
+        return []  # its own words are the reason
+    found = [error]
+    for one in found:  # grows meanwhile
+        context = None if one.__suppress_context__ else one.__context__
+        parts = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        found += [
+            other
+            for other in (*parts[:MAX_BEHIND], one.__cause__ or context)
+            if other is not None and not any(other is known for known in found)
+        ]
+        del found[MAX_BEHIND:]
+    return found[1:]
+
+
+def _with_root(text: str, chain: list[BaseException]) -> str:
+    """A text that says little by itself, as that of a TaskGroup, with the last of its causes."""
+    if not chain:
+        return text
+    root = _raised(chain[-1])
+    if root.text and root.text in text:
+        return text
+    why = ": ".join(filter(None, (root.error, root.text)))
+    return f"{text} (caused by {why})".lstrip()
 
 
 def _behind(error: BaseException) -> BaseException:
@@ -203,7 +236,7 @@ def _traceback(error: BaseException) -> str:
     if error.__traceback__ is None:
         return ""
     try:
-        lines = traceback.format_exception(error)
+        lines = traceback.format_exception(type(error), error, from_user(error.__traceback__))
     except Exception:  # noqa: BLE001 - a foreign error may have any attributes, as a SyntaxError its `offset`
         return ""
     return _clean("".join(lines)[-MAX_TRACEBACK:])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 # What steers a terminal or begins a line: control characters (C0, DEL, C1), the separators of lines and
-# paragraphs, and what changes the direction of text. All of them are one UTF-16 unit, as JSON escapes them.
-STEERS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+# paragraphs, and what changes the direction of text.
+_STEERS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+# What cannot be seen: with it two ids look alike, and a text has a second one inside.
+_HIDDEN = r"\xad\u180e\u200b-\u200d\u2060-\u2065\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+STEERS = _STEERS + _HIDDEN
 _IN_LINE = re.compile(f"[{STEERS}]")
 _IN_TEXT = re.compile(rf"(?![\n\t])[{STEERS}]")
 
@@ -16,6 +20,11 @@ def visible(text: str) -> str:
     return _IN_TEXT.sub(_escaped, text)
 
 
+def visible_entry(text: str) -> str:
+    """The same as an entry of a log: lines after the first are indented, so none looks like another entry."""
+    return visible(text).replace("\n", "\n    ")
+
+
 def visible_line(text: str) -> str:
     r"""The same in one line: line breaks and tabs are escaped, too, as in \n."""
     return _IN_LINE.sub(_escaped, text)
@@ -23,7 +32,7 @@ def visible_line(text: str) -> str:
 
 def visible_json(text: str) -> str:
     r"""The same JSON with what steers a terminal escaped, as in \u009b."""
-    return _IN_TEXT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _IN_TEXT.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _escaped(found: re.Match[str]) -> str:

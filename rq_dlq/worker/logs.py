@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 
-from rq_dlq.values.visible import visible
+from rq_dlq.values.visible import visible_entry
 
 logger = logging.getLogger("rq_dlq")
 
 
 class _Visible(logging.Formatter):
-    """Escapes what would steer a terminal: errors quote messages."""
+    """Escapes what would steer a terminal, or begin a line: errors quote messages."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return visible(super().format(record))
+        return visible_entry(super().format(record))
 
 
 def show_log() -> None:

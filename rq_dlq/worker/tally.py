@@ -11,12 +11,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.policies import policies
-from rq_dlq.errors import Redeliver, RqDlqError
+from rq_dlq.errors import Poison, Redeliver, RqDlqError
 from rq_dlq.values.durations import human
 from rq_dlq.values.failure import Cause
+from rq_dlq.values.fingerprint import from_user
 from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.policy import QueueSettings
@@ -35,6 +38,8 @@ LEVELS: dict[Fate, int] = {
     "settled": logging.WARNING,
     "passed_on": logging.INFO,
 }
+ON_PURPOSE: dict[type, int] = {Redeliver: logging.INFO, Poison: logging.WARNING}
+"""What a handler raises to say what becomes of its message."""
 
 
 _outcome = attrgetter("outcome")
@@ -132,9 +137,9 @@ def _report(
         charged = delivery.charged + 1
         limit = None if settings is None else settings.redelivery.max_redeliveries
         tried = f"try {charged}" if limit is None else f"try {charged} of {limit + 1}"
-        level = logging.INFO if isinstance(error, Redeliver) else LEVELS[settlement.outcome]
-        seen = settlement.outcome == "dead" or logger.isEnabledFor(logging.DEBUG)
-        trace = error if seen and isinstance(error, BaseException) else None
+        level = min(LEVELS[settlement.outcome], _purpose(error))
+        seen = (settlement.outcome == "dead" and level == logging.ERROR) or logger.isEnabledFor(logging.DEBUG)
+        trace = _of_user(error) if seen and isinstance(error, BaseException) else None
         then = _then(settlement, settings)
         what = "passed on" if settlement.outcome == "passed_on" else f"{tried} failed"
         line = "%s: %s: %s; %s"
@@ -145,6 +150,16 @@ def _report(
     else:
         line = "%s: the lease was lost, so the result of attempt %d does not count"
         logger.warning(line, where, delivery.attempt, extra=fields)
+
+
+def _purpose(error: object) -> int:
+    """The highest level of its line."""
+    return next((level for kind, level in ON_PURPOSE.items() if isinstance(error, kind)), logging.ERROR)
+
+
+def _of_user(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    """An error for the log, whose traceback begins in the user's code."""
+    return type(error), error, from_user(error.__traceback__)
 
 
 def _text(error: BaseException | str | None) -> str:
