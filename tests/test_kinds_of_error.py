@@ -191,7 +191,7 @@ class PaymentError(Exception):
 
 async def fail(kind: str, number: int) -> None:
     if kind == "key":
-        {}["total"]
+        dict[str, int]()["total"]
     if kind == "refused":
         raise ConnectionRefusedError(111, "Connection refused")
     raise ValueError(f"order {number} has no lines")

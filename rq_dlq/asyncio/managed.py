@@ -159,7 +159,9 @@ class Managed(OwnQueue[T]):
 
     async def settings(self) -> QueueSettings:
         """The settings in force for the queue, and which policy each field comes from."""
-        return await self._broker._run(policies.explain_policy(self._core.keys, self._core.naming))
+        core = self._core
+        new = None if core.opened else core.declared
+        return await self._broker._run(policies.explain_policy(core.keys, core.naming, new))
 
     async def outcomes(
         self, since: datetime | str | None = None, *, limit: int | None = 1_000

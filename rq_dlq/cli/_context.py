@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import traceback
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -23,7 +23,7 @@ from rq_dlq.values.cached import cached_property
 from rq_dlq.values.visible import visible, visible_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from rq_dlq.cli._show import Output
     from rq_dlq.client.broker import Broker
@@ -188,12 +188,17 @@ class Commands(Group):
             Failure(f"cannot write the output: {error.strerror}").show()
             sys.exit(FAILED)
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the command line; an error quotes it."""
+        with errors_visible():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         context = ctx.ensure_object(Context)
         _log(context.verbose)
         try:
-            with context.opened:
+            with context.opened, errors_visible():
                 return super().invoke(ctx)
         except KeyboardInterrupt as error:
             raise Failure("; ".join(filter(None, ("stopped", sentence(error)))), PART_WAY) from None
@@ -201,6 +206,16 @@ class Commands(Group):
             if context.verbose > 1:
                 traceback.print_exception(error)
             raise Failure(sentence(error), exit_code(error)) from None
+
+
+@contextmanager
+def errors_visible() -> Iterator[None]:
+    """What a usage error quotes of the command line cannot steer the terminal."""
+    try:
+        yield
+    except click.ClickException as error:
+        vars(error)["message"] = visible(error.message)
+        raise
 
 
 def sentence(error: BaseException) -> str:
@@ -280,7 +295,9 @@ def _log(verbose: int) -> None:
 
 def log_times(context: Context) -> None:
     """For commands that run long: each line of the log has the time, and a level more of it is shown."""
-    formatter = logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S")
+    from rq_dlq.worker.logs import LogFormatter  # noqa: PLC0415
+
+    formatter: logging.Formatter = LogFormatter()
     if context.log_format == "json":
         from rq_dlq.telemetry.json_logs import JSONFormatter  # noqa: PLC0415
 

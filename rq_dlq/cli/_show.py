@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rq_dlq.values.readable import body_of, span
+from rq_dlq.values.readable import body_of, span, utc, utc_short
 from rq_dlq.values.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
@@ -63,11 +63,7 @@ class Column:
     def cell(self, row: Row) -> Text:
         """The cell of a row."""
         value = row[self.key]
-        shown = (
-            f"{value.astimezone():%m-%d %H:%M:%S}"
-            if isinstance(value, datetime)
-            else text_of(self.key, value)
-        )
+        shown = utc_short(value) if isinstance(value, datetime) else text_of(self.key, value)
         if len(shown) > MOST_OF_A_CELL:
             shown = f"{shown[:MOST_OF_A_CELL]}…"
         style = "dim" if value in (0, None) else self.style
@@ -82,7 +78,7 @@ def text_of(key: str, value: Any) -> str:
     if key in SPANS:
         return span(value)
     if isinstance(value, datetime):
-        return f"{value.astimezone():%Y-%m-%d %H:%M:%S}"
+        return utc(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

@@ -18,7 +18,7 @@ from rq_dlq.core.choosing.choice import REASONS
 from rq_dlq.core.choosing.reading import following, read
 from rq_dlq.core.sending.restore import restore
 from rq_dlq.errors import InvalidInput, UnprocessableMessage
-from rq_dlq.values.readable import many, some
+from rq_dlq.values.readable import many, some, utc_short
 from rq_dlq.values.visible import visible_line
 from rq_dlq.values.wanted import ALL
 
@@ -64,7 +64,7 @@ def tail(context: Context, /, name: str, *, group: str | None, lines: int, **con
             if context.output.format != "table":
                 context.output.record(_show.letter_row(letter))
                 continue
-            cells = (f"{letter.died_at.astimezone():%m-%d %H:%M:%S}", letter.id, letter.fingerprint or "-")
+            cells = (utc_short(letter.died_at), letter.id, letter.fingerprint or "-")
             context.output.tell(visible_line("  ".join((*cells, letter.reason, str(letter.cause)))))
     except KeyboardInterrupt:
         return

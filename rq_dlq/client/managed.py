@@ -160,7 +160,9 @@ class Managed(OwnQueue[T]):
 
     def settings(self) -> QueueSettings:
         """The settings in force for the queue, and which policy each field comes from."""
-        return self._broker._run(policies.explain_policy(self._core.keys, self._core.naming))
+        core = self._core
+        new = None if core.opened else core.declared
+        return self._broker._run(policies.explain_policy(core.keys, core.naming, new))
 
     def outcomes(self, since: datetime | str | None = None, *, limit: int | None = 1_000) -> list[Outcome]:
         """What became of messages and deliveries, as far back as the queue's `outcomes` setting keeps it.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq.values import record as records
@@ -31,7 +31,7 @@ class Lease(Generic[T]):
         queue: the name of the queue that they were claimed from.
         codec: reads their bodies.
         family: the queue that they were sent to, unless the token names it.
-        read_at: when this process had the reply to the claim, monotonic seconds.
+        read_at: when this process had the reply to the claim, monotonic seconds; inf: it is not known.
     """
 
     token: str
@@ -40,7 +40,7 @@ class Lease(Generic[T]):
     queue: str
     codec: Codec[T]
     family: str
-    read_at: float = field(default_factory=time.monotonic)
+    read_at: float = inf
 
     def server_time(self, now: float) -> float:
         """About the server's time at this moment (monotonic seconds): milliseconds, at most too early."""

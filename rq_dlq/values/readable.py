@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.errors import UnprocessableMessage
@@ -25,6 +26,16 @@ UPKEEP = {
     "fired": "sent by schedules",
     "redriven": "redriven",
 }
+
+
+def utc(moment: datetime) -> str:
+    """A time, as the command line and the page show all: 2026-11-27 09:30:05 UTC."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def utc_short(moment: datetime) -> str:
+    """The same in a cell of a table: 11-27 09:30:05Z."""
+    return f"{moment.astimezone(UTC):%m-%d %H:%M:%SZ}"
 
 
 def span(seconds: float) -> str:

@@ -16,7 +16,7 @@ from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 from rq_dlq.policy.readable import as_read, in_a_line
 from rq_dlq.values.durations import human
 from rq_dlq.values.failure import moment
-from rq_dlq.values.readable import many, span
+from rq_dlq.values.readable import many, span, utc
 from rq_dlq.values.version import __version__
 from rq_dlq.values.visible import visible
 
@@ -102,14 +102,14 @@ def seconds(value: float | None) -> str:
 
 def clock(at: datetime) -> Markup:
     """A time of the server, for people and for programs."""
-    return Markup('<time datetime="{}">{}</time>').format(at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S} UTC")
+    return Markup('<time datetime="{}">{}</time>').format(at.isoformat(), utc(at))
 
 
 def ago(at: datetime, now: datetime) -> Markup:
     """How long ago a time was; the time itself is its title."""
     passed = (now - at).total_seconds()
     text = f"{seconds(passed)} ago" if passed >= 0 else f"in {seconds(-passed)}"
-    title = f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    title = utc(at)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(at.isoformat(), title, text)
 
 

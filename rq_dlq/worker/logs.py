@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
+import time
 
 from rq_dlq.values.visible import visible_entry
 
 logger = logging.getLogger("rq_dlq")
 
 
-class _Visible(logging.Formatter):
-    """Escapes what would steer a terminal, or begin a line: errors quote messages."""
+class LogFormatter(logging.Formatter):
+    """An entry with its time (UTC). What would steer a terminal, or begin an entry, is escaped."""
+
+    converter = time.gmtime  # type: ignore[assignment]  # of the base class, which has the local time
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(message)s", "%H:%M:%SZ")
 
     def format(self, record: logging.LogRecord) -> str:
+        """The entry."""
         return visible_entry(super().format(record))
 
 
@@ -21,7 +28,7 @@ def show_log() -> None:
     if logger.hasHandlers():
         return
     handler = logging.StreamHandler()
-    handler.setFormatter(_Visible("%(asctime)s %(message)s", "%H:%M:%S"))
+    handler.setFormatter(LogFormatter())
     logging.getLogger().addHandler(handler)
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.INFO)

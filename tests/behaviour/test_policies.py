@@ -58,6 +58,16 @@ async def test_the_most_specific_wins(broker: Any) -> None:
     assert (await queue.settings()).redelivery == USUAL
 
 
+async def test_a_new_object_says_what_it_declares(broker: Any) -> None:
+    """Before its first send or claim, which writes it."""
+    policy = RedeliveryPolicy(max_redeliveries=17)
+    queue = broker.queue("a", redelivery=policy, max_in_flight=5)
+    before = await queue.settings()
+    assert (before.redelivery.max_redeliveries, before.max_in_flight) == (17, 5)
+    await queue.send("x")
+    assert await queue.settings() == before
+
+
 async def test_a_literal_pattern_is_one_queue(broker: Any) -> None:
     await broker.policies.set("a", redelivery=waits(7))
     assert await wait_of(broker.queue("a")) == 7

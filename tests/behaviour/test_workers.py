@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from rq_dlq import ConsumerReport
+from rq_dlq import ConsumerReport, ProcessReport
+from rq_dlq.core.processes.processes import Reporter
 from rq_dlq.values.failure import moment
 from tests.each import each_afresh
 
@@ -52,6 +53,17 @@ async def test_states(broker: Any, raw: Any, report: dict[str, Any], state: str)
     usual: dict[str, Any] = {"queues": {"a": {"concurrency": 1}}, "period": 5_000}
     store(raw, "a:1", **usual | report)
     assert [worker.state for worker in await broker.workers()] == [state]
+
+
+async def test_two_processes_of_one_name(broker: Any) -> None:
+    """In containers the host name may be the same, and the process id 1: both are seen, and one may end."""
+    report = ProcessReport("web:1", queues={"a": ConsumerReport(1)}, period=5_000)
+    one, other = Reporter(report), Reporter(report)
+    for reporter in (one, other):
+        await broker._run(reporter.note(broker.settings.namespace))
+    assert [worker.process for worker in await broker.workers()] == ["web:1", "web:1"]
+    await broker._run(one.leave(broker.settings.namespace))
+    assert [worker.process for worker in await broker.workers()] == ["web:1"]
 
 
 async def test_who_is_silent_for_long_is_forgotten(broker: Any, raw: Any) -> None:

@@ -22,7 +22,7 @@ from tests.servers import wait_until
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 VARYING = [  # what is not the same in each run
     (r"\b[0-9A-Za-z]{12}\b", "ID"),
-    (r"\d\d-\d\d \d\d:\d\d:\d\d", "TIME"),
+    (r"\d\d-\d\d \d\d:\d\d:\d\dZ", "TIME"),
     (r"\b\d+(\.\d+)?m?s\b", "SPAN"),
     (r"\s+", " "),
 ]

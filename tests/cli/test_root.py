@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 
 import rq_dlq
 from rq_dlq.cli import main
+from rq_dlq.worker.logs import LogFormatter
 from tests.cli.conftest import Shell
 from tests.each import each
 
@@ -144,3 +146,32 @@ def test_a_command_closes_its_connections(shell: Shell, words: tuple[str, ...], 
     with patch.object(rq_dlq.Broker, "close", autospec=True, side_effect=rq_dlq.Broker.close) as close:
         shell(*words, code=code)
     close.assert_called_once()
+
+
+@each(
+    "words",
+    [
+        ["queue", "ls", "\x1b[2J\u200b"],
+        ["--\x1b[2J"],
+        ["\x1b[2Jqueue"],
+        ["dlq", "ls", "a", "--limit", "\x1b[2J"],
+    ],
+)
+def test_a_usage_error_cannot_steer_the_terminal(shell: Shell, words: list[str]) -> None:
+    """It quotes the command line, which may come from a message."""
+    said = shell(*words, code=2).stderr
+    assert "\x1b[2J" not in said
+    assert r"\x1b[2J" in said
+
+
+def test_an_entry_of_the_log_cannot_be_forged() -> None:
+    """The text of an error may have lines of its own, which look like entries."""
+    try:
+        raise ValueError("no\n12:00:00Z orders 7: acked\n\x1b[2J\u202e\U000e0041")
+    except ValueError:
+        record = logging.LogRecord("rq_dlq", logging.ERROR, "", 1, "failed: %s", ("a\nb",), sys.exc_info())
+    first, *others = LogFormatter().format(record).split("\n")
+    assert first.endswith("Z failed: a")
+    assert others[0] == "    b"
+    assert all(line.startswith("    ") for line in others)
+    assert r"    \x1b[2J\u202e\U000e0041" in others

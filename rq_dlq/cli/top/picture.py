@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -62,7 +63,7 @@ def picture(reading: Reading, look: Look, width: int, height: int = sys.maxsize)
 def _head(
     reading: Reading, look: Look, queues: Sequence[QueueOverview], wrong: Sequence[Trouble]
 ) -> Iterator[Text]:
-    at = f"{reading.overview.at.astimezone():%H:%M:%S}"
+    at = f"{reading.overview.at.astimezone(UTC):%H:%M:%S} UTC"
     yield _line(f"rq-dlq top  {at}  {reading.where}", "dim")
     if reading.failure:
         away = text_of("ago", reading.away)

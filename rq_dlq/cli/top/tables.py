@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.cli._reports import worker_row
@@ -136,8 +136,8 @@ def worker_table(workers: Iterable[ProcessReport]) -> Section:
 
 
 def _since(moment: datetime | None, at: datetime) -> str | None:
-    """A time of today, or a date."""
+    """A time of today, or a date (UTC)."""
     if moment is None:
         return None
-    local = moment.astimezone()
-    return f"{local:%H:%M:%S}" if local.date() == at.astimezone().date() else f"{local:%m-%d %H:%M}"
+    moment, at = moment.astimezone(UTC), at.astimezone(UTC)
+    return f"{moment:%H:%M:%SZ}" if moment.date() == at.date() else f"{moment:%m-%d %H:%MZ}"

@@ -56,4 +56,4 @@ def _marks(queue: QueueState[Any], task: str) -> Steps[Iterable[str]]:
         return [UNKNOWN]
     except MissingRights:  # a user of an earlier version: such workers did not see others, either
         return []
-    return sorted({*found.values()})
+    return sorted({mark for _, mark in found})

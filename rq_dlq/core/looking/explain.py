@@ -19,6 +19,7 @@ from rq_dlq.values.failure import FAILURES, moment
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.names import check_id
+from rq_dlq.values.readable import utc
 from rq_dlq.values.signature import BODIES, TASK
 from rq_dlq.values.state import passed_on_of
 from rq_dlq.values.wanted import STATE
@@ -61,7 +62,7 @@ class Explanation:
     message: Received[Any] | None
 
     def __str__(self) -> str:
-        when = f" ({self.at:%Y-%m-%d %H:%M:%S} UTC)" if self.at else ""
+        when = f" ({utc(self.at)})" if self.at else ""
         return f"{self.id} is {self.place}: {self.why}. Next: {self.next}{when}."
 
 
@@ -107,14 +108,14 @@ def _rest(queue: QueueState[Any], row: Row, passed_on: PassedOn) -> Steps[str]:
     message = Received(row, queue.codec, queue.keys.family)
     try:
         task = message.headers.get(TASK, BODIES)
-        marks = yield from unrepeated(takers(queue.keys.namespace, queue.name, task))
+        found = yield from unrepeated(takers(queue.keys.namespace, queue.name, task))
     except (UnprocessableMessage, BrokerRefused, NodeUnavailable):
         return ""
-    may = [process for process, mark in marks.items() if mark not in passed_on.marks]
+    may = [process for process, mark in found if mark not in passed_on.marks]
     if may:
         more = f" and {len(may) - 1} more" if len(may) > 1 else ""
         return f"; it rests as long as a live worker may take it: {may[0]}{more}"
-    until = f"{moment(passed_on.until):%Y-%m-%d %H:%M:%S} UTC"
+    until = utc(moment(passed_on.until))
     return f"; no live worker takes it: unless one comes, it is dead at the next try after {until}"
 
 

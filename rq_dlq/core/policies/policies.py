@@ -229,12 +229,18 @@ def read_policies(namespace: str, naming: Naming) -> Steps[PolicyMap]:
     return PolicyMap.read((yield calls.policies(namespace)), naming)
 
 
-def explain_policy(keys: QueueKeys, naming: Naming) -> Steps[QueueSettings]:
-    """What applies to a queue, and where each field comes from, with the names that are in use."""
+def explain_policy(keys: QueueKeys, naming: Naming, declares: Entry | None = None) -> Steps[QueueSettings]:
+    """What applies to a queue, and where each field comes from, with the names that are in use.
+
+    Args:
+        declares: what this program declares, and has not written yet; None: see the queue's settings.
+    """
     (declared, applied), fields, names = yield Batch(
         [calls.configured(keys), calls.policies(keys.namespace), queue_calls.given_names(keys)]
     )
-    settings = PolicyMap.read(fields, naming).settings(keys.family, decoded(declared))
+    settings = PolicyMap.read(fields, naming).settings(
+        keys.family, decoded(declared if declares is None else declares.encode())
+    )
     if not applied:
         return settings
     held = names if any(names) else usual_names(keys.family, naming)

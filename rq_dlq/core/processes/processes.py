@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.failure import moment
 from rq_dlq.values.process import ProcessReport
 
+APART = "/"  # between the name of a process and what tells it from another one of that name
 FORGET_EVERY = 3_600_000  # milliseconds between two looks of a process for reports of ended ones
 
 
@@ -26,10 +28,15 @@ class Reporter:
 
     Attributes:
         report: as it was stored last.
+        key: under which it is stored: two containers may have one host name, and process id 1.
     """
 
     report: ProcessReport
+    key: str = field(default="", kw_only=True)
     _forgot: int | None = None  # when it last removed reports of ended processes
+
+    def __post_init__(self) -> None:
+        self.key = self.key or f"{self.report.process}{APART}{secrets.token_hex(4)}"
 
     def note(self, namespace: str, **news: Any) -> Steps[None]:
         """Store the report with these news. A server without memory stops nothing.
@@ -45,7 +52,7 @@ class Reporter:
             yield from processes(namespace)
         self.report = msgspec.structs.replace(self.report, seen_at=moment(now), **news)
         try:
-            yield calls.note_process(namespace, self.report.process, msgspec.json.encode(self.report))
+            yield calls.note_process(namespace, self.key, msgspec.json.encode(self.report))
         except MissingRights:
             raise
         except BrokerRefused:
@@ -53,7 +60,7 @@ class Reporter:
 
     def leave(self, namespace: str) -> Steps[None]:
         """Remove the report: the process ends."""
-        yield calls.forget_processes(namespace, [self.report.process])
+        yield calls.forget_processes(namespace, [self.key])
 
 
 def maintainers(namespace: str) -> Steps[list[ProcessReport]]:
@@ -66,14 +73,14 @@ def workers(namespace: str) -> Steps[list[ProcessReport]]:
     return [report for report in (yield from processes(namespace)) if report.queues]
 
 
-def takers(namespace: str, queue: str, task: str) -> Steps[dict[str, str]]:
-    """The live workers of a queue that may take messages of this task: the marks of what they take, by name.
+def takers(namespace: str, queue: str, task: str) -> Steps[list[tuple[str, str]]]:
+    """The live workers of a queue that may take messages of this task, each with the mark of what it takes.
 
     Args:
         task: as the header says; empty: it names none.
     """
-    marks = {report.process: report.mark_for(queue, task) for report in (yield from processes(namespace))}
-    return {process: mark for process, mark in marks.items() if mark}
+    alive = yield from processes(namespace)
+    return [(report.process, mark) for report in alive if (mark := report.mark_for(queue, task))]
 
 
 def processes(namespace: str) -> Steps[list[ProcessReport]]:
@@ -100,4 +107,5 @@ def _read(process: bytes, text: bytes, now: int) -> ProcessReport | None:
     except NO_JSON:
         return None
     ago = (moment(now) - report.seen_at).total_seconds()
-    return msgspec.structs.replace(report, process=process.decode(errors="replace"), ago=ago)
+    name = process.decode(errors="replace").partition(APART)[0]
+    return msgspec.structs.replace(report, process=name, ago=ago)

@@ -19,6 +19,7 @@ from rq_dlq.core.redrive.redrives import GRACE, LEFT, look, steer
 from rq_dlq.core.steps.step import Batch, Steps
 from rq_dlq.errors import BrokerRefused, InvalidInput, RqDlqError
 from rq_dlq.values.failure import moment
+from rq_dlq.values.readable import utc
 from rq_dlq.values.state import deadline_of
 from rq_dlq.values.wanted import NOTHING
 
@@ -41,7 +42,7 @@ def in_words(choice: Choice) -> str:
         "ids": choice.ids and f"{len(choice.ids):,}",
         "group": choice.group,
         "reason": choice.reason,
-        "since": since and f"{since:%Y-%m-%d %H:%M:%S} UTC",
+        "since": since and utc(since),
         "older than": choice.older_than and f"{choice.older_than} ms",
         "where": choice.where and choice.where.text,
         "limit": choice.limit and f"{choice.limit:,}",
