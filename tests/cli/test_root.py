@@ -166,10 +166,9 @@ def test_a_usage_error_cannot_steer_the_terminal(shell: Shell, words: list[str])
 
 def test_an_entry_of_the_log_cannot_be_forged() -> None:
     """The text of an error may have lines of its own, which look like entries."""
-    try:
-        raise ValueError("no\n12:00:00Z orders 7: acked\n\x1b[2J\u202e\U000e0041")
-    except ValueError:
-        record = logging.LogRecord("rq_dlq", logging.ERROR, "", 1, "failed: %s", ("a\nb",), sys.exc_info())
+    error = ValueError("no\n12:00:00Z orders 7: acked\n\x1b[2J\u202e\U000e0041")
+    told = (ValueError, error, None)
+    record = logging.LogRecord("rq_dlq", logging.ERROR, "", 1, "failed: %s", ("a\nb",), told)
     first, *others = LogFormatter().format(record).split("\n")
     assert first.endswith("Z failed: a")
     assert others[0] == "    b"
