@@ -415,7 +415,7 @@ async def test_a_row_that_a_redrive_left_behind_gets_no_group(broker: Any, raw: 
 
 
 async def test_letters_that_expired_keep_their_group(broker: Any, raw: Any, clock: Clock) -> None:
-    """They expired by themselves after a failure, by the delay of their last one, or by that of a passing on."""
+    """They expired by themselves after a failure, or by the delay of their last one, or of a passing on."""
     strategy = SharedDeadLetterStrategy("LOST", process_expired=True)
     queue = broker.queue("a", redelivery=after("10s", most=9), dead_letter=strategy)
     for name, wait in (("by itself", "3s"), ("by a nack", "1s")):
