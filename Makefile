@@ -65,7 +65,8 @@ redis-matrix: ## the tests of connections on the oldest and the newest versions 
 python-matrix: ## the tests on each version of Python that is promised, where it is installed; ten minutes each
 	python3 -m tests.pythons
 
-bench: ## the benchmarks
+bench: ## the benchmarks, after the tests of their programs
+	pytest -q tests/benchmarks
 	python3 -m tests.benchmarks
 
 wheel: ## build sdist and wheel, install and use them elsewhere

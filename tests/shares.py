@@ -15,17 +15,19 @@ from xdist.scheduler import LoadScopeScheduling
 SPARK = "tests/spark/"
 CONNECT = f"{SPARK}test_connect.py"
 """Starts a process with a session of its own."""
+QUICK = "tests/test_each.py"
+"""Shows at once that the run goes."""
 FIRST = (
+    QUICK,
     SPARK,
     "tests/model/test_stops.py",
     "tests/cli/",
     "tests/worker/",
     "tests/test_embedded.py",
-    "tests/typing/",
     "tests/web/",
     "tests/connections/",
 )
-"""What takes long, the longest first, and what starts processes and waits for them."""
+"""What takes long follows, the longest first, and what starts processes and waits for them."""
 LAST = "tests/behaviour/"
 """Many short files that only compute: at the end each processor still has something to do."""
 

@@ -141,7 +141,7 @@ def test_a_tick_within_the_repeated_hour_is_not_sent_twice() -> None:
 def test_the_last_tick_that_is_due(rule: Rule, start: str) -> None:
     due = rule.following(at(start))
     expected, following = due, rule.following(due)
-    for hours in (0, 1, 3, 26, 24 * 40):
+    for hours in (0, 1, 3, 26, 24 * 8):
         now = due + hours * HOUR
         while following <= now:
             expected, following = following, rule.following(following)

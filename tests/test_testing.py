@@ -319,8 +319,18 @@ def test_a_run_of_pytest_imports_little() -> None:
 
 
 def run(pytester: pytest.Pytester, code: str, *options: str) -> pytest.RunResult:
+    """Run it without the plugins of others, which take a second to import."""
     pytester.makepyfile(textwrap.dedent(code))
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        return pytester.runpytest_subprocess(
+            "-p", "no:cacheprovider", "-p", "rq_dlq.testing.plugin", *options
+        )
+
+
+def installed(pytester: pytest.Pytester) -> pytest.RunResult:
+    """Run it as a user does: pytest finds the plugin, and those of others."""
+    return pytester.runpytest_subprocess("-p", "no:cacheprovider")
 
 
 PROGRAM = """
@@ -340,7 +350,8 @@ PROGRAM = """
 
 
 def test_the_fixture_of_a_program(pytester: pytest.Pytester) -> None:
-    run(pytester, PROGRAM).assert_outcomes(passed=1)
+    pytester.makepyfile(textwrap.dedent(PROGRAM))
+    installed(pytester).assert_outcomes(passed=1)
 
 
 def test_the_same_on_a_server(pytester: pytest.Pytester, empty_socket: str) -> None:
@@ -358,7 +369,7 @@ def test_processes_do_not_share_a_database(pytester: pytest.Pytester, empty_sock
             assert [message.body for message in queue.peek()] == [number]
     """
     url = f"unix://{empty_socket}?db=6"
-    run(pytester, many, f"--rq-dlq-redis={url}", "-n", "3", "-p", "xdist").assert_outcomes(passed=20)
+    run(pytester, many, f"--rq-dlq-redis={url}", "-n", "2", "-p", "xdist").assert_outcomes(passed=20)
     too_many = pytest.raises(ConfigurationError, match="2 processes of pytest need as many databases")
     with too_many, server_at(f"unix://{empty_socket}", 1):
         pass
@@ -406,8 +417,8 @@ def test_the_page_works(pytester: pytest.Pytester) -> None:
     """The program and the tests of docs/testing.md, as they stand there."""
     page = (Path(__file__).parents[1] / "docs" / "testing.md").read_text()
     app, *tests = re.findall(r"```python\n(?:# \w+\.py\n)?(.*?)```", page, re.DOTALL)
-    pytester.makepyfile(app=app)
-    run(pytester, "\n".join(tests)).assert_outcomes(passed=5)
+    pytester.makepyfile("\n".join(tests), app=app)
+    installed(pytester).assert_outcomes(passed=5)
 
 
 def test_time_fires_the_schedules_that_a_worker_declared(broker: TestBroker) -> None:

@@ -93,12 +93,10 @@ def test_it_carries_the_scripts_the_examples_and_nothing_of_the_tests(wheel: Pat
     assert "rq_dlq/py.typed" in names
 
 
-def test_it_works_installed_elsewhere(wheel: Path, tmp_path: Path) -> None:
+def test_it_works_unpacked_elsewhere(wheel: Path, tmp_path: Path) -> None:
     target = tmp_path / "site"
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index"]
-    install += ["--target", str(target), str(wheel)]
-    installed = subprocess.run(install, capture_output=True, text=True, check=False)
-    assert installed.returncode == 0, installed.stderr
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)  # as pip does, which `.ci/run wheel` has install it
     assert round_trip(target, tmp_path) == EXPECTED
     assert demo_in(target, tmp_path) == "rq_dlq.examples.flights"
     assert demo_in(ROOT, tmp_path) == "examples.flights"

@@ -2,7 +2,7 @@
 
 What users have is a real server, and the blocking colour is made from the awaiting one
 (tests/colours_twin.py). So a test runs on a real server in one colour: three of four tests in the awaiting
-one, the fourth in the one that is made. A quarter of the tests also runs on fakeredis, in the other colour.
+one, the fourth in the one that is made. An eighth of the tests also runs on fakeredis, in the other colour.
 A hash of the test's name draws them: neither order nor parameters change it. A file or a test that needs more
 says so, with the reason:
 
@@ -35,7 +35,7 @@ def chosen(test: str, *, in_both: bool = False, on_fake: bool = False) -> list[d
     ways = [(first, "real")]
     if in_both:
         ways.append((second, "real"))
-    if on_fake or draw // 4 % 4 == 0:
+    if on_fake or draw // 4 % 8 == 0:
         ways.append((second, "fake"))
     return [{"broker": colour, "backend": server} for colour, server in ways]
 

@@ -2,7 +2,7 @@
 -- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
 -- needs: read_strategy, now, put, outcome, taken_up; keys: counters
 -- gives: bury
-local strategy, group
+local strategy
 
 -- detail: for the outcome history (lib/outcome)
 local function bury(id, state, head, part, reason, detail)
@@ -27,13 +27,6 @@ local function bury(id, state, head, part, reason, detail)
     end
   else
     state.part, state.due = fate, now
-    if fate == 'dead' then
-      group = group or (function()
-        -- needs: group_of
-        return group_of
-      end)()
-      state.more = state.more:gsub(' group=%S*', '') .. ' group=' .. group(id, state, detail and detail.error)
-    end
     put(id, state, head)
   end
   outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, detail)

@@ -33,7 +33,7 @@ local function put(id, state, head, waits, rest, arrive)
   if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
-  if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+  if state.part == 'dead' and not state.more:find(' group=', 1, true) then
     -- needs: group_of
     state.more = state.more .. ' group=' .. group_of(id, state)
   end

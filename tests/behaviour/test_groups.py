@@ -415,20 +415,32 @@ async def test_a_row_that_a_redrive_left_behind_gets_no_group(broker: Any, raw: 
 
 
 async def test_letters_that_expired_keep_their_group(broker: Any, raw: Any, clock: Clock) -> None:
-    """Whether they expired by themselves after a failure, or by the delay of their last failure."""
+    """They expired by themselves after a failure, or by the delay of their last one, or of a passing on."""
     strategy = SharedDeadLetterStrategy("LOST", process_expired=True)
     queue = broker.queue("a", redelivery=after("10s", most=9), dead_letter=strategy)
     for name, wait in (("by itself", "3s"), ("by a nack", "1s")):
         await queue.send("x", id=name, ttl="5s" if name == "by a nack" else "20s")
         clock.advance(wait)
         await (await one(queue)).nack(DOWN)
+    await queue.send("x", id="passed on", ttl="500ms")
+    assert await broker.queue("a", type=int).claim() == []
     clock.advance("20s")
     await queue.maintain()
-    before = {group.sample_id: group.fingerprint for group in await queue.dlq.groups()}
-    assert before["by itself"] == "expired" != before["by a nack"]
+
+    async def groups() -> dict[str, str]:
+        letters = await queue.dlq.browse()
+        assert {letter.fingerprint for letter in letters} == {
+            group.fingerprint for group in await queue.dlq.groups()
+        }
+        assert all(letter.fingerprint == letter.cause.fingerprint for letter in letters)
+        return {letter.id: letter.fingerprint for letter in letters}
+
+    before = await groups()
+    assert before["by itself"] == "expired"
+    assert len({*before.values()}) == 3
     forget_the_groups(raw)
     await queue.maintain()
-    assert {group.sample_id: group.fingerprint for group in await queue.dlq.groups()} == before
+    assert await groups() == before
 
 
 async def test_a_page_leaves_out_rows_that_others_left_behind(broker: Any, raw: Any) -> None:

@@ -58,5 +58,5 @@ def test_a_call_that_is_cancelled_twice_leaves_no_connection_open(
     turns = 0
     while asyncio.run(cancelled_after(turns)):
         turns += 1
-        gc.collect()  # finds what was left open, which fails the test
+    gc.collect()  # finds what was left open, which fails the test
     assert turns > 2

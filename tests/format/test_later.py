@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from rq_dlq.values.message import Received, Row
 from tests.behaviour.helpers import AT_ONCE, bodies, bury, counts, ids, one
 from tests.behaviour.stepping import alone
 from tests.conftest import Clock
+from tests.each import each_afresh
 
 HERE = "rq:{a}:"
 CODEC: Codec[Any] = Codec(Any, 1 << 20)
@@ -22,7 +24,7 @@ LATER = {
     "record": lambda record, state: (record[:7] + b"\x0f>=1.4 " + record[8:], state),
     "both": lambda record, state: (record[:7] + b"\x0f>=1.4 x", b">=1.4 " + (state or b"x -y z")),
 }
-forms = pytest.mark.parametrize("form", LATER)
+forms = each_afresh("form", LATER)
 
 
 class Rewritten:
@@ -50,8 +52,7 @@ class Rewritten:
             self._raw.hset(f"{HERE}states", self._name, state)
 
 
-@forms
-@pytest.mark.parametrize("before", ["fresh", "tried", "mortal", "mortal, tried"])
+@each_afresh(("before", "form"), product(["fresh", "tried", "mortal", "mortal, tried"], LATER))
 async def test_it_is_not_handed_out_and_in_nobodys_way(
     before: str, form: str, broker: Any, clock: Clock, raw: Any
 ) -> None:
@@ -194,13 +195,17 @@ VERBS: dict[str, tuple[list[str], Any]] = {
 }
 
 
-@forms
-@pytest.mark.parametrize("chosen", ["all", "ids"])
-@pytest.mark.parametrize("case", [f"{verb} {place}" for verb in VERBS for place in VERBS[verb][0]])
+@each_afresh(
+    ("verb", "place", "chosen", "form"),
+    [
+        (verb, place, chosen, form)
+        for verb, (places, _) in VERBS.items()
+        for place, chosen, form in product(places, ["all", "ids"], LATER)
+    ],
+)
 async def test_an_operators_verb_leaves_it_alone(
-    case: str, chosen: str, form: str, broker: Any, raw: Any
+    verb: str, place: str, chosen: str, *, form: str, broker: Any, raw: Any
 ) -> None:
-    verb, place = case.split(" ")
     queue = broker.queue("a", redelivery=AT_ONCE)
     await broker.queue("b").send("there")
     for name in ("m", "n"):
@@ -218,10 +223,14 @@ async def test_an_operators_verb_leaves_it_alone(
     raw.flushall()  # what was put off is not where its state says, which the audit does not know
 
 
-@pytest.mark.parametrize("case", ["redrive dead", "purge dead", "purge scheduled", "retire dead"])
-async def test_a_crowd_of_them_stops_no_verb(case: str, broker: Any, clock: Clock, raw: Any) -> None:
+@each_afresh(
+    ("verb", "place"),
+    [("redrive", "dead"), ("purge", "dead"), ("purge", "scheduled"), ("retire", "dead")],
+)
+async def test_a_crowd_of_them_stops_no_verb(
+    verb: str, place: str, broker: Any, clock: Clock, raw: Any
+) -> None:
     """More than a chunk, in front of the others; what died keeps its time."""
-    verb, place = case.split(" ")
     queue = broker.queue("a", expiry={"retention": "1h"}, dead_letter={"expiration": "1h"})
     crowd = [Message(body="x", id=f"l{number:03}") for number in range(260)]
     good = [Message(body="x", id=f"m{number:02}") for number in range(40)]

@@ -39,11 +39,13 @@ def test_lua_does_what_the_model_does(raw: Any) -> None:
 
 @pytest.mark.parametrize("backend", ["fake"], indirect=True)
 def test_the_fake_does_what_the_model_does(raw: Any) -> None:
-    check(raw, 15, 30)
+    check(raw, 4, 30)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("backend", ["real"], indirect=True)
-def test_lua_does_what_the_model_does_for_long(raw: Any) -> None:
-    check(raw, 2_000, 50)
+@pytest.mark.parametrize(
+    ("backend", "examples"), [("real", 2_000), ("fake", 100)], indirect=["backend"], ids=["real", "fake"]
+)
+def test_lua_does_what_the_model_does_for_long(raw: Any, examples: int) -> None:
+    check(raw, examples, 50)

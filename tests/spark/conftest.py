@@ -34,21 +34,27 @@ def spark(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "RQ_DLQ_URL": redis_url,
     }
-    if CONNECT in os.environ:
-        session = SparkSession.builder.remote("local[2]").getOrCreate()
-    else:
-        session = (
-            SparkSession.builder.master("local[2]")
-            .appName("rq_dlq tests")
-            .config("spark.eventLog.enabled", "true")
-            .config("spark.eventLog.dir", event_logs.as_uri())
-            .config("spark.eventLog.compress", "false")
-            .getOrCreate()
-        )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(CONF), prepend=os.pathsep)  # see sitecustomize.py there
+        session = started(event_logs)
     register(session)
     yield session
     session.stop()
     del os.environ["RQ_DLQ_URL"]
+
+
+def started(event_logs: Path) -> SparkSession:
+    """A session, with the JVM that is its server."""
+    if CONNECT in os.environ:
+        return SparkSession.builder.remote("local[2]").getOrCreate()
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("rq_dlq tests")
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.dir", event_logs.as_uri())
+        .config("spark.eventLog.compress", "false")
+        .getOrCreate()
+    )
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,14 @@
 // The texts of the page whose contrast with what is behind them is less than WCAG AA asks for.
 () => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const known = new Map();  // reading a pixel takes long
   const rgba = (css) => {
+    if (known.has(css)) return known.get(css);
     canvas.clearRect(0, 0, 1, 1);
     canvas.fillStyle = css;
     canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
+    known.set(css, [...canvas.getImageData(0, 0, 1, 1).data]);
+    return known.get(css);
   };
   const over = ([r, g, b, a], under) => [r, g, b].map((c, k) => (c * a + under[k] * (255 - a)) / 255);
   const light = (rgb) => rgb

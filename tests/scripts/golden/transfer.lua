@@ -496,30 +496,27 @@ local function there()
     if rest or state.more:find(' rest=') then
       state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
     end
-    if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
-      -- The group of a dead letter: the fingerprint of the failure that it died of.
-      --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
-      local function group_of(id, state, failure)
-        local expired = state.reason == 'expired'
-        if not failure then
-          -- The line of the newest failure in a history (lib/remember); empty: there is none.
-          local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
+    if state.part == 'dead' and not state.more:find(' group=', 1, true) then
+      -- The line of the newest failure in a history (lib/remember); empty: there is none.
+      local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
-          local function last_failure(story)
-            local first, from, to = 1, 1, 0
-            while first <= #story do
-              local last = (story:find('\n', first, true) or #story + 1) - 1
-              if FAILURES[story:match('^[%a_]*', first)] then
-                from, to = first, last
-              end
-              first = last + 2
-            end
-            return story:sub(from, to)
+      local function last_failure(story)
+        local first, from, to = 1, 1, 0
+        while first <= #story do
+          local last = (story:find('\n', first, true) or #story + 1) - 1
+          if FAILURES[story:match('^[%a_]*', first)] then
+            from, to = first, last
           end
-          failure = last_failure(redis.call('HGET', history, id) or '')
-          if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
-            failure = '' -- it expired by itself
-          end
+          first = last + 2
+        end
+        return story:sub(from, to)
+      end
+      -- The group of a dead letter: the fingerprint of the failure that it died of, which is the newest one in its history.
+      local function group_of(id, state)
+        local expired = state.reason == 'expired'
+        local failure = last_failure(redis.call('HGET', history, id) or '')
+        if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+          failure = '' -- it expired by itself
         end
         local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
         return group == '' and expired and 'expired' or group:sub(1, 12)
