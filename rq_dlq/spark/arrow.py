@@ -89,6 +89,20 @@ def check_whole(name: str, value: Any, kind: pa.DataType) -> None:
         raise InvalidInput(f"column {name!r}: {value} does not fit into {kind}: its fraction would be lost")
 
 
+def array_of(values: Any, field: pa.Field) -> pa.Array:
+    """Values of Arrow, numpy, pandas or a list as a column, without any loss.
+
+    Raises:
+        InvalidInput, ArrowException: they do not fit.
+    """
+    if isinstance(values, (list, tuple)):
+        for value in values if has_whole(field.type) else ():
+            check_whole(field.name, value, field.type)
+        return pa.array(values, field.type)
+    column = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
+    return (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).cast(field.type)
+
+
 def texts(cells: Sequence[bytes | None]) -> pa.Array:
     """Text from Redis; bytes that are not UTF-8 become replacement characters."""
     try:
