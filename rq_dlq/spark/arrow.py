@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LAST_MOMENT = 253_402_300_799_999  # milliseconds: the year 9999, beyond which Python has no datetime
 _TIME = pa.timestamp("us", tz="UTC")
-_ARROW: dict[type[DataType], pa.DataType] = {
+ARROW: dict[type[DataType], pa.DataType] = {
     StringType: pa.string(),
     types.BinaryType: pa.binary(),
     types.BooleanType: pa.bool_(),
@@ -53,9 +53,9 @@ def arrow_type(kind: DataType) -> pa.DataType:
         return pa.map_(arrow_type(kind.keyType), value)
     if isinstance(kind, types.DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
-    if type(kind) not in _ARROW:
+    if type(kind) not in ARROW:
         raise InvalidInput(f"columns of type {kind.simpleString()} are not supported: use another type")
-    return _ARROW[type(kind)]
+    return ARROW[type(kind)]
 
 
 def _arrow_field(name: str, kind: DataType, nullable: bool) -> pa.Field:  # noqa: FBT001
@@ -87,20 +87,6 @@ def check_whole(name: str, value: Any, kind: pa.DataType) -> None:
             check_whole(name, part, kind.field(0).type)
     elif isinstance(value, Number) and has_whole(kind) and value != int(value):  # type: ignore[call-overload]
         raise InvalidInput(f"column {name!r}: {value} does not fit into {kind}: its fraction would be lost")
-
-
-def array_of(values: Any, field: pa.Field) -> pa.Array:
-    """Values of Arrow, numpy, pandas or a list as a column, without any loss.
-
-    Raises:
-        InvalidInput, ArrowException: they do not fit.
-    """
-    if isinstance(values, (list, tuple)):
-        for value in values if has_whole(field.type) else ():
-            check_whole(field.name, value, field.type)
-        return pa.array(values, field.type)
-    column = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
-    return (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).cast(field.type)
 
 
 def texts(cells: Sequence[bytes | None]) -> pa.Array:

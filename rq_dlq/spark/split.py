@@ -12,7 +12,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
 
 from rq_dlq.errors import InvalidInput
-from rq_dlq.spark.arrow import array_of, arrow_schema, check_whole, has_whole
+from rq_dlq.spark.arrow import arrow_schema, check_whole, has_whole
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
 from rq_dlq.spark.schemas import columns_of
 from rq_dlq.values.failure import Cause
@@ -175,8 +175,8 @@ def by_batch(function: Callable[[pa.RecordBatch], Mapping[str, Any]], schema: St
 
     Args:
         function: takes an Arrow batch and returns a dict with columns of the schema, each an Arrow or numpy
-            array, a Series of pandas or a list with a value for each row. Arrow casts them safely: text to
-            numbers, too. It may fill error_class and error_message for rows that fail.
+            array, a Series of pandas or a list. Arrow casts them safely: text to numbers, too. It may fill
+            error_class and error_message for rows that fail.
         schema: as for `by_row`.
 
     Raises:
@@ -194,8 +194,8 @@ def by_batch(function: Callable[[pa.RecordBatch], Mapping[str, Any]], schema: St
                 return failed(part, InvalidInput(message))
         made |= {name: part[name] for name in WHOSE}
         nothing = pa.nulls(part.num_rows)
-        cells = [array_of(made.get(field.name, nothing), field) for field in columns]
-        return pa.RecordBatch.from_arrays(cells, schema=columns)
+        cast = pa.table({name: made.get(name, nothing) for name in columns.names}).cast(columns)
+        return pa.RecordBatch.from_arrays([cells.combine_chunks() for cells in cast.columns], schema=columns)
 
     def failed(one: pa.RecordBatch, error: Exception) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(_all_failed(one, error), columns)

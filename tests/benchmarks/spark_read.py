@@ -87,7 +87,6 @@ def session() -> Any:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        "spark.python.authenticate.socketTimeout": "300s",  # the machine may be busy
     }
     spark = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
     register(spark)

@@ -68,6 +68,7 @@ class Meter:
     def __init__(self, raw: Any) -> None:
         self._raw = raw
         self._me = psutil.Process()
+        self._seen: dict[psutil.Process, tuple[str, float]] = {}  # also those that have ended
 
     def read(self) -> tuple[float, dict[str, float]]:
         """The time, and seconds of CPU by kind of process."""
@@ -77,10 +78,13 @@ class Meter:
                 spent, command = each.cpu_times(), " ".join(each.cmdline())
             except psutil.Error:
                 continue
-            if "redis-server" not in command:
-                parts[self._part(each, command)] += spent.user + spent.system
-                if "daemon" in command:  # what its workers that ended have spent
-                    parts[self._part(each, command)] += spent.children_user + spent.children_system
+            part, seconds = self._part(each, command), spent.user + spent.system
+            if "daemon" in command:  # it reaps its workers
+                parts[part] += seconds + spent.children_user + spent.children_system
+            elif "redis-server" not in command:
+                self._seen[each] = part, seconds
+        for part, seconds in self._seen.values():
+            parts[part] += seconds
         cpu = self._raw.info("cpu")
         parts["Redis"] = float(cpu["used_cpu_user"] + cpu["used_cpu_sys"])
         return time.monotonic(), parts
