@@ -21,7 +21,7 @@ from rq_dlq.spark.requirements import TABLES, check_python, check_version
 from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY, MESSAGE, METRICS
 from rq_dlq.spark.sinks import check_held, epoch_key
 from rq_dlq.spark.source import RqDlqSource
-from rq_dlq.spark.split import Split, by_row, split
+from rq_dlq.spark.split import Split, by_batch, by_row, split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +36,7 @@ __all__ = [
     "Batch",
     "Pulled",
     "Split",
+    "by_batch",
     "by_row",
     "check_held",
     "claim",

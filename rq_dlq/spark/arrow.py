@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LAST_MOMENT = 253_402_300_799_999  # milliseconds: the year 9999, beyond which Python has no datetime
 _TIME = pa.timestamp("us", tz="UTC")
-_ARROW: dict[type[DataType], pa.DataType] = {
+ARROW: dict[type[DataType], pa.DataType] = {
     StringType: pa.string(),
     types.BinaryType: pa.binary(),
     types.BooleanType: pa.bool_(),
@@ -53,9 +53,9 @@ def arrow_type(kind: DataType) -> pa.DataType:
         return pa.map_(arrow_type(kind.keyType), value)
     if isinstance(kind, types.DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
-    if type(kind) not in _ARROW:
+    if type(kind) not in ARROW:
         raise InvalidInput(f"columns of type {kind.simpleString()} are not supported: use another type")
-    return _ARROW[type(kind)]
+    return ARROW[type(kind)]
 
 
 def _arrow_field(name: str, kind: DataType, nullable: bool) -> pa.Field:  # noqa: FBT001

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._keys import QueueKeys
-from rq_dlq.core.queues import counts
-from rq_dlq.core.steps.step import Wait
+from rq_dlq.core.queues import calls
+from rq_dlq.core.steps.step import Batch, Wait
 from rq_dlq.core.upkeep.maintain import maintain
 
 if TYPE_CHECKING:
@@ -30,14 +29,9 @@ class Backlog:
         self._left: dict[str, int] | None = None  # by queue, the rest of what was ready at AvailableNow
 
     @property
-    def _queues(self) -> Mapping[str, QueueState[Any]]:
-        """The queues that there are now."""
-        return self._subscription.queues
-
-    @property
     def is_alone(self) -> bool:
         """Whether it is one queue without a bound: then a claim sees by itself what is ready, and waits."""
-        return len(self._queues) == 1 and self._left is None
+        return len(self._subscription.queues) == 1 and self._left is None
 
     @property
     def is_bounded(self) -> bool:
@@ -51,10 +45,7 @@ class Backlog:
 
     def waiting(self) -> Steps[dict[str, int]]:
         """The number of waiting messages, by queue."""
-        found: dict[str, int] = {}
-        for family, queue in self._queues.items():
-            found[family] = (yield from counts.stats(queue)).waiting
-        return found
+        return {family: stats.waiting for family, stats in (yield from self._counts()).items()}
 
     def is_worth_a_batch(self) -> Steps[bool]:
         """Whether enough messages are ready, or have waited long enough."""
@@ -68,7 +59,7 @@ class Backlog:
     def limits(self, most: int) -> Steps[dict[str, int]]:
         """How many messages to claim from each queue: shares of the limit, by how many are ready there."""
         if self.is_alone:
-            return dict.fromkeys(self._queues, most)
+            return dict.fromkeys(self._subscription.queues, most)
         ready = self._left if self._left is not None else (yield from self._ready())
         share = min(1.0, most / max(1, sum(ready.values())))
         return {family: math.ceil(count * share) for family, count in ready.items()}
@@ -88,8 +79,11 @@ class Backlog:
 
     def _stats(self) -> Steps[dict[str, QueueStats]]:
         """The counts of each queue, after its maintenance: what is due is ready."""
-        found: dict[str, QueueStats] = {}
-        for family, queue in self._queues.items():
+        for queue in self._subscription.queues.values():
             yield from maintain(queue)
-            found[family] = yield from counts.stats(queue)
-        return found
+        return (yield from self._counts())
+
+    def _counts(self) -> Steps[dict[str, QueueStats]]:
+        queues = self._subscription.queues
+        found = yield Batch([calls.stats(queue.keys, family) for family, queue in queues.items()])
+        return {family: stats for family, (_, stats) in zip(queues, found, strict=True)}

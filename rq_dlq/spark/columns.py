@@ -117,25 +117,14 @@ class MessageColumns:
         return passed
 
 
-class EventColumns:
-    """Makes batches of the events of outcome histories, with the columns of a schema.
-
-    Args:
-        schema: the view's, or its chosen columns.
-        failure: only such failures, by column; empty: all events.
-    """
-
-    def __init__(self, schema: StructType, failure: Mapping[str, str] = NO_FAILURE) -> None:
-        self._schema = arrow_schema(schema)
-        self._failure = failure
-
-    def batch(self, entries: Sequence[RawOutcome], queue: str) -> pa.RecordBatch:
-        """A batch of a queue's entries."""
-        events = Events(entries, queue)
-        columns = [events.column(field.name, field.type) for field in self._schema]
-        batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        passed = [_equal(events.column(name, pa.string()), value) for name, value in self._failure.items()]
-        return _filtered(batch, passed)
+def event_batch(
+    schema: StructType, entries: Sequence[RawOutcome], queue: str, failure: Mapping[str, str] = NO_FAILURE
+) -> pa.RecordBatch:
+    """Events of a queue as a batch with these columns; `failure`: only such failures, by column."""
+    events, columns = Events(entries, queue), arrow_schema(schema)
+    cells = [events.column(field.name, field.type) for field in columns]
+    passed = [_equal(events.column(name, pa.string()), value) for name, value in failure.items()]
+    return _filtered(pa.RecordBatch.from_arrays(cells, schema=columns), passed)
 
 
 def metrics_batch(schema: StructType, now: int, stats: QueueStats) -> pa.RecordBatch:

@@ -7,69 +7,56 @@ from __future__ import annotations
 
 import json
 import logging
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
-from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQueryListener
 
 from rq_dlq.spark.offsets import is_offset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.listener import (
-        QueryProgressEvent,
-        QueryStartedEvent,
-        QueryTerminatedEvent,
-        StreamingQueryProgress,
-    )
 
 logger = logging.getLogger("rq_dlq.spark")
+WARNED = "spark.rq_dlq.warned"  # a setting of sessions that warn
 
 
-class QuickListener(JStreamingQueryListener):
-    """Reads only reports that have a state operator: each costs 25 ms of CPU."""
+class DropListener:
+    """Logs a warning for each epoch in which a query that reads messages drops some.
 
-    def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802 - Spark's names, here and below
-        """An epoch has ended."""
-        if len(jevent.progress().stateOperators()):
-            super().onQueryProgress(jevent)
-
-
-class DropListener(StreamingQueryListener):
-    """Logs a warning for each epoch in which a query that reads messages drops some."""
+    Only reports that have a state operator are read: Spark's own listener takes 25 ms of CPU for each.
+    """
 
     @property
     def _jlistener(self) -> Any:
-        jvm: Any = SparkContext._jvm  # noqa: SLF001 - as Spark makes it, but with our class
-        return jvm.PythonStreamingQueryListenerWrapper(QuickListener(self))
+        jvm: Any = SparkContext._jvm  # noqa: SLF001 - as Spark makes it
+        return jvm.PythonStreamingQueryListenerWrapper(self)
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing is dropped yet."""
-
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's names, here and below
         """An epoch has ended."""
-        progress = event.progress
-        late = sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)
-        twice = sum(each.customMetrics.get("numDroppedDuplicateRows", 0) for each in progress.stateOperators)
-        if (late or twice) and _reads_messages(progress):
+        if not len(event.progress().stateOperators()):
+            return
+        states = (progress := json.loads(event.progress().json()))["stateOperators"]
+        late = sum(each["numRowsDroppedByWatermark"] for each in states)
+        twice = sum(each.get("customMetrics", {}).get("numDroppedDuplicateRows", 0) for each in states)
+        if (late or twice) and any(is_offset(source["endOffset"]) for source in progress["sources"]):
             logger.warning(
                 "query %s, epoch %d: Spark dropped %d rows that were later than the watermark, and %d as "
                 "duplicates. Messages among them are acked all the same, so they are lost: a redelivery is "
-                'late by enqueued_at, and a duplicate by its id. See "Event time" in docs/spark.md',
-                progress.name or progress.id, progress.batchId, late, twice,
+                'late by enqueued_at, and a duplicate by its id. See "Event time" in docs/spark-streams.md',
+                progress.get("name") or progress["id"], progress["batchId"], late, twice,
             )  # fmt: skip
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Nothing more is dropped."""
+    def _nothing(self, _: Any) -> None:
+        """Nothing is dropped."""
+
+    onQueryStarted = onQueryIdle = onQueryTerminated = _nothing  # noqa: N815
+
+    class Java:  # noqa: D106 - for py4j
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
 
 
-def _reads_messages(progress: StreamingQueryProgress) -> bool:
-    return any(is_offset(json.loads(source.endOffset or "null")) for source in progress.sources)
-
-
-@lru_cache(maxsize=8)
 def warn_of_drops(spark: SparkSession) -> None:
     """Warn of what queries of this session drop; a second call does nothing. Not with Spark Connect."""
-    if hasattr(spark, "_jsparkSession"):
-        spark.streams.addListener(DropListener())
+    if hasattr(spark, "_jsparkSession") and not spark.conf.get(WARNED, ""):
+        spark.streams.addListener(DropListener())  # type: ignore[arg-type]
+        spark.conf.set(WARNED, "yes")

@@ -35,6 +35,16 @@ def _part_of(causes: str, part: str) -> cached_property[pa.Array]:
     return cached_property(column)
 
 
+def _count_of(value: Callable[[states.State], int]) -> cached_property[pa.Array]:
+    """The column with a count of each state."""
+
+    def column(messages: Messages) -> pa.Array:
+        counts = messages._of_state(lambda state: value(state) if state else 0).clip(max=2**31 - 1)  # noqa: SLF001
+        return pa.array(counts.astype(np.int32), mask=~messages._readable)  # noqa: SLF001
+
+    return cached_property(column)
+
+
 class Messages(Records):
     """Messages of one queue. Each column is a property with its name, made on first use.
 
@@ -100,21 +110,9 @@ class Messages(Records):
     def _due(self) -> np.ndarray[Any, Any]:
         return self._of_state(lambda state: state.due if state else 0)
 
-    @cached_property
-    def delivery_count(self) -> pa.Array:
-        return self._counts(lambda state: state.deliveries if state else 0)
-
-    @cached_property
-    def attempt(self) -> pa.Array:
-        return self._counts(lambda state: max(0, state.deliveries - state.untried) if state else 0)
-
-    @cached_property
-    def redrive_count(self) -> pa.Array:
-        return self._counts(lambda state: state.redriven if state else 0)
-
-    def _counts(self, value: Callable[[states.State | None], int]) -> pa.Array:
-        counts = self._of_state(value).clip(max=2**31 - 1)
-        return pa.array(counts.astype(np.int32), mask=~self._readable)
+    delivery_count = _count_of(lambda state: state.deliveries)
+    attempt = _count_of(lambda state: max(0, state.deliveries - state.untried))
+    redrive_count = _count_of(lambda state: state.redriven)
 
     @cached_property
     def visible_at(self) -> pa.Array:

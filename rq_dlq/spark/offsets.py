@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
+from msgspec.structs import replace
+
 from rq_dlq.core.batches.batches import token_of
-from rq_dlq.errors import InvalidInput
-from rq_dlq.values.later import upgrade
+from rq_dlq.errors import InvalidInput, UpgradeRequired
+from rq_dlq.values.version import __version__
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.batches import calls as batch_calls
 
+FORMAT = 1  # of what Spark stores
 _OF_A_QUERY = re.compile(r"(([^.@]+)\.[0-9]+)\.[0-9]+@")  # see `Offset.name` and `token_of`
 
 
@@ -28,6 +32,25 @@ def batch_of(token: str) -> str | None:
     """The name of the batch of a query that has a claim with this token; None: no query has."""
     found = _OF_A_QUERY.match(token)
     return found and found[1]
+
+
+def check_format(offset: object) -> None:
+    """Check that a later version has not stored an offset, of messages or of a history.
+
+    Raises:
+        UpgradeRequired: it has.
+    """
+    form = isinstance(offset, Mapping) and offset.get("format")
+    if isinstance(form, int) and form > FORMAT:  # else the id of an event of a queue "format"
+        raise later(f"it has format {form}")
+
+
+def later(why: str) -> UpgradeRequired:
+    """The error for an offset of a later version."""
+    return UpgradeRequired(
+        f"a later version of rq_dlq wrote the checkpoint ({why}): this is {__version__}, which reads formats "
+        f"up to {FORMAT}. Upgrade this program; until then the checkpoint is left as it is"
+    )
 
 
 def is_offset(value: object) -> bool:
@@ -49,8 +72,7 @@ def family_of(token: str | None, usual: str = "") -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last batch of one queue.
 
     Attributes:
@@ -66,17 +88,19 @@ class Position:
     before: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Offset:
+class Offset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The progress of a query.
 
     Attributes:
         query: its id, drawn once for each checkpoint.
         queues: the last batch of each queue.
+        format: of what Spark stores; 0: before it was noted. An offset without a new batch keeps it, since
+            Spark would take another text for new messages.
     """
 
     query: str
     queues: Mapping[str, Position]
+    format: int = 0
 
     @classmethod
     def of(cls, value: Any) -> Self:
@@ -86,17 +110,19 @@ class Offset:
             InvalidInput: it belongs to a stream of a history, or to another source.
             UpgradeRequired: a later version wrote it.
         """
+        check_format(value)
         if not is_offset(value):
             message = "the checkpoint is not of a stream of messages: another view or source needs a new one"
             raise InvalidInput(message)
-        known = {each.name for each in fields(Position)}
-        if any(position.keys() - known for position in value["queues"].values()):
-            raise upgrade("the checkpoint", "")
-        return cls(value["query"], {family: Position(**known) for family, known in value["queues"].items()})
+        try:
+            return msgspec.convert(value, cls)
+        except msgspec.ValidationError as error:
+            raise later(str(error)) from None
 
     def as_json(self) -> dict[str, Any]:
         """The offset as Spark stores it. It has no address."""
-        return asdict(self)
+        stored: dict[str, Any] = msgspec.to_builtins(self)
+        return stored
 
     @property
     def read(self) -> list[str]:
@@ -109,10 +135,12 @@ class Offset:
 
     def after(self, batches: Mapping[str, Position]) -> Self:
         """The offset after these batches."""
+        if not batches:
+            return self
         known = {
             family: replace(last, before=self.position(family).claims) for family, last in batches.items()
         }
-        return replace(self, queues={**self.queues, **known})
+        return replace(self, queues={**self.queues, **known}, format=FORMAT)
 
     def name(self, number: int) -> str:
         """The name of a batch."""

@@ -57,12 +57,6 @@ def shard_of(family: str, count: int) -> int:
     return int(family.rpartition(":")[2]) if count else 0
 
 
-def _check_shards(names: Sequence[str], count: int) -> None:
-    if count and any("*" in name for name in names):
-        message = "option shards works with names of queues, not with patterns: leave out one of them"
-        raise InvalidInput(message)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Options of any kind; each field says how its option is read.
@@ -91,13 +85,8 @@ class Options:
         for each in _options_of(cls):
             name, only = each.metadata["name"], each.metadata["only"]
             if only and name.lower() in given and chosen not in only:
-                raise InvalidInput(cls.refusal(name, only, chosen))
+                raise InvalidInput(f"option {name} is only for {', '.join(only)}, not for {chosen}")
         return cls(**values)
-
-    @staticmethod
-    def refusal(name: str, only: Sequence[str], chosen: str) -> str:
-        """The error of an option that the view does not have."""
-        return f"view {chosen!r} has no option {name}: it is only for {', '.join(only)}"
 
 
 def _options_of(kind: type[Options]) -> list[Field[Any]]:
@@ -127,27 +116,47 @@ def texts_of(options: Mapping[str, str], *kinds: type[Options]) -> dict[str, str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions(Options):
-    """The options of `spark.read.format("rq_dlq")`.
+class SourceOptions(Options):
+    """What tables and streams have in common.
 
     Attributes:
         queues: names, or patterns with `*`.
         shards: how many shards each name stands for, `name:0` …; 0: only for itself.
-        partitions: the most Spark tasks; 0: as many as the rows need.
         fetch_size: rows in one call.
-        since, until: epoch milliseconds, inclusive and exclusive.
-        ids: only these messages, which are looked up; empty: all.
-        reason, fingerprint, error_class: only rows that failed so; empty: all.
-        history: the form of a dead letter's history.
-        batch: only messages of this batch, which `claim` or a stream made; empty: all.
         cores: of the cluster; 0: not known. No option: `register` asks the session.
     """
 
     queues: tuple[str, ...] = option("queue", queue_names)
     shards: int = option("shards", shard_count, "0")
+    fetch_size: int = option("fetchSize", number(1, _IN_A_CALL), "500")
+    cores: int = 0
+
+    def __post_init__(self) -> None:
+        """Check what options mean together.
+
+        Raises:
+            InvalidInput: a pattern has no shards.
+        """
+        if self.shards and any("*" in name for name in self.queues):
+            message = "option shards works with names of queues, not with patterns: leave out one of them"
+            raise InvalidInput(message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions(SourceOptions):
+    """The options of `spark.read.format("rq_dlq")`.
+
+    Attributes:
+        partitions: the most Spark tasks; 0: as many as the rows need.
+        since, until: epoch milliseconds, inclusive and exclusive.
+        ids: only these messages, which are looked up; empty: all.
+        reason, fingerprint, error_class: only rows that failed so; empty: all.
+        history: the form of a dead letter's history.
+        batch: only messages of this batch, which `claim` or a stream made; empty: all.
+    """
+
     view: str = option("view", one_of(VIEWS), "queue")
     partitions: int = option("numPartitions", number(0, 10_000), "0")
-    fetch_size: int = option("fetchSize", number(1, _IN_A_CALL), "500")
     since: int | None = option("since", moment, None, only=_TIMED)
     until: int | None = option("until", moment, None, only=_TIMED)
     ids: tuple[str, ...] = option("ids", message_ids, "", only=_NAMED)
@@ -156,7 +165,6 @@ class ReadOptions(Options):
     error_class: str = option("errorClass", text, only=_FAILED)
     history: str = option("history", one_of(STORIES), "struct", only=("dlq", "expired"))
     batch: str = option("batch", text, only=("leased",))
-    cores: int = 0
 
     @property
     def failure(self) -> dict[str, str]:
@@ -172,21 +180,18 @@ class ReadOptions(Options):
         Raises:
             InvalidInput: a pattern has no shards, ids have no times.
         """
+        SourceOptions.__post_init__(self)
         if self.ids and not (self.since is None and self.until is None):
             raise InvalidInput("option ids works without since and until: leave out one of them")
-        _check_shards(self.queues, self.shards)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamOptions(Options):
+class StreamOptions(SourceOptions):
     """The options of `spark.readStream.format("rq_dlq")`.
 
     Attributes:
-        queues: names, or patterns with `*`.
-        shards: how many shards each name stands for, `name:0` …; 0: only for itself.
         view: queue, or history.
         partitions: the most Spark tasks for a batch; 0: as many as the rows need.
-        fetch_size: rows in one call.
         max_messages: the most messages in a batch.
         max_bytes: about how many bytes a batch has at most; None: any number.
         min_messages: ready messages that are worth a batch.
@@ -196,14 +201,10 @@ class StreamOptions(Options):
         max_failures: how often the query may fail in a row before its batch is halved.
         starting: of a history: earliest, latest, or the id of an event after which to begin.
         fail_on_loss: end the query if its checkpoint and the queue disagree about what is done.
-        cores: of the cluster; 0: not known. No option: `register` asks the session.
     """
 
-    queues: tuple[str, ...] = option("queue", queue_names)
-    shards: int = option("shards", shard_count, "0")
     view: str = option("view", one_of(("queue", "history")), "queue")
     partitions: int = option("numPartitions", number(0, 10_000), "0", only=("queue",))
-    fetch_size: int = option("fetchSize", number(1, _IN_A_CALL), "500")
     max_messages: int = option("maxMessagesPerTrigger", number(1), "50_000")
     max_bytes: int | None = option("maxBytesPerTrigger", byte_count, None, only=("queue",))
     min_messages: int = option("minMessagesPerTrigger", number(1), "1", only=("queue",))
@@ -213,12 +214,3 @@ class StreamOptions(Options):
     max_failures: int = option("maxBatchFailures", number(1), "3", only=("queue",))
     starting: str = option("startingOffsets", text, "earliest", only=("history",))
     fail_on_loss: bool = option("failOnDataLoss", flag, "true")
-    cores: int = 0
-
-    def __post_init__(self) -> None:
-        """Check what options mean together.
-
-        Raises:
-            InvalidInput: a pattern has no shards.
-        """
-        _check_shards(self.queues, self.shards)

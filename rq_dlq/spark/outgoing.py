@@ -6,6 +6,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 _WHOLE = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
 SPANS = (
-    (*_WHOLE, types.FloatType, types.DoubleType, StringType, types.DayTimeIntervalType),
+    (*_WHOLE, types.FloatType, types.DoubleType, types.DecimalType, StringType, types.DayTimeIntervalType),
     "a number of seconds, a duration as text or an interval",
 )
 _JSON_TEXT = msgspec.json.Decoder(msgspec.Raw)  # checks the grammar; not UTF-8, nor the size of numbers
@@ -200,5 +201,6 @@ def spans(values: Sequence[Any], name: str, minimum: int, none: T) -> list[int |
     known: dict[Any, int | T] = {None: none}
     for value in values:
         if value not in known:
-            known[value] = milliseconds(value, name=name, minimum=minimum)
+            span = float(value) if isinstance(value, Decimal) else value  # SQL's 1.5 is a decimal
+            known[value] = milliseconds(span, name=name, minimum=minimum)
     return [known[value] for value in values]

@@ -12,7 +12,6 @@ from pyspark.sql.datasource import InputPartition
 
 from rq_dlq.core.batches import batches
 from rq_dlq.core.looking import outcomes
-from rq_dlq.core.pages.ranges import pages_of
 from rq_dlq.core.steps.driving import together
 from rq_dlq.core.steps.step import WINDOW, chunks
 from rq_dlq.values.outcome import after
@@ -23,15 +22,13 @@ if TYPE_CHECKING:
 
     from rq_dlq._keys import QueueKeys
     from rq_dlq.client.broker import Broker
-    from rq_dlq.core.pages.calls import Index, Page
+    from rq_dlq.core.pages.calls import Page
     from rq_dlq.core.steps.step import Steps
-    from rq_dlq.spark.columns import EventColumns, MessageColumns
-    from rq_dlq.values.wanted import Wanted
+    from rq_dlq.spark.columns import MessageColumns
+    from rq_dlq.values.outcome import RawOutcome
 
 ROWS = 25_000  # messages that are worth another task: it costs as much as to read them
-FEWEST = (
-    1_000  # messages that are worth a task if there are cores for it: their handling costs more than that
-)
+FEWEST = 1_000  # messages that are worth a task where cores are free: their handling costs more than that
 FEWEST_OF_CLUSTER = 2  # cores that Spark says a cluster has, also if none has joined yet
 
 
@@ -41,19 +38,6 @@ class Share(InputPartition):
     def __init__(self, parts: Iterable[Any] = ()) -> None:
         super().__init__(None)
         self.parts = tuple(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """Messages that the option `ids` names, as far as they are in an index."""
-
-    keys: QueueKeys
-    index: Index
-    ids: tuple[str, ...]
-
-    def pages(self, wanted: Wanted) -> Iterator[Steps[Page]]:
-        """What is there of them."""
-        return pages_of(self.keys, self.ids, place=self.index, wanted=wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +76,14 @@ class Span:
     start: str
     end: str
 
-    def read(self, broker: Broker, columns: EventColumns, limit: int) -> Iterator[pa.RecordBatch]:
+    def read(self, broker: Broker, limit: int) -> Iterator[list[RawOutcome]]:
         """The events, `limit` in one call."""
         start, full = self.start, True
         while full:
             found = broker._run(outcomes.entries(self.keys, start=start, end=self.end, limit=limit))
             full = len(found) == limit
             if found:
-                yield columns.batch(found, self.keys.family)
+                yield found
                 start = after(found[-1][0])
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.types import LongType, StructField, StructType
 
 from rq_dlq.client.broker import Broker
@@ -38,7 +39,10 @@ MOST_TASKS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulled:
-    """How the deliveries of a pull ended. Deliveries that a failed task settled are settled, but not counted.
+    """How the deliveries of a pull ended, as far as the tasks that succeeded tell.
+
+    What a task had settled when it failed or was killed stays settled, and is not counted: the counts are
+    complete only if `failed_tasks` is 0. The totals of `queue.stats()` count all.
 
     Attributes:
         acked: the handler succeeded.
@@ -48,6 +52,7 @@ class Pulled:
         discarded: the message died, and the queue keeps no dead letters.
         released: the message was given back before the handler began, uncharged.
         lost: the lease was lost, so the result did not count; another consumer has the message.
+        failed_tasks: how many tasks failed or were killed, and were run again.
         seconds: from the first to the last task, on the driver.
     """
 
@@ -58,6 +63,7 @@ class Pulled:
     discarded: int = 0
     released: int = 0
     lost: int = 0
+    failed_tasks: int = 0
     seconds: float = 0.0
 
 
@@ -96,6 +102,8 @@ class Pull:
         """Run a worker in a Python process of Spark; yields a row of counts for each row."""
         for batch in batches:
             counts = self._work()
+            if task := TaskContext.get():
+                counts["failed_tasks"] = task.attemptNumber()
             yield pa.RecordBatch.from_pylist([counts] * batch.num_rows, arrow_schema(COUNTS))
 
     def _work(self) -> dict[str, int]:

@@ -125,7 +125,6 @@ class Query:
 
     @property
     def _queues(self) -> Mapping[str, QueueState[Any]]:
-        """The queues that there are now."""
         return self._subscription.queues
 
     def _finish(self, start: Offset, family: str, last: Position) -> Steps[None]:

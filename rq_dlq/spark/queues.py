@@ -80,10 +80,9 @@ def all_chosen(known: Sequence[str], names: Sequence[str], shards: int, *, whole
         InvalidInput: one has none.
     """
     found, missing = chosen(known, names, shards)
-    if without := [name for name in names if not chosen(known, [name], shards)[0]]:
+    without = [name for name in names if not chosen(known, [name], shards)[0]]
+    if without := without or (missing if whole else []):
         raise _missing(without, known)
-    if whole and missing:
-        raise _missing(missing, known)
     return found
 
 
@@ -96,7 +95,8 @@ def chosen(known: Sequence[str], names: Sequence[str], shards: int) -> tuple[lis
     missing: list[str] = []
     for name in names:
         if "*" in name:
-            families = [family for family in known if _matches(family, name)]
+            pattern = re.compile(re.escape(name).replace(r"\*", ".*"))
+            families = [family for family in known if pattern.fullmatch(family)]
             missing += [] if families else [name]
         else:
             wanted = [family for family, _ in shards_of(name, shards)]
@@ -104,17 +104,6 @@ def chosen(known: Sequence[str], names: Sequence[str], shards: int) -> tuple[lis
             missing += [family for family in wanted if family not in known]
         found += families
     return list(dict.fromkeys(found)), missing
-
-
-def is_wanted(family: str, names: Sequence[str], shards: int) -> bool:
-    """Whether a queue has one of these names and patterns."""
-    return any(
-        _matches(family, name) if "*" in name else family in dict(shards_of(name, shards)) for name in names
-    )
-
-
-def _matches(family: str, pattern: str) -> bool:
-    return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), family) is not None
 
 
 def _missing(names: Sequence[str], known: Sequence[str]) -> InvalidInput:

@@ -161,11 +161,6 @@ def collision_report(history: DataFrame) -> DataFrame:
     )
 
 
-def event_order(event_id: str) -> Column:
-    """The sort key of events: the two numbers in their ids."""
-    return F.split(event_id, "-").cast("array<bigint>")
-
-
 def died() -> Column:
     """Whether an event is a death: the message became a dead letter, or was discarded at once."""
     at_once = (F.col("event") == DISCARDED) & F.col("cause").isin(*FAILURES)

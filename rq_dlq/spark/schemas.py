@@ -9,15 +9,9 @@ from pyspark.sql import SparkSession, types
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
 
 from rq_dlq.errors import InvalidInput
+from rq_dlq.spark.arrow import ARROW
 
-_KINDS: dict[str, DataType] = {
-    kind.simpleString(): kind
-    for kind in (
-        StringType(), types.BinaryType(), types.BooleanType(), types.ByteType(), types.ShortType(),
-        types.IntegerType(), LongType(), types.FloatType(), types.DoubleType(), types.DateType(),
-        types.TimestampType(), types.TimestampNTZType(),
-    )
-}  # fmt: skip
+_KINDS: dict[str, DataType] = {kind().simpleString(): kind() for kind in ARROW}
 _ALIASES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float"}
 _COLUMN = re.compile(r"\s*`?(\w+)`?[\s:]+(.+?)(\s+NOT\s+NULL)?\s*", re.IGNORECASE | re.DOTALL)
 _COMMA = re.compile(r",(?![^(]*\))")  # but not within decimal(10, 2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,6 @@ from rq_dlq.core.steps.step import CHUNK, WINDOW
 from rq_dlq.errors import DataLoss, InvalidInput, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.outgoing import Outgoing, check_columns
-from rq_dlq.spark.rate_limit import RateLimit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rq_dlq.spark")
 MOST_LISTS = 20_000  # committed at once: about 0.1 s of Redis
 A_DAY = 86_400_000  # milliseconds that a job without a `jobId` is remembered, for repeated calls
+STEPS = 5  # in a second, where there is a rate
 QUERY = "sql.streaming.queryId"  # a property of the threads and tasks of a query
 
 
@@ -236,3 +237,23 @@ def _staged(messages: Sequence[Staged | None]) -> tuple[str, dict[str, dict[str,
             job = message.job
             lists.setdefault(family, {}).update(counts)
     return job, lists
+
+
+class RateLimit:
+    """Keeps work to a rate.
+
+    Args:
+        rate: messages per second; 0: no limit.
+        most: the most messages in one step.
+    """
+
+    def __init__(self, rate: float, most: int) -> None:
+        self._rate = rate
+        self._due = time.monotonic()  # when the next step may begin
+        self.chunk = min(most, max(1, int(rate) // STEPS)) if rate else most
+
+    def note(self, count: int) -> None:
+        """Count messages as done, and sleep if they were done too fast. A second is made up for."""
+        if self._rate:
+            self._due = max(self._due, time.monotonic() - 1) + count / self._rate
+            time.sleep(max(0.0, self._due - time.monotonic()))

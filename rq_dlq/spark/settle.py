@@ -17,16 +17,14 @@ from pyspark.sql.types import StringType
 
 from rq_dlq.client.broker import Broker
 from rq_dlq.core.batches import calls as batch_calls
-from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.settling import calls as settling_calls
-from rq_dlq.core.steps.senders import once
 from rq_dlq.core.steps.step import CHANGED, CHUNK, Batch, seed
 from rq_dlq.errors import InvalidInput, LeaseLost
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.offsets import family_of, query_of
 from rq_dlq.spark.outgoing import SPANS, cells, check_types, spans
 from rq_dlq.spark.queues import check_origin, existing
-from rq_dlq.spark.rate_limit import RateLimit
+from rq_dlq.spark.split import ERROR
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rq_dlq.spark")
 TOGETHER = 500  # acks in one round trip; other operations take Redis longer, and go one chunk at a time
-ERROR = ("error_class", "error_message")
 TEXT = ((StringType,), "string")
 
 
@@ -236,34 +233,27 @@ class Redrive(ByRows):
         return iter(names)
 
     def commit(self, messages: Sequence[Rows | None], _batch: int = 0) -> None:
-        """Redrive the rows that are dead or expired; others are left alone, with a warning.
+        """Redrive the rows that are dead or expired, by a job for each queue; others are left alone.
+
+        With a canary it only begins the jobs, with which workers and maintenance go on.
 
         Raises:
-            InvalidInput: the rows are from another server; none is redriven.
+            InvalidInput: the rows are from another server, or a queue has too many redrives already.
         """
-        broker, pace = self._broker, RateLimit(self._options.rate, CHANGED)
-        check_origin(broker, [(name, "") for message in messages if message for name in message.ids])
-        total = redriven = 0
+        broker, options = self._broker, self._options
+        terms: dict[str, Any] = {"rate": options.rate or None, "canary": options.canary or None}
+        wanted: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for message in filter(None, messages):
             for name, ids in message.ids.items():
-                queue = broker.queue(name)._core
-                total += len(ids)
-                for start in range(0, len(ids), pace.chunk):
-                    moved = broker._run(_redrive(queue, ids[start : start + pace.chunk]))
-                    redriven += moved
-                    pace.note(moved)
-        if redriven < total:
-            logger.warning(
-                "redrive: %d rows; %d more were left alone, since they are not dead",
-                redriven, total - redriven,
-            )  # fmt: skip
-
-
-def _redrive(queue: QueueState[Any], ids: Sequence[str]) -> Steps[int]:
-    redriven = 0
-    for place in ("dead", "expired"):
-        if redriven < len(ids):
-            redriven += yield from once(
-                queue.senders, queue.keys, choosing_calls.redrive, place=place, by=queue.consumer, ids=ids
-            )
-    return redriven
+                wanted[name] |= dict.fromkeys(ids)
+        check_origin(broker, [(name, "") for name in wanted])
+        jobs = [
+            letters.redrive(ids=[*ids], detach=options.canary > 0, **terms)
+            for name, ids in wanted.items()
+            for queue in [broker.queue(broker.queue(name)._core.keys.family)]
+            for letters in (queue.dlq, queue.expired)
+        ]
+        for job in jobs if not options.canary else ():
+            job.wait()
+        if left := sum(map(len, wanted.values())) - (found := sum(job.counts.eligible for job in jobs)):
+            logger.warning("redrive: %d rows; %d more were left alone, since they are not dead", found, left)

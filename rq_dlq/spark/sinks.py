@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
 
 
-def epoch_key(df: DataFrame, epoch: int) -> str:
+def epoch_key(df: DataFrame, epoch: int, *, query: str = "") -> str:
     """A name for what a sink writes in one epoch of a query.
 
         ok.write.mode("overwrite").parquet(f"out/epoch={epoch_key(batch, epoch)}")
@@ -37,18 +37,19 @@ def epoch_key(df: DataFrame, epoch: int) -> str:
     Args:
         df: the DataFrame that the function got.
         epoch: the number that it got.
+        query: a name for the query, which you change with the checkpoint; empty: the id that Spark gives it.
 
     Raises:
-        InvalidInput: it is called elsewhere, or with Spark Connect, which does not say which query it is.
+        InvalidInput: it has no name, and it is called elsewhere, or with Spark Connect, which does not say
+            which query it is.
     """
     context = getattr(df.sparkSession, "sparkContext", None)
-    query = context and context.getLocalProperty(QUERY)
-    if not query:
+    if not (name := query or (context and context.getLocalProperty(QUERY))):
         raise InvalidInput(
-            "epoch_key() works in the function of foreachBatch, in its own thread. With Spark Connect it "
-            "does not work: give each checkpoint its own output directory"
+            "epoch_key() works in the function of foreachBatch, in its own thread. With Spark Connect, name "
+            "the query: epoch_key(batch, epoch, query=…), and give it another name with each new checkpoint"
         )
-    return f"{query}-{epoch}"
+    return f"{name}-{epoch}"
 
 
 def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str = USUAL_NAMESPACE) -> None:

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -18,7 +18,7 @@ from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import MessageColumns
 from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.heartbeat import Heartbeat
-from rq_dlq.spark.offsets import Offset, Position
+from rq_dlq.spark.offsets import FORMAT, Offset, Position
 from rq_dlq.spark.partitions import Share, read_slices
 from rq_dlq.spark.query import Query
 from rq_dlq.spark.queues import all_chosen, check_queues
@@ -30,10 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.options import StreamOptions
 
-R = TypeVar("R")
 logger = logging.getLogger("rq_dlq.spark")
 
 
@@ -43,6 +41,7 @@ class Driver:
     def __init__(self, options: StreamOptions, url: str) -> None:
         check_queues(url, options.namespace)
         self._broker = broker = broker_at(url, options.namespace)
+        self.run = broker._run  # the steps of an operation
         self._options = options
         self._subscription = Subscription(options, lambda family: broker.queue(family)._core)
         self.keeper = Heartbeat(broker, options.lease)
@@ -53,10 +52,6 @@ class Driver:
         self._given = Offset(self._drawn, {})  # the last one that Spark was given
         signal.signal(signal.SIGTERM, end_process)
 
-    def run(self, steps: Steps[R]) -> R:
-        """Run the steps of an operation."""
-        return self._broker._run(steps)
-
     def initial(self) -> Offset:
         """The offset of a new query.
 
@@ -65,7 +60,7 @@ class Driver:
         """
         options = self._options
         known = all_chosen(self._broker.queues(), options.queues, options.shards, whole=True)
-        return Offset(self._drawn, dict.fromkeys(known, Position()))
+        return Offset(self._drawn, dict.fromkeys(known, Position()), FORMAT)
 
     def advance(self, before: Offset, most: int) -> Offset:
         """The offset of the next batch. While Spark works on it, the one after it is claimed."""

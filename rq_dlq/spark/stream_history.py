@@ -16,8 +16,9 @@ from rq_dlq.core.policies import policies
 from rq_dlq.core.steps.step import Wait
 from rq_dlq.errors import DataLoss, InvalidInput
 from rq_dlq.spark.brokers import broker_at, resolve
-from rq_dlq.spark.columns import EventColumns
+from rq_dlq.spark.columns import event_batch
 from rq_dlq.spark.errors import without_traceback
+from rq_dlq.spark.offsets import check_format
 from rq_dlq.spark.partitions import Share, Span
 from rq_dlq.spark.queues import all_chosen, check_queues
 from rq_dlq.spark.subscription import Subscription
@@ -155,7 +156,8 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Read events, in an executor."""
         for span in partition.parts:
-            yield from span.read(self._broker, EventColumns(self._schema), self._options.fetch_size)
+            for events in span.read(self._broker, self._options.fetch_size):
+                yield event_batch(self._schema, events, span.keys.family)
 
     def reportLatestOffset(self) -> dict[str, str]:  # noqa: N802
         """The newest events, for the progress report."""
@@ -167,7 +169,9 @@ def _check_form(offset: object) -> None:
 
     Raises:
         InvalidInput: it belongs to a stream of messages, or to another source.
+        UpgradeRequired: a later version wrote it.
     """
+    check_format(offset)
     events = offset.values() if isinstance(offset, Mapping) else [None]
     if not all(isinstance(event_id, str) and is_event_id(event_id) for event_id in events):
         message = "the checkpoint is not of a stream of a history: another view or source needs a new one"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rq_dlq.core.queues import calls
 from rq_dlq.errors import DataLoss, InvalidInput
-from rq_dlq.spark.queues import chosen, is_wanted
+from rq_dlq.spark.queues import chosen
 
 if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
@@ -46,7 +46,7 @@ class Subscription(Generic[T]):
             InvalidInput: the option does not have one of `known`.
         """
         options = self._options
-        if strange := [name for name in known if not is_wanted(name, options.queues, options.shards)]:
+        if strange := {*known}.difference(chosen([*known], options.queues, options.shards)[0]):
             raise InvalidInput(
                 f"the checkpoint is for {', '.join(sorted(strange))}, but the query reads "
                 f"{', '.join(options.queues)}: use the checkpoint of these queues, or a new one"

@@ -16,13 +16,13 @@ from rq_dlq.client.broker import Broker
 from rq_dlq.core.batches import batches
 from rq_dlq.core.looking import outcomes
 from rq_dlq.core.pages.plain import plain_pages
-from rq_dlq.core.pages.ranges import Stretch, divide, leases, pages, shares_of
+from rq_dlq.core.pages.ranges import Stretch, divide, leases, pages, pages_of, shares_of
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.spark.brokers import broker_at, resolve
-from rq_dlq.spark.columns import EventColumns, MessageColumns, metrics_batch
+from rq_dlq.spark.columns import MessageColumns, event_batch, metrics_batch
 from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.options import shard_of
-from rq_dlq.spark.partitions import Named, Share, Slice, Span, dealt, read_slices
+from rq_dlq.spark.partitions import Share, Slice, Span, dealt, read_slices
 from rq_dlq.spark.queues import all_chosen
 from rq_dlq.spark.schemas import check_chosen, schema_of
 from rq_dlq.values.outcome import milliseconds_of
@@ -85,9 +85,6 @@ class Reader(DataSourceReader):
         """The rows of the parts of a share."""
         raise NotImplementedError
 
-    def _shard(self, family: str) -> int:
-        return shard_of(family, self._options.shards)
-
 
 class MessageReader(Reader):
     """Reads waiting messages, by ranges of their indexes."""
@@ -96,9 +93,9 @@ class MessageReader(Reader):
         options = self._options
         since, until = (None, None) if options.view == "queue" else (options.since, options.until)
         indexes = INDEXES[options.view]
-        if options.ids:
-            return [[Named(keys, index, options.ids) for keys in queues for index in indexes]]
         stretches = [Stretch(keys, index, since, until) for keys in queues for index in indexes]
+        if options.ids:
+            return [stretches]
         return (yield from divide(stretches, options.partitions, options.cores))
 
     def _columns(self) -> MessageColumns:
@@ -111,13 +108,12 @@ class MessageReader(Reader):
     def _batches(self, broker: Broker, parts: Sequence[Any]) -> Iterator[pa.RecordBatch]:
         columns = self._columns()
         read = plain_pages if self._options.view in {"queue", "scheduled"} else pages
+        ids, wanted = self._options.ids, columns.wanted
         for part in parts:
-            if isinstance(part, Named):
-                looks = part.pages(columns.wanted)
-            else:
-                looks = read(part, limit=self._options.fetch_size, wanted=columns.wanted)
-            family = part.keys.family
-            yield from columns.batches(map(broker._run, looks), family, self._shard(family))
+            some = pages_of(part.keys, ids, place=part.index, wanted=wanted)
+            looks = some if ids else read(part, limit=self._options.fetch_size, wanted=wanted)
+            shard = shard_of(part.keys.family, self._options.shards)
+            yield from columns.batches(map(broker._run, looks), part.keys.family, shard)
 
 
 class LeasedReader(MessageReader):
@@ -131,7 +127,7 @@ class LeasedReader(MessageReader):
             else:
                 tokens = yield from leases(keys)
             places = yield from batches.sizes_of(keys, tokens)
-            shard = self._shard(keys.family)
+            shard = shard_of(keys.family, self._options.shards)
             found += (Slice(keys, shard, token, 0, n) for token, n in zip(tokens, places, strict=True) if n)
         total = sum(part.end for part in found)
         return dealt(found, shares_of(total, self._options.partitions, self._options.cores))
@@ -169,9 +165,9 @@ class HistoryReader(Reader):
             yield Span(keys, str(start), newest if end >= last else str(end))
 
     def _batches(self, broker: Broker, parts: Sequence[Span]) -> Iterator[pa.RecordBatch]:
-        columns = EventColumns(self._schema, self._options.failure)
         for part in parts:
-            yield from part.read(broker, columns, self._options.fetch_size)
+            for events in part.read(broker, self._options.fetch_size):
+                yield event_batch(self._schema, events, part.keys.family, self._options.failure)
 
 
 class MetricsReader(Reader):

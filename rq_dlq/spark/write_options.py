@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +52,7 @@ class WriteOptions(Options):
         id_column, priority_column, headers_column, delay_column, ttl_column: the column with this value for
             each row; empty: ids are drawn, the others have their defaults.
         rate: messages per second that become visible, or are redriven; 0: no limit.
+        canary: how many of each queue are redriven first; the others follow if these succeed; 0: all at once.
         stage_ttl: milliseconds that a task's rows are kept for the end of the job.
         max_message_bytes: the largest size of encoded headers and body.
         fail_on_lost: fail if a row can no longer be settled because its lease was lost.
@@ -70,6 +70,7 @@ class WriteOptions(Options):
     delay_column: str = _column("delayColumn", "nack")
     ttl_column: str = _column("ttlColumn")
     rate: int = option("rateLimit", number(0), "0", only=("send", "redrive"))
+    canary: int = option("canary", number(0, 1_000), "0", only=("redrive",))
     stage_ttl: int = option("stageTtl", duration(1_000), "1d", only=_SEND)
     max_message_bytes: int = option("maxMessageBytes", byte_count, str(MAX_MESSAGE_BYTES), only=_SEND)
     fail_on_lost: bool = option("failOnLost", flag, "false", only=SETTLES)
@@ -84,11 +85,6 @@ class WriteOptions(Options):
         """
         if self.queue or self.operation == "send":
             queue_name("queue", self.queue)
-
-    @staticmethod
-    def refusal(name: str, only: Sequence[str], chosen: str) -> str:
-        """The error of an option that the operation does not have."""
-        return f"option {name} is for {' and '.join(only)}, not for {chosen}"
 
     @property
     def sender(self) -> dict[str, Any]:

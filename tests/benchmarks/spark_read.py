@@ -83,8 +83,12 @@ def session() -> Any:
     from rq_dlq.spark import register  # noqa: PLC0415
 
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    conf = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }
+    spark = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
     register(spark)
     return spark
 

@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 def test_a_session_of_spark_connect() -> None:
     need_program("java")
     need("grpc", "dev")
-    tests = [str(HERE / f"test_{name}.py") for name in ("claim", "read", "sinks", "sql")]
+    tests = [str(HERE / f"test_{name}.py") for name in ("claim", "read", "recipes", "sinks", "sql")]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The chapter "Event time" of docs/spark.md: what Spark drops, and what to use instead."""
+"""The chapter "Event time" of docs/spark-streams.md: what Spark drops, and what to use instead."""
 
 from __future__ import annotations
 
@@ -194,13 +194,11 @@ def test_only_what_is_dropped_of_messages_is_warned_of(
     late: int, twice: int, source: Any, warns: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.clear()
-    operator = SimpleNamespace(
-        numRowsDroppedByWatermark=late, customMetrics={"numDroppedDuplicateRows": twice} if twice else {}
-    )
-    end = None if source is None else json.dumps(source)
+    custom = {"customMetrics": {"numDroppedDuplicateRows": twice}} if twice else {}
+    operators = [{"numRowsDroppedByWatermark": late, **custom}]
+    report = {"id": "query", "name": None, "batchId": 7, "sources": [{"endOffset": source}]}
     progress = SimpleNamespace(
-        name=None, id="query", batchId=7, stateOperators=[operator], sources=[SimpleNamespace(endOffset=end)]
+        stateOperators=lambda: operators, json=lambda: json.dumps(report | {"stateOperators": operators})
     )
-    event: Any = SimpleNamespace(progress=progress)
-    DropListener().onQueryProgress(event)
+    DropListener().onQueryProgress(SimpleNamespace(progress=lambda: progress))
     assert ("query query, epoch 7: Spark dropped" in caplog.text) == warns

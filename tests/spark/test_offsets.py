@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from rq_dlq.errors import InvalidInput, UpgradeRequired
-from rq_dlq.spark.offsets import Offset, Position
+from rq_dlq.spark.offsets import FORMAT, Offset, Position
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.schemas import HISTORY
+from rq_dlq.values.version import __version__
 from tests.each import each
 from tests.spark.versions import since
 
@@ -40,8 +41,34 @@ def test_a_history_refuses_it_too(stored: Any) -> None:
         reader.latestOffset(stored, reader.getDefaultReadLimit())
 
 
-def test_an_offset_of_a_later_version_is_refused() -> None:
+def test_an_offset_names_its_format_and_keeps_that_of_an_earlier_version() -> None:
     stored = OFFSET.as_json()
-    stored["queues"]["orders"]["later"] = 1
-    with pytest.raises(UpgradeRequired, match="the checkpoint takes a later version of rq_dlq: upgrade"):
+    assert "format" not in stored
+    assert Offset.of(stored).after({}).as_json() == stored  # Spark takes another text for new messages
+    assert OFFSET.after({"bills": Position(1)}).as_json()["format"] == FORMAT
+
+
+LATER = [
+    {"format": FORMAT + 1, "claims": []},
+    {**OFFSET.as_json(), "format": FORMAT + 1},
+    {**OFFSET.as_json(), "more": 1},
+    {"query": "query", "queues": {"orders": {"batch": 1, "later": 1}}},
+    {"query": "query", "queues": {"orders": [3, 2]}},
+    {"query": "query", "queues": ["orders"]},
+]
+
+
+@each("stored", LATER)
+def test_an_offset_of_a_later_version_is_refused(stored: Any) -> None:
+    said = rf"a later version of rq_dlq wrote the checkpoint .*: this is {__version__}, which reads formats"
+    with pytest.raises(UpgradeRequired, match=said):
         Offset.of(stored)
+
+
+@since(4, 2)
+def test_a_history_refuses_a_later_one_too() -> None:
+    from rq_dlq.spark.stream_history import _check_form  # noqa: PLC0415 - an older Spark cannot
+
+    _check_form({"format": "1-1"})  # a queue of this name
+    with pytest.raises(UpgradeRequired, match=f"has format {FORMAT + 1}"):
+        _check_form({"format": FORMAT + 1, "orders": {"after": "1-1"}})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +14,8 @@ from pyspark.sql import SparkSession
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.spark import register
 from rq_dlq.spark.partitions import cores_of
+from rq_dlq.spark.requirements import check_python
+from tests.each import each
 
 
 def test_a_second_time_does_no_harm(spark: SparkSession) -> None:
@@ -27,6 +31,32 @@ def test_tasks_that_lack_the_package(
     where = shutil.which(python) or python
     with pytest.raises(ConfigurationError, match=f"run its tasks with {where}.*PYSPARK_PYTHON to "):
         register(spark)
+
+
+@each(
+    ("master", "shipped", "python", "warns"),
+    [
+        ("local[2]", "rq_dlq.zip", "false", True),
+        ("local[2]", "rq_dlq.zip", sys.executable, False),
+        ("spark://host:7077", "", "no-such-python", True),
+    ],
+)
+def test_a_planner_that_lacks_the_package_is_warned_of(
+    master: str, shipped: str, python: str, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is told where to find what `--py-files` ships to tasks alone."""
+    path = str(Path(__file__).parents[2])
+    context = SimpleNamespace(
+        master=master,
+        pythonExec=python,
+        getConf=lambda: SimpleNamespace(get=lambda *_: shipped),
+        _jvm=SimpleNamespace(System=SimpleNamespace(getenv=lambda _: path)),
+    )
+    caplog.clear()
+    session: Any = SimpleNamespace(sparkContext=context)
+    check_python(session)
+    assert ("so streams cannot be read" in caplog.text) == warns
+    assert not (warns and shipped) or "set PYTHONPATH to rq_dlq.zip before" in caplog.text
 
 
 @pytest.mark.parametrize(

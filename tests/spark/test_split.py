@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as sql
@@ -16,7 +17,7 @@ import rq_dlq
 from rq_dlq import InvalidInput, LeaseLost, Poison
 from rq_dlq.core.batches.calls import note_held, note_settled
 from rq_dlq.core.settling import settle
-from rq_dlq.spark import by_row, check_held, split
+from rq_dlq.spark import by_batch, by_row, check_held, split
 from rq_dlq.spark.sinks import is_whole
 from tests.each import each
 from tests.spark.test_sinks import claimed
@@ -173,8 +174,85 @@ def test_columns_as_text_need_no_session() -> None:
 
 
 def test_input_without_a_batch_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"needs the column 'batch' in its input"):
+    with pytest.raises(InvalidInput, match=r"a handler needs the column 'batch' in its input"):
         next(by_row(dict, OUT)([pa.RecordBatch.from_pylist([{"id": "m"}])]))
+
+
+# Handlers of many rows
+
+
+def batch_of(*bodies: Any) -> pa.RecordBatch:
+    rows = [(f"m{number}", "b@q", body) for number, body in enumerate(bodies)]
+    ids, tokens, cells = zip(*rows, strict=True) if rows else ((), (), ())
+    return pa.RecordBatch.from_arrays(
+        [pa.array(ids, pa.string()), pa.array(tokens, pa.string()), pa.array(cells)], ["id", "batch", "body"]
+    )
+
+
+def computed(function: Any, *bodies: Any, schema: str = f"{DDL}, total bigint") -> list[dict[str, Any]]:
+    (out,) = by_batch(function, schema)([batch_of(*bodies)])
+    return [{name: value for name, value in row.items() if value is not None} for row in out.to_pylist()]
+
+
+def test_many_rows_are_handled_at_once_and_those_that_fail_alone() -> None:
+    calls: list[int] = []
+
+    def handle(batch: pa.RecordBatch) -> dict[str, Any]:
+        calls.append(len(batch))
+        return {"total": batch["body"].cast("string").cast("int64")}
+
+    bodies = [str(number).encode() for number in range(64)]
+    rows = [{"id": f"m{number}", "batch": "b@q", "total": number} for number in range(64)]
+    assert computed(handle, *bodies) == rows
+    assert calls == [64]
+    bodies[40] = b"x"
+    found = computed(handle, *bodies)
+    assert found.pop(40)["error_class"] == "pyarrow.lib.ArrowInvalid"
+    assert found == rows[:40] + rows[41:]
+    assert len(calls) <= 2 + 2 * 6
+    assert computed(handle) == []
+
+
+@each(
+    ("kind", "column", "fits"),
+    [
+        ("bigint", [1, None], True),
+        ("bigint", [1, 1.5], False),
+        ("bigint", np.array([1.0, 2.0]), True),
+        ("bigint", np.array([1.0, 2.5]), False),
+        ("bigint", pa.chunked_array([[1], [2]]), True),
+        ("bigint", pd.Series([1, 2]), True),
+        ("bigint", pa.array(["1", "x"]), False),
+        ("array<bigint>", pa.array([[1.0], [2.5]]), False),
+        ("map<string, int>", pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64())), True),
+        ("map<string, int>", pa.array([[("a", 1.5)], []], pa.map_(pa.string(), pa.float64())), False),
+        ("struct<a: int>", [{"a": 1}, {"a": 1.5}], False),
+        ("timestamp", pa.array([1, 2], pa.timestamp("ns")), False),
+        ("decimal(9, 2)", [Decimal("1.25"), Decimal("1.255")], False),
+    ],
+)
+def test_a_column_fits_or_its_rows_fail(kind: str, column: Any, fits: bool, spark: SparkSession) -> None:
+    del spark  # reads what only Spark can
+    (out,) = by_batch(lambda batch: {"n": column} if len(batch) > 1 else {}, f"{DDL}, n {kind}")(
+        [batch_of(0, 1)]
+    )
+    assert (out.column("n").null_count < 2) == fits
+    columns = {"n": column[1:2] if isinstance(column, list | pa.Array) else column}
+    if not fits and len(columns["n"]) == 1:
+        (out,) = by_batch(lambda _: columns, f"{DDL}, n {kind}")([batch_of(0)])
+        assert out.column("error_class")[0].as_py() is not None
+
+
+def test_what_a_function_of_many_rows_may_return() -> None:
+    assert computed(lambda _: {"id": ["x"], "error_class": ["Late"]}, 1) == [
+        {"id": "m0", "batch": "b@q", "error_class": "Late"}
+    ]
+    (row,) = computed(lambda _: {"sum": [1]}, 1)
+    assert row["error_message"] == "the function returned 'sum', which the schema lacks"
+    for row in computed(lambda _: {"total": [1]}, 1, 2):  # though it would fit one row alone
+        assert row["error_message"] == "the function returned 1 values of 'total' for 2 rows"
+    with pytest.raises(InvalidInput, match="a handler needs the column 'batch' in its input"):
+        next(by_batch(dict, OUT)([pa.RecordBatch.from_pylist([{"id": "m"}])]))
 
 
 def messages(spark: SparkSession, count: int) -> DataFrame:

@@ -288,7 +288,7 @@ def test_checkpoints_and_plans_hold_no_password(
         ({"queue": "orders", "maxBatchFailures": "0"}, "a whole number from 1"),
         (
             {"queue": "orders", "startingOffsets": "latest"},
-            "view 'queue' has no option startingOffsets: it is only for history",
+            "option startingOffsets is only for history, not for queue",
         ),
         ({"queue": "orders", "url": "redis://127.0.0.1:1"}, "127.0.0.1:1"),
     ],

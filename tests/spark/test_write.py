@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections.abc import Sequence
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,16 +20,14 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.sql.types import StringType, StructField, StructType
 
 import rq_dlq
-from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.jobs import jobs
 from rq_dlq.core.jobs.stage import Stage
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.step import CHANGED
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.outgoing import Outgoing, spans
-from rq_dlq.spark.rate_limit import RateLimit
 from rq_dlq.spark.schemas import columns_of
-from rq_dlq.spark.send import Send, Staged
+from rq_dlq.spark.send import RateLimit, Send, Staged
 from rq_dlq.spark.write import operation_of
 from rq_dlq.spark.write_options import WriteOptions
 from rq_dlq.values.codec import Codec, Ids
@@ -311,7 +311,7 @@ def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         now += seconds
         waits.append(seconds)
 
-    monkeypatch.setattr("rq_dlq.spark.rate_limit.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    monkeypatch.setattr("rq_dlq.spark.send.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
     pace = RateLimit(2, 250)
     for _ in range(7):
         pace.note(pace.chunk)
@@ -319,6 +319,7 @@ def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nulls_have_no_span() -> None:
+    assert spans([Decimal("1.5"), Decimal("1E+1")], "delay", 0, 0) == [1_500, 10_000]
     assert spans([None, 1.5, "2m", timedelta(seconds=1), None], "delay", 0, 0) == [
         0,
         1_500,
@@ -326,6 +327,17 @@ def test_nulls_have_no_span() -> None:
         1_000,
         0,
     ]
+
+
+def test_a_body_of_json_keeps_microseconds_and_decimals(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    """As the page says."""
+    micros = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+    at = "2026-11-21T14:00:00.123456Z"
+    rows = spark.sql(f"SELECT timestamp '{at}' at, 1.000000000000000001BD n")
+    bodies = rows.select(F.to_json(F.struct("at", F.col("n").cast("string")), micros).alias("body"))
+    write(bodies, contentType="application/json")
+    (message,) = broker.queue("a").peek()
+    assert message.body == {"at": at, "n": "1.000000000000000001"}
 
 
 # Streams
@@ -460,26 +472,24 @@ def test_a_nack_has_the_delay_of_its_row_and_a_discard_dies(
     assert (letter.reason, letter.cause.message) == ("poison", "bad row")
 
 
-@pytest.mark.parametrize("operation", ["nack", "discard", "redrive"])
-def test_a_script_that_judges_or_redrives_has_few_messages(
+@pytest.mark.parametrize("operation", ["nack", "discard"])
+def test_a_script_that_judges_has_few_messages(
     operation: str, broker: rq_dlq.Broker, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = broker.queue("a")
     queue.send_many(range(CHANGED + 1))
     deliveries = queue.claim(CHANGED + 1)
-    if operation == "redrive":
-        queue.poison(deliveries, "bad")
     schema = columns_of("id string, batch string")
     job: Any = operation_of({"operation": operation, "url": redis_url, "queue": "a"}, schema, overwrite=False)
     rows = [{"id": one.id, "batch": one.token} for one in deliveries]
     sizes: list[int] = []
 
     def noted(call: Any, *at: Any, **named: Any) -> Any:
-        sizes.append(len(named["ids"] if "ids" in named else at[1]))
+        sizes.append(len(at[1]))
         return call(*at, **named)
 
-    for module, name in ((settling_calls, "nack"), (settling_calls, "poison"), (choosing_calls, "redrive")):
-        monkeypatch.setattr(module, name, partial(noted, getattr(module, name)))
+    for name in ("nack", "poison"):
+        monkeypatch.setattr(settling_calls, name, partial(noted, getattr(settling_calls, name)))
     job.commit([job.write(iter([pa.RecordBatch.from_pylist(rows)]))])
     assert sizes[:2] == [CHANGED, 1]
 
@@ -512,6 +522,44 @@ def test_a_redrive_of_what_is_not_dead_is_warned_of(
     redrive.commit([redrive.write(iter([pa.RecordBatch.from_pylist(rows)]))])  # type: ignore[list-item]
     assert queue.stats().ready == 1
     assert "redrive: 1 rows; 1 more were left alone, since they are not dead" in caplog.text
+
+
+def redrive(url: str, queue: Any, ids: Sequence[str], **options: Any) -> Any:
+    """Redrive these, by two tasks that have some in common, and return the job."""
+    columns = columns_of("queue string, id string")
+    job: Any = operation_of({"operation": "redrive", "url": url, **options}, columns, overwrite=False)
+    rows = pa.RecordBatch.from_pylist([{"queue": queue.name, "id": name} for name in ids])
+    job.commit([job.write(iter([rows])), None, job.write(iter([rows[:1]]))])
+    return queue.dlq.jobs()[0]
+
+
+def test_a_redrive_is_a_job_which_can_be_undone(broker: rq_dlq.Broker, redis_url: str) -> None:
+    queue = broker.queue("a")
+    ids = queue.send_many(range(20))
+    queue.poison(queue.claim(20), "bad")
+    late = queue.send("late")
+    queue.select(ids=[late]).expire()
+    job = redrive(redis_url, queue, [*ids[:15], late, "nobody"])
+    assert (len(queue.dlq.jobs()), queue.stats().ready, queue.stats().dead) == (2, 16, 5)
+    (job,) = (one for one in queue.dlq.jobs() if one.counts.eligible == 15)
+    assert (job.state, job.counts.moved, job.chosen) == ("done", 15, "ids 17")
+    assert job.undo().counts.undone == 15
+    assert queue.stats().dead == 20
+
+
+def test_a_redrive_with_a_canary_goes_on_by_its_outcome(broker: rq_dlq.Broker, redis_url: str) -> None:
+    queue = broker.queue("a")
+    ids = queue.send_many(range(20))
+    queue.poison(queue.claim(20), "bad")
+    job = redrive(redis_url, queue, ids, canary="2")
+    queue.maintain()
+    assert (job.refresh().state, queue.stats().ready) == ("running", 2)
+    queue.poison(queue.claim(2), "worse")
+    assert (job.wait().state, queue.stats().dead) == ("paused", 20)
+    job = redrive(redis_url, queue, ids, canary="2")
+    queue.maintain()
+    queue.ack(queue.claim(2))
+    assert (job.wait().state, queue.stats().ready) == ("done", 18)
 
 
 # Bad input
@@ -547,7 +595,8 @@ def test_a_redrive_of_what_is_not_dead_is_warned_of(
             "body string",
             "option rateLimit: 'fast' is not a whole number",
         ),
-        ({"operation": "ack", "idColumn": "k"}, "id string", "option idColumn is for send, not for ack"),
+        ({"operation": "ack", "idColumn": "k"}, "id string", "option idColumn is only for send, not for ack"),
+        ({"queue": "a", "canary": "2"}, "body string", "option canary is only for redrive, not for send"),
         ({"operation": "ack"}, "id string", "there is no column 'batch': there are id"),
         (
             {"operation": "nack"},

@@ -14,13 +14,12 @@ from rq_dlq.spark.archive.manifest import Manifest
 from rq_dlq.spark.archive.source import Source
 from rq_dlq.spark.archive.store import EVENTS, FORMATS, LETTERS, Store, add, persisted, store_at
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
-from rq_dlq.spark.report import event_order
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _BEGINNING = "0-0"
 
@@ -141,3 +140,8 @@ def _after(known: Mapping[str, str], source: Source) -> DataFrame:
     events = source.read("history", since=str(since)).join(last, "queue")
     new = events.where(event_order("event_id") > event_order("last"))
     return new.select(*EVENTS.columns.names)
+
+
+def event_order(event_id: str) -> Column:
+    """The sort key of events: the two numbers in their ids."""
+    return F.split(event_id, "-").cast("array<bigint>")

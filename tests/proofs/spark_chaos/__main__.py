@@ -2,6 +2,7 @@
 
     python -m tests.proofs.spark_chaos                      all scenarios, at most 15 minutes
     python -m tests.proofs.spark_chaos driver-points lapse  some of them
+    python -m tests.proofs.spark_chaos split --plant counted  with a bug, which it has to find
 
 Each has a Redis and drivers of its own. Wherever the page on Spark promises it, nothing is lost and nothing
 comes twice; the exit status is 1 where that is broken, or where a trial did not come about.
@@ -10,6 +11,7 @@ comes twice; the exit status is 1 where that is broken, or where a trial did not
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
@@ -21,8 +23,9 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from tests.proofs.spark_chaos import driver_kills, executors, queries, restarts, write_kills
+from tests.proofs.spark_chaos import driver_kills, executors, queries, restarts, splits, write_kills
 from tests.proofs.spark_chaos.count import NOTHING, Tally
+from tests.proofs.spark_chaos.planted import PLANTS
 from tests.proofs.spark_chaos.world import BrokenError, world
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
 SCENARIOS = {
     each.name: each
-    for family in (driver_kills, write_kills, queries, executors, restarts)
+    for family in (driver_kills, write_kills, queries, executors, splits, restarts)
     for each in family.SCENARIOS
 }
 MINUTES = 15.0
@@ -117,7 +120,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
     parser.add_argument("--seed", type=int, default=0, help="of the random moments")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="no scenario begins later")
+    parser.add_argument("--plant", choices=sorted(PLANTS), help="a bug into the drivers")
     given = parser.parse_args(arguments)
+    os.environ |= {"CHAOS_PLANT": given.plant} if given.plant else {}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that drivers and servers are ended, too
     if strange := [name for name in given.scenarios if name not in SCENARIOS]:
         parser.error(f"no such scenario: {', '.join(strange)}. There are {', '.join(SCENARIOS)}")

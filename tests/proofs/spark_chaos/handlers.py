@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import time
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark import TaskContext
 
+from rq_dlq.spark.split import ERROR, WHOSE
 from tests.proofs.spark_chaos.failpoints import straggle
 
 if TYPE_CHECKING:
@@ -50,4 +53,12 @@ def picky(batches: Iterator[Any]) -> Iterator[Any]:
         yield rows
 
 
-HANDLERS = {each.__name__: each for each in (slow, flaky, straggling, picky)}
+def fickle(batches: Iterator[Any]) -> Iterator[Any]:
+    """Fails one row of four, each time another."""
+    for rows in batches:
+        ids, tokens = rows.column("id"), rows.column("batch")
+        errors = pa.array(["Tails" if random.random() < 0.25 else None for _ in ids], pa.string())
+        yield pa.RecordBatch.from_arrays([ids, tokens, errors, errors], [*WHOSE, *ERROR])
+
+
+HANDLERS = {each.__name__: each for each in (slow, flaky, straggling, picky, fickle)}

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from rq_dlq.spark import check_held, epoch_key
+from rq_dlq.spark import check_held, epoch_key, split
 from rq_dlq.spark.brokers import broker_at
 from tests.proofs.spark_chaos.failpoints import FORMAT, Source, passing
 from tests.proofs.spark_chaos.handlers import HANDLERS
+from tests.proofs.spark_chaos.planted import plant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 ROWS = "id string, body binary"
+BOTH = "id string, batch string, error_class string, error_message string"
 
 
 def say(text: str) -> None:
@@ -58,9 +62,21 @@ def session(master: str, conf: dict[str, str]) -> SparkSession:
 
 
 def query(
-    spark: SparkSession, queue: str, place: str, handler: str, options: dict[str, str], *, checks: bool
+    spark: SparkSession,
+    queue: str,
+    place: str,
+    handler: str,
+    options: dict[str, str],
+    *,
+    checks: bool,
+    between: str,
 ) -> StreamingQuery:
-    """Start a stream of a queue into a sink that is idempotent by batch; checks: what it holds, before."""
+    """Start a stream of a queue into a sink that is idempotent by batch.
+
+    Args:
+        checks: what it holds, before.
+        between: what happens between its two writes, once in each epoch: killed, idle; empty: it has but one.
+    """
     sink = Path(place) / "sink"
 
     def write(frame: DataFrame, epoch: int) -> None:
@@ -75,11 +91,39 @@ def query(
         rows.write.mode("overwrite").parquet(str(sink / f"epoch={epoch_key(frame, epoch)}"))
         passing("sunk")  # the batch is not in the commit log
 
+    def write_both(frame: DataFrame, epoch: int) -> None:
+        passing("sinking")
+        with split(frame.select("id", "batch", "body").mapInArrow(HANDLERS[handler], BOTH)) as done:
+            check_held(done, url=options["url"])
+            done.ok.select("id").write.mode("overwrite").parquet(
+                str(sink / f"epoch={epoch_key(frame, epoch)}")
+            )
+            mark = Path(place) / f"{between}-{epoch}"
+            if not mark.exists():
+                mark.touch()
+                lose_an_executor(between)
+                passing(between)
+            done.nack(url=options["url"])
+
     frame = spark.readStream.format(FORMAT).option("queue", queue).options(**options).load()
-    writer = frame.writeStream.foreachBatch(write).option(
+    writer = frame.writeStream.foreachBatch(write_both if between else write).option(
         "checkpointLocation", str(Path(place) / "checkpoint")
     )
     return writer.start()
+
+
+def lose_an_executor(how: str) -> None:
+    """Kill one that has a part of the output, or let Spark take them away."""
+    if how == "idle":
+        time.sleep(6)
+        return
+    executors = [
+        each
+        for each in psutil.Process().children(recursive=True)
+        if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())
+    ]
+    random.choice(executors).kill()
+    time.sleep(1)  # until the driver has noticed
 
 
 def stream(
@@ -91,6 +135,7 @@ def stream(
     handler: str = "",
     failures: int = 0,
     checks: bool = False,
+    between: str = "",
     options: dict[str, str],
 ) -> None:
     """Process a queue until nothing is left in it, by one query for each place; again after a failure."""
@@ -98,7 +143,7 @@ def stream(
     options = {"url": url, "maxWait": "200ms", "numPartitions": "2", **options}
 
     def start(place: str) -> StreamingQuery:
-        return query(spark, queue, place, handler, options, checks=checks)
+        return query(spark, queue, place, handler, options, checks=checks, between=between)
 
     queries = {place: start(place) for place in places}
     say("started")
@@ -139,6 +184,15 @@ def write(spark: SparkSession, *, url: str, writes: list[dict[str, Any]]) -> Non
         say(f"written {each['job']}")
 
 
+def read(spark: SparkSession, *, url: str, queue: str, place: str) -> None:
+    """Read a queue as a table, slowly, into files."""
+    rows = spark.read.format(FORMAT).options(url=url, queue=queue, numPartitions="8").load()
+    say("reading")
+    slowly = rows.select("id", "body").mapInArrow(HANDLERS["slow"], ROWS)
+    bodies = slowly.selectExpr("replace(cast(body AS string), '\"', '') body")
+    bodies.write.parquet(f"{place}/sink/epoch=0")
+
+
 def stream_write(spark: SparkSession, *, url: str, queue: str, source: str, place: str) -> None:
     """Write files to a queue, each as a batch of its own, until all are."""
     frame = spark.readStream.schema("body string").option("maxFilesPerTrigger", 1).parquet(source)
@@ -148,12 +202,13 @@ def stream_write(spark: SparkSession, *, url: str, queue: str, source: str, plac
     running.awaitTermination()
 
 
-JOBS: dict[str, Callable[..., None]] = {each.__name__: each for each in (stream, write, stream_write)}
+JOBS: dict[str, Callable[..., None]] = {each.__name__: each for each in (stream, write, read, stream_write)}
 
 
 def main() -> None:
     """Do what the argument says."""
     told = json.loads(sys.argv[1])
+    plant()
     spark = session(told.pop("master"), told.pop("conf"))
     JOBS[told.pop("job")](spark, **told)
     spark.stop()

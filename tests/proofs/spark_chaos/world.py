@@ -69,9 +69,9 @@ class Process:
         wait_for(lambda: text in self.text or self.ended, f"the program says {text!r}")
         require(text in self.text, f"the program ended before it said {text!r}:\n{self.tail}")
 
-    def until_ended(self) -> None:
+    def until_ended(self, seconds: float = PATIENCE) -> None:
         """Wait until it has done its work."""
-        self._wait()
+        self._wait(seconds)
         require(self.process.returncode == 0, f"the program failed:\n{self.tail}")
 
     def until_failed(self) -> None:
@@ -118,8 +118,8 @@ class Process:
             return True
         return False
 
-    def _wait(self) -> None:
-        wait_for(lambda: self.ended, "the program ends")
+    def _wait(self, seconds: float = PATIENCE) -> None:
+        wait_for(lambda: self.ended, "the program ends", seconds)
 
     @property
     def tail(self) -> str:
@@ -209,6 +209,7 @@ class World:
         handler: str = "",
         failures: int = 0,
         checks: bool = False,
+        between: str = "",
         **said: Any,
     ) -> Process:
         """Start a driver that processes a queue, by a query for each place."""
@@ -222,6 +223,7 @@ class World:
             handler=handler,
             failures=failures,
             checks=checks,
+            between=between,
             options={name: str(value) for name, value in said.items()},
             **driving,
         )

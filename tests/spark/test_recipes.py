@@ -1,0 +1,111 @@
+"""The recipes of the page: their first try fails after the sink has written, and nothing is lost or doubled.
+
+`test_connect` runs them in a session of Spark Connect, too, whose functions run in a process of their own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+import rq_dlq
+from rq_dlq.spark import by_row, check_held, epoch_key, split
+from tests.needs import need
+from tests.spark.conftest import CONNECT
+from tests.spark.versions import since
+
+pytestmark = since(4, 2)
+OUT = "id string, batch string, total double, error_class string, error_message string"
+Write = Callable[[DataFrame, str], None]
+
+
+def handle(row: dict[str, Any]) -> dict[str, Any]:
+    """The last of 20 bodies fails."""
+    return {"total": float(row["body"])}
+
+
+def recipe(write: Write, folder: Path) -> Callable[[DataFrame, int], None]:
+    """The sink of the page, with this write; it dies after the first one."""
+
+    def sink(batch: DataFrame, epoch: int) -> None:
+        with split(batch.mapInArrow(by_row(handle, OUT), OUT)) as done:
+            check_held(done)
+            key = epoch_key(batch, epoch, query="orders-1" if CONNECT in os.environ else "")
+            write(done.ok.select("id", "total").withColumn("epoch", sql.lit(key)), key)
+            if not (folder / "tried").exists():
+                (folder / "tried").touch()
+                message = "the driver dies"
+                raise RuntimeError(message)
+            done.nack()
+
+    return sink
+
+
+def survives(spark: SparkSession, broker: rq_dlq.Broker, folder: Path, write: Write) -> list[str]:
+    """Run it with a supervisor; what was sent and is good."""
+    queue = broker.queue("orders", redelivery=rq_dlq.RedeliveryPolicy(max_redeliveries=0))
+    ids = [*queue.send_many([*range(19), None])]
+    for failures in (1, 0):
+        frame = spark.readStream.format("rq_dlq").options(queue="orders", maxMessagesPerTrigger=15).load()
+        frame = frame.select("id", "batch", "body")
+        writer = frame.writeStream.foreachBatch(recipe(write, folder)).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+        if failures:
+            with pytest.raises(Exception, match="the driver dies"):
+                query.awaitTermination(240)
+        else:
+            assert query.awaitTermination(240)
+    assert [letter.id for letter in queue.dlq.browse()] == ids[19:]
+    assert queue.stats().totals["acked"] == 19
+    return sorted(ids[:19])
+
+
+def test_parquet_by_epoch(spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+
+    def write(rows: DataFrame, key: str) -> None:
+        rows.drop("epoch").write.mode("overwrite").parquet(f"{out}/epoch={key}")
+
+    wanted = survives(spark, broker, tmp_path, write)
+    assert sorted(pq.read_table(out)["id"].to_pylist()) == wanted
+
+
+def test_delta_by_epoch(spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path) -> None:
+    need("deltalake", "dev")
+    from deltalake import DeltaTable, write_deltalake  # noqa: PLC0415 - maybe it is not there
+
+    out = str(tmp_path / "out")
+
+    def write(rows: DataFrame, key: str) -> None:
+        write_deltalake(out, rows.toArrow(), mode="overwrite", predicate=f"epoch = '{key}'")
+
+    wanted = survives(spark, broker, tmp_path, write)
+    assert sorted(DeltaTable(out).to_pyarrow_table()["id"].to_pylist()) == wanted
+
+
+@pytest.mark.skipif(CONNECT in os.environ, reason="the statements go by Java's driver")
+def test_a_database_by_epoch(spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path) -> None:
+    """Spark brings Derby."""
+    url = f"jdbc:derby:{tmp_path}/db;create=true"
+    jvm: Any = spark._jvm
+
+    def run(statement: str) -> None:
+        database = jvm.java.sql.DriverManager.getConnection(url)
+        database.createStatement().executeUpdate(statement)
+        database.close()
+
+    def write(rows: DataFrame, key: str) -> None:
+        run(f"DELETE FROM totals WHERE epoch = '{key}'")  # noqa: S608 - our own key
+        rows.write.jdbc(url, "totals", mode="append")
+
+    jvm.java.lang.Class.forName("org.apache.derby.iapi.jdbc.AutoloadedDriver")
+    run("CREATE TABLE totals (id VARCHAR(99), total DOUBLE, epoch VARCHAR(99))")
+    wanted = survives(spark, broker, tmp_path, write)
+    assert sorted(row.ID for row in spark.read.jdbc(url, "totals").collect()) == wanted
