@@ -33,7 +33,7 @@ so nobody can log in as this user until you add one: `>secret`, or `#` and its S
 @pass_context
 def acl(context: Context, role: str, user: str | None, queue: str, durability: str) -> None:
     """Print the ACL line of a role."""
-    namespace = context.namespace or BrokerSettings().namespace
+    namespace = BrokerSettings().namespace if context.namespace is None else context.namespace
     line = acl_line(ROLES[role], user or role, namespace, queue, durability)
     if context.output.format == "table":
         click.echo(line)
