@@ -171,7 +171,7 @@ class Codec(Generic[T]):
             data = self._encoder.encode(body)
             lost = _lost_number(body) if b"null" in data else None
             fields = models.lost_inside(body)
-            name = repeated_name(body, data, self._encoder)
+            name = repeated_name(body, data, self._encoder) if data.count(b'":') > 1 else None
         except Exception as error:  # msgspec calls hooks and properties of the body's type
             message = f"a body of type {type(body).__name__} cannot be encoded as JSON: {error}"
             raise InvalidMessage(message) from error

@@ -20,7 +20,7 @@ def repeated_name(body: Any, data: bytes, encoder: msgspec.json.Encoder) -> str 
         data: its JSON.
         encoder: what encoded it.
     """
-    if b'":' not in data or (data.count(b"{") == 1 and _has_texts(body)):
+    if data.count(b"{") == 1 and _has_texts(body):
         return None
     try:  # in C, and without the names that are repeated it is shorter
         if len(encoder.encode(msgspec.json.decode(data))) == len(data):

@@ -284,7 +284,7 @@ async def test_what_json_makes_of_a_body(body: Any, arrives: Any, broker: Any) -
         {True: 1},
         {(1, 2): 3},
         "\ud800",
-        complex(1, 2),
+        1 + 2j,
         range(3),
     ],
 )

@@ -51,7 +51,7 @@ _SAID = {
         ("redis://:secret@h?client_name=x", {"host": "h", "password": "secret", "client_name": "x"}),
         ("rediss://h?ssl_ca_certs=/ca.pem&ssl_check_hostname=false",
          {"host": "h", "ssl_ca_certs": "/ca.pem", "ssl_check_hostname": False}),
-        ("valkey://me:secret@h:7/3", {"host": "h", "port": 7, "db": 3, "username": "me", "password": "secret"}),
+        ("valkey://me:x@h:7/3", {"host": "h", "port": 7, "db": 3, "username": "me", "password": "x"}),
         ("valkeys://h?ssl_ca_certs=/ca.pem", {"host": "h", "ssl_ca_certs": "/ca.pem"}),
         ("unix:///tmp/r.sock?db=2", {"path": "/tmp/r.sock", "db": 2}),  # noqa: S108
         ("unix://me:secret@/tmp/r.sock", {"path": "/tmp/r.sock", "username": "me", "password": "secret"}),  # noqa: S108
