@@ -162,6 +162,7 @@ def import_(context: Context, file: Path, renamed: Mapping[str, str], *, dry_run
         raise click.UsageError(f"--map: there is no {absent[0]!r} in {file}")
     reading = read_broker_xml(data, renamed)
     refuse(context, reading, file)
+    context.output.narrow()
     rows = [_finding_row(finding, file, context.output.format) for finding in reading.findings]
     context.output.rows(rows, FINDINGS, "")
     missing = sum(finding.outcome == "no counterpart" for finding in reading.findings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.policies.policies import apply_policies
@@ -33,6 +34,7 @@ def open_queue(queue: QueueState[Any]) -> Steps[None]:
 def open_found(queue: QueueState[Any]) -> Steps[None]:
     """The same where it was just found out whether the queue is a view."""
     if not queue.view:
+        _warn_of_topic(queue.name)
         yield from register(queue)
     if queue.view and queue.declared is not None:
         message = f"{queue.name!r} has no policy: it shows what failed in other queues. Set it on those"
@@ -42,6 +44,12 @@ def open_found(queue: QueueState[Any]) -> Steps[None]:
         if replaced is not None and queue.declared is not None and replaced != queue.declared:
             logger.warning("%s: this program declares another policy than the last one did", queue.name)
     queue.opened = True
+
+
+def _warn_of_topic(name: str) -> None:
+    """Warn of a name that Classic copies messages to or from: here it is a queue like others."""
+    if re.match(r"(?:Consumer\.[^.]+\.)?VirtualTopic\.", name):
+        logger.warning("%s is a queue like others: there are no virtual topics, see docs/instead.md", name)
 
 
 def open_live(queue: QueueState[Any], verb: str) -> Steps[None]:

@@ -23,6 +23,7 @@ AUDIT: Final = (
     "a queue ignores an id while it has the message, also as a dead letter; then the id is free again, "
     "or after the ack when the dedup_window of its policy is over"
 )
+NO_AUDIT: Final = "a queue never has an id twice, so a second message of the same id is ignored here"
 KNOWN_IDS: Final = "a queue knows the ids of all its messages, exactly"
 COUNTED: Final = "the count is always in Redis before a consumer sees the message"
 INDEXED: Final = "nothing is scanned: an index shows what expires next, and clients and workers check it"

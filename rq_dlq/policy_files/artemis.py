@@ -128,9 +128,30 @@ def _queues_of_others(blocks: dict[Pattern, Block], names: Names) -> list[Block]
     }
     taken = [blocks.pop(pattern) for pattern in [*blocks] if pattern.text in given]
     for block in taken:
-        note = "it is not imported: a message that fails in a dead-letter or expiry queue stays there"
-        block.passed_over(Setting("match", block.pattern, block.line), "not needed", note)
+        _of_others(block, names)
     return taken
+
+
+def _of_others(block: Block, names: Names) -> None:
+    """Add findings for the block of a dead-letter or expiry queue."""
+    where = Setting("match", block.pattern, block.line)
+    next_address = block.settings.get("dead-letter-address")
+    if next_address and names.queue(next_address.value) not in {"", block.pattern}:
+        note = (
+            "it is not imported: a message that fails in a dead-letter queue stays there, so a chain of "
+            "retries ends with it. Give the first queue the redeliveries of the whole chain, with its delays"
+        )
+        block.passed_over(where, "no counterpart", note)
+    else:
+        note = "it is not imported: a message that fails in a dead-letter or expiry queue stays there"
+        block.passed_over(where, "not needed", note)
+    if (span := block.settings.get("expiry-delay")) and span.value not in {"", str(NONE)}:
+        note = (
+            "it was how long they were kept: for the same here, `rq-dlq policy set` the queues that they "
+            f"come from, with --expiration {span.value}ms for dead letters, --retention {span.value}ms for "
+            "expired messages"
+        )
+        block.passed_over(span, "no counterpart", note)
 
 
 def _redelivery(block: Block, above: Sequence[Block]) -> None:

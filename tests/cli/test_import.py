@@ -49,16 +49,17 @@ def test_a_dry_run_tells_what_each_setting_becomes(
     assert (found["file"], found["outcome"]) == (file, "becomes")
     told = shell("policy", "import", file, "--dry-run")
     name = Path(file).name
-    _, *lines = [" ".join(line.split()) for line in told.stdout.splitlines()]
-    assert any(f"{pattern} redelivery.initial_delay = 5s" in line for line in lines)
-    assert all(line.startswith(f"{name}:") for line in lines)
+    _, *lines = told.stdout.splitlines()
+    assert any(f"{pattern} redelivery.initial_delay = 5s" in " ".join(line.split()) for line in lines)
+    assert all(line.startswith((f"{name}:", "    ")) and len(line) <= 120 for line in lines)
     assert "4 entries would be set; nothing was changed (--dry-run)" in told.stderr
     assert broker.policies.read().entries == {}
 
 
 def test_a_narrow_terminal_breaks_no_words(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_show, "PAGE_WIDTH", 1_000)
     wide = shell("policy", "import", BROKER, "--dry-run").stdout
-    monkeypatch.setattr(_show, "UNKNOWN_WIDTH", 80)
+    monkeypatch.setattr(_show, "PAGE_WIDTH", 80)
     heading, *lines = shell("policy", "import", BROKER, "--dry-run").stdout.splitlines()
     assert heading.split() == ["at", "in"]
     assert all(len(line.rstrip()) <= 80 for line in lines)

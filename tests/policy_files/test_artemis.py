@@ -164,6 +164,43 @@ def test_a_dead_letter_queue_has_no_policy() -> None:
     assert note.startswith("it is not imported")
 
 
+def found(reading: Reading, setting: str, line: int) -> tuple[str, str]:
+    """What becomes of a setting, and why."""
+    assert reading.problems == []
+    (one,) = [one for one in reading.findings if (one.setting, one.line) == (setting, line)]
+    return one.outcome, one.note
+
+
+def test_a_chain_of_retries_has_no_counterpart() -> None:
+    reading = core(
+        block("orders", "dead-letter-address=retry.orders", "max-delivery-attempts=2"),
+        block("retry.orders", "dead-letter-address=DLQ", "max-delivery-attempts=3", "redelivery-delay=60000"),
+        block("DLQ", "dead-letter-address=DLQ"),
+    )
+    assert list(reading.entries) == ["orders"]
+    outcome, note = found(reading, "match", 3)
+    assert outcome == "no counterpart"
+    assert "a chain of retries ends with it" in note
+    assert found(reading, "match", 4)[0] == "not needed", "it is its own dead-letter address"
+
+
+def test_how_long_a_dead_letter_address_keeps_is_named_as_that() -> None:
+    reading = core(
+        block("#", "dead-letter-address=DLQ", "expiry-address=Late"),
+        block("DLQ", "expiry-delay=4000"),
+        block("Late", "expiry-delay=-1"),
+    )
+    outcome, note = found(reading, "expiry-delay", 3)
+    assert outcome == "no counterpart"
+    assert "--expiration 4000ms" in note
+    assert [one for one in reading.findings if one.line == 4 and one.setting == "expiry-delay"] == []
+
+
+def test_a_fully_qualified_name_is_that_of_its_queue() -> None:
+    reading = core(block("#", "dead-letter-address=Dead::Dead.one"))
+    assert settings(reading, "orders").dead_name == "Dead.one"
+
+
 WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
     ([], [(1, "address-settings", "nothing to import")]),
     ([block("a", "redelivery-delay=5s")], [(2, "redelivery-delay", "'5s' is not a whole number")]),
@@ -215,7 +252,7 @@ WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
     (["<address-setting><expiry-delay>5</expiry-delay></address-setting>"], [(2, "match", "it is missing")]),
     (
         ["<address-setting match='a'><include href='more.xml'/></address-setting>"],
-        [(2, "include", "its settings are in more.xml, which is not read")],
+        [(2, "include", "an address-setting has no such setting")],
     ),
     (
         ["<wildcard-addresses><delimiter>::</delimiter></wildcard-addresses>", block("a", "no-expiry=true")],
