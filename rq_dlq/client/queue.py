@@ -239,6 +239,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
     def _deliveries(
         self, rows: Sequence[Row], lease: Lease[T], consuming: Consuming[Delivery[T]] | None = None
     ) -> list[Delivery[T]]:
+        lease.heard = time.monotonic()
         return [Delivery(row, lease, self, consuming) for row in rows]
 
 

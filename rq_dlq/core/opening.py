@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
 
 logger = logging.getLogger("rq_dlq")
+HOT = (
+    "its policy has no delay and no limit, so a message that always fails is delivered again and again, as "
+    "fast as consumers are: set delays or max_redeliveries"
+)
 
 
 def open_queue(queue: QueueState[Any]) -> Steps[None]:
@@ -43,6 +47,8 @@ def open_found(queue: QueueState[Any]) -> Steps[None]:
         replaced = yield from apply_policies(queue.keys, queue.naming, queue.declared)
         if replaced is not None and queue.declared is not None and replaced != queue.declared:
             logger.warning("%s: this program declares another policy than the last one did", queue.name)
+        if queue.declared is not None and queue.declared.part("redelivery") and queue.redelivery.is_hot:
+            logger.warning("%s: %s", queue.name, HOT)
     queue.opened = True
 
 

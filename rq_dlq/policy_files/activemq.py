@@ -22,7 +22,7 @@ from rq_dlq.policy_files._activemq_plugins import (
     time_stamping,
 )
 from rq_dlq.policy_files._block import Block, Setting, Settings, reading_of
-from rq_dlq.policy_files._others import CLASSIC, NO_AUDIT, NO_TOPICS
+from rq_dlq.policy_files._others import CLASSIC, KNOWN_IDS, NO_AUDIT, NO_TOPICS
 from rq_dlq.policy_files._patterns import Names
 from rq_dlq.policy_files._reading import Problem
 
@@ -62,6 +62,11 @@ class _File:
             self._no_plugin()
         everything = self._names.pattern(EVERYTHING)
         named = bool(self._root.named("policyEntry"))
+        if named and not any("enableAudit" in one.attributes for one in self._root.all()):
+            block = Block("broker", Settings(self._root.line))
+            note = f"missing, so the last ids of a producer are known there after the ack, too; {KNOWN_IDS}"
+            block.passed_over(block.settings["enableAudit"], "no counterpart", note)
+            self._apart.append(block)
         self._apart.append(differences(self._dead, everything, self._root.line, named=named))
         self._others += [discarding(element) for element in self._root.named("discardingDLQBrokerPlugin")]
         self._others += [time_stamping(element) for element in self._root.named("timeStampingBrokerPlugin")]

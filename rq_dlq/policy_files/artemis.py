@@ -16,7 +16,7 @@ from rq_dlq.policy.fields import BY_PART
 from rq_dlq.policy.patterns import PatternIndex
 from rq_dlq.policy_files._artemis_places import PLACES, counts, places
 from rq_dlq.policy_files._block import Block, Setting, Settings, reading_of
-from rq_dlq.policy_files._others import ARTEMIS, ARTEMIS_CORE
+from rq_dlq.policy_files._others import ARTEMIS, ARTEMIS_CORE, KNOWN_IDS
 from rq_dlq.policy_files._patterns import Names
 from rq_dlq.policy_files._reading import Problem
 
@@ -57,6 +57,9 @@ def read(root: Element, renamed: Mapping[str, str]) -> Reading:
         _expiry(block)
         places(block, above, names)
     _of_the_broker(root, core)
+    if blocks and not root.named("id-cache-size"):
+        note = f"missing, so the last 20,000 ids are known there; {KNOWN_IDS}"
+        core.passed_over(Setting("id-cache-size", "", root.line), "no counterpart", note)
     nothing = Problem(root.line, "address-settings", "there are none, so there is nothing to import")
     return reading_of([*blocks.values()], apart, None if blocks else nothing)
 

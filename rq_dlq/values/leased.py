@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,6 +30,7 @@ class Lease(Generic[T]):
         queue: the name of the queue that they were claimed from.
         codec: reads their bodies.
         family: the queue that they were sent to, unless the token names it.
+        heard: when its holder got them; seconds of a clock of its own, which never goes back; None: unknown.
     """
 
     token: str
@@ -37,6 +39,15 @@ class Lease(Generic[T]):
     queue: str
     codec: Codec[T]
     family: str
+    heard: float | None = None
+
+    def left(self, clock: float) -> float:
+        """How many milliseconds are left, at most: the holder heard of the lease after it had begun.
+
+        Args:
+            clock: what the holder's clock says now.
+        """
+        return math.inf if self.heard is None else self.ends - self.began - (clock - self.heard) * 1000
 
 
 class Leased(Received[T]):

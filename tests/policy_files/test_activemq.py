@@ -205,6 +205,12 @@ def test_an_audit_that_is_off_has_no_counterpart() -> None:
     assert all("is ignored here" in note for _, note in told)
 
 
+def test_ids_after_the_ack_are_named() -> None:
+    (note,) = [one.note for one in read(policies('<policyEntry queue="a"/>')).findings
+               if one.setting == "enableAudit"]  # fmt: skip
+    assert "--dedup-window 10m" in note
+
+
 def test_the_plugin_that_stamps_times() -> None:
     def expiry(attributes: str) -> dict[str, Any]:
         reading = read(policies(letters(">", "<discarding/>")), f"<timeStampingBrokerPlugin {attributes}/>")
