@@ -111,7 +111,9 @@ def _individual(block: Block, kind: Kind, above: Sequence[Block]) -> None:
         note = "each queue has its own expiry queue, named as below"
         block.passed_over(settings[kind.auto], "not needed", note)
     if kind.address in settings:
-        note = f"{kind.auto} is true, so each queue has its own and needs no address"
+        note = f"{kind.auto} is true, so each queue has its own"
+        if block.settings[kind.address].value:
+            note += f"; there a reader of {block.settings[kind.address].value} gets each, too, here nothing"
         block.passed_over(settings[kind.address], "not needed", note)
     for affix, name, default in (("prefix", kind.prefix, kind.default), ("suffix", kind.suffix, "")):
         found = _setting(name, block, above)

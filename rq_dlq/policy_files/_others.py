@@ -85,6 +85,7 @@ ARTEMIS_CORE: Final = _reasons(
     ("not needed", INDEXED, "message-expiry-scan-period message-expiry-thread-priority"),
     ("not needed", COUNTED, "persist-delivery-count-before-delivery max-redelivery-records"),
     ("not needed", "queues are not deleted automatically", "address-queue-scan-period"),
+    ("not needed", "a queue exists as soon as it is named", "addresses"),
     ("no counterpart", KNOWN_IDS, "id-cache-size persist-id-cache"),
     ("not needed", "patterns select policies; messages are sent to queues by their full name",
      "wild-card-routing-enabled"),

@@ -29,7 +29,7 @@ def core(*settings: str, match: str = "a") -> str:
         (
             BROKER,
             "orders.#",
-            {"line": 25, "setting": "redelivery-delay", "value": "5000", "becomes": 5000},
+            {"line": 31, "setting": "redelivery-delay", "value": "5000", "becomes": 5000},
         ),
         (
             ACTIVEMQ,
