@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.message import DeadLetter, Received
 
-PAGE_WIDTH = 120  # columns
 UNKNOWN_WIDTH = 1_000  # columns where the output is not a terminal: nothing is cut off in a file
 MOST_OF_A_CELL = 300  # characters of a cell that a table shows
 INDENT = 4  # columns, of what is below a row
@@ -206,10 +205,6 @@ class Output:
         """Use no colours."""
         self.stdout = self.console(stderr=False, no_color=True)
         self.stderr = self.console(stderr=True, no_color=True)
-
-    def narrow(self) -> None:
-        """Be no wider than a page where the output is not a terminal: for tables of long texts."""
-        self.stdout.width = min(self.stdout.width, PAGE_WIDTH)
 
     def rows(self, rows: Sequence[Row], columns: Sequence[Column], none: str) -> None:
         """Write rows; in place of an empty table, print `none` for the user."""

@@ -11,6 +11,7 @@ from rq_dlq.core.queues.queue import forget, only_live
 from rq_dlq.core.queues.registry import register, unlist
 from rq_dlq.core.queues.views import find
 from rq_dlq.errors import PolicyError
+from rq_dlq.policy.preview import is_hot
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
@@ -47,7 +48,7 @@ def open_found(queue: QueueState[Any]) -> Steps[None]:
         replaced = yield from apply_policies(queue.keys, queue.naming, queue.declared)
         if replaced is not None and queue.declared is not None and replaced != queue.declared:
             logger.warning("%s: this program declares another policy than the last one did", queue.name)
-        if queue.declared is not None and queue.declared.part("redelivery") and queue.redelivery.is_hot:
+        if queue.declared is not None and queue.declared.part("redelivery") and is_hot(queue.redelivery):
             logger.warning("%s: %s", queue.name, HOT)
     queue.opened = True
 

@@ -240,29 +240,16 @@ class RedeliveryPolicy:
         return RedeliveryPolicy(**arguments.jetstream(settings))
 
     @staticmethod
-    def nats_streaming(
-        *, ack_wait: Duration = "30s", fatal: Iterable[type[BaseException]] = ()
-    ) -> RedeliveryPolicy:
-        """Redelivery as NATS Streaming has it: a callback that fails is called again after AckWait, for ever.
+    def nats_streaming(*, ack_wait: Duration = "30s") -> RedeliveryPolicy:
+        """Redelivery as NATS Streaming has it: what fails is back after AckWait, for ever.
 
-        After silence a message is back when its lease ends and then this wait is over: pass `lease=` to
-        `broker.queue`, too, which is how long a consumer may be silent, and choose it short.
-
-        Args:
-            ack_wait: AckWait of the subscription; a number is seconds.
-            fatal: errors after which a message is dead at once.
+        After silence it is back when its lease ends and then this wait is over: choose a short `lease`, too.
 
         Raises:
-            PolicyError: AckWait is not a duration of at least a millisecond.
+            PolicyError: AckWait is not a duration of a millisecond or more; a number is seconds.
         """
-        if check.duration(ack_wait, "ack_wait") < 1:
-            raise PolicyError("ack_wait is 0. Pass a millisecond or more, or a failure comes back at once")
-        return RedeliveryPolicy(delays=[ack_wait], max_redeliveries=None, fatal=tuple(fatal))
-
-    @property
-    def is_hot(self) -> bool:
-        """Whether a message that always fails comes back at once, for ever."""
-        return self.max_redeliveries is None and not any(self.delay_ms(n, 1.0) for n in (1, 2, 100))
+        check.duration(ack_wait, "ack_wait", 1)
+        return RedeliveryPolicy(delays=[ack_wait], max_redeliveries=None)
 
     @staticmethod
     def from_tenacity(*, wait: WaitBaseT | None = None, stop: StopBaseT | None = None) -> RedeliveryPolicy:

@@ -50,12 +50,12 @@ def read(root: Element, renamed: Mapping[str, str]) -> Reading:
         else:
             blocks[pattern] = block
     apart += _queues_of_others(blocks, names)
-    index = PatternIndex(blocks)
+    index, queues = PatternIndex(blocks), _configured(root)
     for pattern, block in blocks.items():
         above = [blocks[other] for other in index.covering(pattern) if other != pattern]
         _redelivery(block, above)
         _expiry(block)
-        places(block, above, names)
+        places(block, above, names, queues)
     _of_the_broker(root, core)
     if blocks and not root.named("id-cache-size"):
         note = f"missing, so the last 20,000 ids are known there; {KNOWN_IDS}"
@@ -203,6 +203,19 @@ def _expiry(block: Block) -> None:
         elif value is not None:
             note = "none" if value == NONE else ""
             block.becomes(setting, field.where, None if value == NONE else value, note)
+
+
+def _configured(root: Element) -> dict[str, list[str]] | None:
+    """The queues that the file configures, by address; None: it has no <addresses>."""
+    if not (elements := root.named("addresses")):
+        return None
+    found = [address for element in elements for address in element.children if address.name == "address"]
+    return {
+        address.attributes.get("name", ""): [
+            queue.attributes["name"] for queue in address.named("queue") if "name" in queue.attributes
+        ]
+        for address in found
+    }
 
 
 def _of_the_broker(root: Element, core: Block) -> None:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import rq_dlq
-from rq_dlq.cli import _show, main
+from rq_dlq.cli import main, policy
 from tests.cli.conftest import Shell
 from tests.each import each
 
@@ -57,9 +57,9 @@ def test_a_dry_run_tells_what_each_setting_becomes(
 
 
 def test_a_narrow_terminal_breaks_no_words(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_show, "PAGE_WIDTH", 1_000)
+    monkeypatch.setattr(policy, "PAGE_WIDTH", 1_000)
     wide = shell("policy", "import", BROKER, "--dry-run").stdout
-    monkeypatch.setattr(_show, "PAGE_WIDTH", 80)
+    monkeypatch.setattr(policy, "PAGE_WIDTH", 80)
     heading, *lines = shell("policy", "import", BROKER, "--dry-run").stdout.splitlines()
     assert heading.split() == ["at", "in"]
     assert all(len(line.rstrip()) <= 80 for line in lines)

@@ -196,6 +196,28 @@ def test_how_long_a_dead_letter_address_keeps_is_named_as_that() -> None:
     assert [one for one in reading.findings if one.line == 4 and one.setting == "expiry-delay"] == []
 
 
+def test_a_dead_letter_has_the_doors_that_it_has_there() -> None:
+    """The file that `artemis create` writes, with auto-created resources; and configured queues."""
+    automatic = block("#", "dead-letter-address=DLQ", "auto-create-dead-letter-resources=true")
+    orders = settings(core(automatic), "orders")
+    assert (orders.dead_name, orders.dead_letter_aliases) == ("DLQ.orders", "DLQ")
+    prefixed = settings(core(automatic, block("a.#", "dead-letter-queue-prefix=X.")), "a.b")
+    assert (prefixed.dead_name, prefixed.dead_letter_aliases) == ("X.a.b", "DLQ")
+    plain = core(automatic, block("a.#", "auto-create-dead-letter-resources=false"))
+    assert (settings(plain, "a.b").dead_name, settings(plain, "a.b").dead_letter_aliases) == ("DLQ", None)
+    text = (
+        "<core><addresses><address name='DLA'><anycast><queue name='DLA'/><queue name='audit'/></anycast>"
+        f"</address></addresses><address-settings>{block('#', 'dead-letter-address=DLA')}"
+        f"{block('x', 'dead-letter-address=Nowhere')}</address-settings></core>"
+    )
+    reading = read_broker_xml(text.encode())
+    found = settings(reading, "orders")
+    assert (found.dead_name, found.dead_letter_aliases) == ("DLA", "audit")
+    found = settings(reading, "x")
+    assert (found.dead_name, found.dead_letter_aliases) == ("Nowhere", None)
+    assert any("no queue is configured on it" in one.note for one in reading.findings)
+
+
 def test_ids_after_the_ack_are_named() -> None:
     """There an id sent again after its ack is a duplicate; here it is new, unless a policy says otherwise."""
     outcome, note = found(core(block("a", "max-delivery-attempts=3")), "id-cache-size", 1)
