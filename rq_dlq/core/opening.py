@@ -11,11 +11,11 @@ from rq_dlq.core.queues.queue import forget, only_live
 from rq_dlq.core.queues.registry import register, unlist
 from rq_dlq.core.queues.views import find
 from rq_dlq.errors import PolicyError
-from rq_dlq.policy.preview import is_hot
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
+    from rq_dlq.policy import RedeliveryPolicy
 
 logger = logging.getLogger("rq_dlq")
 HOT = (
@@ -51,6 +51,11 @@ def open_found(queue: QueueState[Any]) -> Steps[None]:
         if queue.declared is not None and queue.declared.part("redelivery") and is_hot(queue.redelivery):
             logger.warning("%s: %s", queue.name, HOT)
     queue.opened = True
+
+
+def is_hot(policy: RedeliveryPolicy) -> bool:
+    """Whether a message that always fails comes back at once, for ever."""
+    return policy.max_redeliveries is None and not any(policy.delay_ms(n, 1.0) for n in (1, 2, 100))
 
 
 def _warn_of_topic(name: str) -> None:

@@ -12,7 +12,6 @@ from rq_dlq.values.durations import human
 
 if TYPE_CHECKING:
     from rq_dlq.policy.arithmetic import Arithmetic
-    from rq_dlq.policy.redelivery import RedeliveryPolicy
 
 WITHOUT_LIMIT: Final = 12
 """Rows where there is no limit to show all of, or one that nobody could read to its end."""
@@ -107,8 +106,3 @@ def _sum(waits: Sequence[tuple[int, int, int]], limit: int) -> Span:
 
 def _text(seconds: float) -> str:
     return human(round(seconds * 1000))
-
-
-def is_hot(policy: RedeliveryPolicy) -> bool:
-    """Whether a message that always fails comes back at once, for ever."""
-    return policy.max_redeliveries is None and not any(policy.delay_ms(n, 1.0) for n in (1, 2, 100))

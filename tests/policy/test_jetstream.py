@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from rq_dlq.core.opening import is_hot
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import RedeliveryPolicy
-from rq_dlq.policy.preview import is_hot
 from tests.cases import load
 from tests.each import each
 
