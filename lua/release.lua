@@ -1,17 +1,28 @@
--- Gives messages back that nobody has handled, or that should not be charged: due now, at their old position (I8).
--- Returns a verdict for each.
+-- Gives messages back that nobody has handled, or that should not be charged: due now, at their old position (I8), or after
+-- a delay. A dead letter rests as long. Returns a verdict for each.
 -- drains
 local begun = ARGV[1] == '1' -- 0: the holder had not begun them, so these were no attempts (lib/attempts)
--- items from ARGV[2]: held (lib/settled)
--- needs: settle_messages, setting, holder, put, outcome, wake_one, count_untried, taken_up; keys: counters
-return settle_messages(2, function(id, state, head)
+local delay = tonumber(ARGV[2]) -- milliseconds
+-- items from ARGV[3]: held (lib/settled)
+-- needs: settle_messages, setting, holder, put, outcome, wake_one, count_untried, taken_up, now, expiry_of, bury; keys: counters
+return settle_messages(3, function(id, state, head)
+  local waits = delay > 0 and state.part == 'live'
+  local expiry = waits and expiry_of(head, state)
   state.released = state.released + 1
   if begun then
     taken_up(state)
   else
     count_untried(state)
   end
-  put(id, state, head)
   redis.call('HINCRBY', counters, 'released', 1)
-  outcome('released', id, head, state, 0, { consumer = setting('outcomes') and holder(state.token) })
+  if expiry and now + delay >= expiry then -- it would be due too late (I7)
+    return bury(id, state, head, 'expired', 'expired', { cause = 'released' })
+  elseif waits then
+    state.due = now + delay
+    if state.due == math.floor(head.birth / 4096) then -- see lib/order
+      state.due = state.due + 1
+    end
+  end
+  put(id, state, head, waits, delay > 0 and state.part ~= 'live' and now + delay or nil)
+  outcome('released', id, head, state, delay, { consumer = setting('outcomes') and holder(state.token) })
 end, wake_one)

@@ -16,14 +16,13 @@ import pytest
 import time_machine
 
 from rq_dlq import Broker, BrokerRefused, BrokerSettings, BrokerUnavailable
-from rq_dlq._redis.acl import acl_line
-from rq_dlq._redis.roles import ROLES
 from rq_dlq.core.steps.step import Batch
 from rq_dlq.doctor import Watch
 from rq_dlq.doctor.versions import NEVER, Flaw
 from rq_dlq.worker import Worker
 from rq_dlq.worker.maintenance import Maintenance
 from tests.servers import Server, free_port, online, replica_of, wait_until
+from tests.servers.acl import rules_of
 from tests.test_doctor import ALWAYS, MASTER, replicated
 
 Said = list[tuple[str, str]]
@@ -309,9 +308,9 @@ def test_replicas_that_are_too_few_are_one_alarm_under_load(
 def test_min_replicas_are_looked_at_as_far_as_the_user_may(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    line = acl_line(ROLES["consumer"], "joe", "rq", durability="replicated").split()
     with replica_of(server, tmp_path / "replica"), server.client() as raw:
-        raw.execute_command("ACL", "SETUSER", *line[1:], ">secret")
+        rules = rules_of("consumer", raw, durability="replicated")
+        raw.execute_command("ACL", "SETUSER", "joe", *rules, ">secret")
         wait_until(lambda: online(server))
         for least, admins, joes in (
             (0, [("WARNING", "min-replicas")], [("WARNING", "min-replicas")]),

@@ -92,8 +92,10 @@ FIELDS = {
     "JMSXDeliveryCount": "5", "JMSRedelivered": "TRUE", "AMQSize": str(len(DEAD.data)),
     "JMSTimestamp": str(NOW - 2 * HOUR), "AMQTimestamp": str(NOW - 2 * HOUR),
     "JMSExpiration": "0", "AMQExpiration": "0",
+    "_AMQ_ORIG_ADDRESS": "'orders'", "_AMQ_ORIG_QUEUE": "'orders'",
 }  # fmt: skip
 OF_DEAD = ["reason", "error", "message", "fingerprint", "original_queue", "died"]
+OF_DEAD += ["_AMQ_ORIG_ADDRESS", "_AMQ_ORIG_QUEUE"]
 
 
 @each("name", FIELDS)
@@ -101,6 +103,14 @@ def test_fields(name: str) -> None:
     assert verdict(f"{name} = {FIELDS[name]}") is True
     assert verdict(f"{name} <> {FIELDS[name]}") is False
     assert verdict(f"{name} IS NULL") is False
+
+
+def test_when_it_expired_is_as_artemis_says_it() -> None:
+    expired = STATE.replace(b"dead/poison", b"expired/expired")
+    letter = DeadLetter(Row("m-3", record(), expired, history(CAUSE)), CODEC, "orders")
+    assert verdict(f"_AMQ_ACTUAL_EXPIRY = {NOW - HOUR}", letter) is True
+    assert verdict("_AMQ_ACTUAL_EXPIRY IS NULL", DEAD) is True
+    assert verdict("_AMQ_ACTUAL_EXPIRY IS NULL", LIVE) is True
 
 
 @each("name", FIELDS)

@@ -8,10 +8,12 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rq_dlq.core.schedules.schedule import Missed, Record, Rule, text_of
+from rq_dlq.errors import InvalidInput
 from tests.each import each
 
 HOUR = 3_600_000
@@ -63,6 +65,16 @@ def test_cron(expression: str, start: str, expected: list[str]) -> None:
         ("15,45 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00Z",
          ["2026-10-03T15:30:00Z", "2026-10-03T15:45:00Z"]),
         ("0 12 30 12 *", "Pacific/Apia", "2011-12-30T00:00Z", ["2011-12-30T10:00:00Z"]),
+        ("0 12,18 * * *", "Pacific/Apia", "2011-12-30T01:00Z",
+         ["2011-12-30T04:00:00Z", "2011-12-30T10:00:00Z", "2011-12-30T22:00:00Z"]),
+        ("0 */6 30 12 *", "Pacific/Apia", "2011-12-29T00:00Z", ["2012-12-29T10:00:00Z"]),
+        ("0 * * * *", "Europe/Berlin", "2026-10-24T23:30Z",
+         ["2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z", "2026-10-25T02:00:00Z"]),
+        ("0 * * * *", "Europe/Berlin", "2026-03-29T00:30Z", ["2026-03-29T01:00:00Z", "2026-03-29T02:00:00Z"]),
+        ("0 * * * *", "Australia/Lord_Howe", "2026-04-04T13:30Z",
+         ["2026-04-04T14:00:00Z", "2026-04-04T15:30:00Z", "2026-04-04T16:30:00Z"]),
+        ("0 * * * *", "Pacific/Apia", "2011-12-30T08:30Z",
+         ["2011-12-30T09:00:00Z", "2011-12-30T10:00:00Z", "2011-12-30T11:00:00Z"]),
     ],
 )  # fmt: skip
 def test_clocks_are_changed(expression: str, zone: str, start: str, expected: list[str]) -> None:
@@ -115,6 +127,106 @@ def test_no_tick_is_lost_or_repeated(
     while found[-1] < at(moment) + 86_400_000:
         found.append(rule.following(found[-1]))
     assert found[1:-1] == by_scanning(zone, moment, wanted)
+
+
+@given(
+    change=st.sampled_from(CHANGES),
+    minutes=st.sets(st.sampled_from([0, 1, 15, 29, 30, 31, 45, 59]), min_size=1, max_size=4),
+    step=st.sampled_from([1, 2, 3, 6]),
+)
+@settings(max_examples=60, deadline=None)
+def test_an_hourly_tick_goes_by_the_clock(change: tuple[str, str], minutes: set[int], step: int) -> None:
+    """Whenever the clocks show such a time, missing or repeated in that night, and at no other moment."""
+    zone, moment = change
+    rule = cron(f"{','.join(map(str, sorted(minutes)))} */{step} * * *", zone)
+    first, last = at(moment) - 86_400_000, at(moment) + 86_400_000
+    found = [rule.following(first)]
+    while found[-1] <= last:
+        found.append(rule.following(found[-1]))
+    shown = {
+        each: datetime.fromtimestamp(each / 1000, ZoneInfo(zone))
+        for each in range(first + 60_000, last + 1, 60_000)
+    }
+    wanted = [each for each, local in shown.items() if local.minute in minutes and local.hour % step == 0]
+    assert found[:-1] == wanted
+
+
+@each(
+    "written, meant",
+    [
+        ("@hourly", "0 * * * *"),
+        ("@daily", "0 0 * * *"),
+        ("@midnight", "0 0 * * *"),
+        ("@weekly", "0 0 * * 0"),
+        ("@monthly", "0 0 1 * *"),
+        ("@yearly", "0 0 1 1 *"),
+        ("@annually", "0 0 1 1 *"),
+        (" @Daily\n", "0 0 * * *"),
+    ],
+)
+def test_a_nickname_is_written_out(written: str, meant: str) -> None:
+    """An earlier version does not know it."""
+    assert cron(written) == cron(meant)
+    assert cron(written).cron == meant
+
+
+@each(
+    "written, answer",
+    [
+        ("@every 1h30m", 'pass every="5m"'),
+        ("rate(5 minutes)", 'pass every="5m"'),
+        ("@reboot", "when the program starts"),
+        ("@fortnightly", "the names are @hourly, @daily"),
+        ("cron(0 12 * * ? *)", "what is in the brackets"),
+        ("TZ=Europe/Berlin 0 7 * * *", 'timezone="Europe/Berlin"'),
+        ("CRON_TZ=UTC 0 7 * * *", 'timezone="'),
+        ("0 7 * * * Europe/Berlin", 'timezone="'),
+        ("0 0 ? * MON", "for the ? of Quartz"),
+        ("0 15 10 ? * 6L", "for the ? of Quartz"),
+        ("0 0 12 * * ? 2027", "no field for the year"),
+        ("0 0 12 ? * MON-FRI *", "no field for the year"),
+        ("0 0 15W * *", "there is no W"),
+        ("0 0 LW * *", "there is no W"),
+        ("H/15 * * * *", "has to be a number"),
+        ("~ 3 * * *", "has to be a number"),
+        ("0 0 * * * # nightly", "comment"),
+        ("0 0 * * Monday", "three letters"),
+        ("0 0 1 January *", "three letters"),
+        ("0 0 * * *\n0 1 * * *", "several lines"),
+        ("", "five fields"),
+        ("daily", "five fields"),
+        ("* * * *", "five fields"),
+        ("0 24 * * *", "Bad hour"),
+        ("0 0 31 2 *", "Bad day-of-month"),
+        ("*/-5 * * * *", "Bad minute"),
+        ("\N{ARABIC-INDIC DIGIT FIVE} * * * *", "Bad minute"),
+    ],
+)
+def test_what_others_take_is_answered(written: str, answer: str) -> None:
+    with pytest.raises(InvalidInput) as told:
+        cron(written)
+    assert answer in str(told.value)
+
+
+@each(
+    "written",
+    [
+        "0 9-17/2 * * MON-FRI",
+        "5 4 * * sun",
+        "0 0 1 JAN,APR *",
+        "0 0 * * mon#1",
+        "0 0 * * 5L",
+        "0 0 L * *",
+        "0\t0\t*\t*\t*",
+        " 00 03 * * * ",
+        "*/10 * * * * *",
+        "0 0 13 * 5",
+        "5/15 * * * *",
+        "30 6 * * Mon,Wed,Fri",
+    ],
+)
+def test_what_cron_takes_is_taken(written: str) -> None:
+    assert cron(written).cron == written
 
 
 def test_a_tick_within_the_repeated_hour_is_not_sent_twice() -> None:

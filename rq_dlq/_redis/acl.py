@@ -29,11 +29,25 @@ USEFUL: Commands = [
     (b"ASKING",),
     (b"ACL", b"WHOAMI"),
 ]
+READS = "%R~"  # of a key that is only read; known to Redis 7 and Valkey
+# The commands that need a key for more than reading. A script declares its keys for both.
+CHANGES = frozenset(
+    b"BLPOP DEL EVALSHA HDEL HINCRBY HSET HSETNX LPOP LPUSH LTRIM PERSIST PEXPIRE PSETEX RPUSH SADD SET SREM "
+    b"UNLINK XADD XTRIM ZADD ZREM".split()
+)
 # What a durability needs. CONFIG GET shows passwords, too, so only users who need it get it.
 BY_DURABILITY: Mapping[str, Commands] = {"fsync": [(b"CONFIG", b"GET")], "replicated": [(b"WAIT",)]}
 
 
-def acl_line(role: Role, user: str, namespace: str, queue: str = "*", durability: str = "memory") -> str:
+def acl_line(
+    role: Role,
+    user: str,
+    namespace: str,
+    queue: str = "*",
+    durability: str = "memory",
+    *,
+    reads: str = READS,
+) -> str:
     """A line of an ACL file; without its first word, the arguments of ACL SETUSER. It sets no password.
 
     Args:
@@ -42,6 +56,7 @@ def acl_line(role: Role, user: str, namespace: str, queue: str = "*", durability
         namespace: of the broker.
         queue: the name of a queue, or a pattern, as Redis matches keys; "*": all queues.
         durability: of the broker.
+        reads: how a key is granted that the role only reads; Redis 6.2 knows only "~", for writing, too.
 
     Raises:
         InvalidInput: the user or the queue is not a single word.
@@ -50,11 +65,17 @@ def acl_line(role: Role, user: str, namespace: str, queue: str = "*", durability
         if not word or not word.isprintable() or " " in word:
             raise InvalidInput(f"{shown(word)}: the ACLs of Redis take a single word here, without spaces")
     commands = role.needs(QueueKeys(namespace, queue), SCRIPTS)
-    patterns = {pattern_of(key) for command in commands for key in keys_of(command)}
-    if queue == "*":
-        patterns = {f"{namespace}:*"}
+    patterns = {
+        (pattern_of(key, whole=queue == "*"), command[0] in CHANGES)
+        for command in commands
+        for key in keys_of(command)
+    }
+    written = {pattern for pattern, changes in patterns if changes}
     more = *QUESTION, *USEFUL, *BY_DURABILITY.get(durability, ())
     rights = {right_of(command) for command in (*commands, *more)}
-    keys = [f"~{pattern}" for pattern in sorted(patterns)]
+    keys = [
+        f"{'~' if pattern in written else reads}{pattern}"
+        for pattern in sorted({pattern for pattern, _ in patterns})
+    ]
     return " ".join(["user", user, "on", "resetkeys", *keys, "resetchannels", "-@all",
                      *(f"+{right}" for right in sorted(rights))])  # fmt: skip

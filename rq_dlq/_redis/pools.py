@@ -2,6 +2,7 @@
 
 redis://user:password@host:port/db, rediss://… (TLS, with redis-py's options as parameters),
 unix://user:password@/path?db=0, and through Sentinel redis+sentinel://user:password@host1,host2:26379/MASTER/db.
+valkey:// and valkeys:// mean the same as redis:// and rediss://.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from redis.asyncio.sentinel import MasterNotFoundError as AsyncMasterNotFoundErr
 from redis.backoff import NoBackoff
 from redis.sentinel import MasterNotFoundError
 
-from rq_dlq._redis.urls import check_host, check_marks, check_options, check_path, readable
+from rq_dlq._redis.urls import as_redis, check_host, check_marks, check_options, check_path, readable
 from rq_dlq.core.steps.step import MAX_BLOCK
 
 _DRIVER: dict[str, Any] = {}
@@ -128,6 +129,7 @@ def pool_of(url: str, colour: Colour) -> Any:
         ConfigurationError: the URL cannot be read.
     """
     with readable(url):
+        url = as_redis(url)
         check_marks(url)
         scheme, sentinel, rest = url.partition("+sentinel://")
         if sentinel:

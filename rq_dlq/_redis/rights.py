@@ -39,9 +39,15 @@ def keys_of(command: Sequence[Any]) -> list[str]:
     return [] if command[0] in WITHOUT_KEY else [_text(key) for key in command[1:2]]
 
 
-def pattern_of(key: str) -> str:
-    """A pattern for all keys of the queue that a key belongs to; the key itself if it belongs to none."""
+def pattern_of(key: str, *, whole: bool = False) -> str:
+    """A pattern for all keys of the queue that a key belongs to; the key itself if it belongs to none.
+
+    Args:
+        whole: the pattern is for all queues.
+    """
     queue = _QUEUE.match(key)
+    if queue and whole:
+        return f"{queue[0].partition('{')[0]}{{*"
     return f"{queue[0]}*" if queue else key
 
 

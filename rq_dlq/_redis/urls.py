@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 
 from rq_dlq.errors import ConfigurationError
 
-# A parameter with a secret, up to one that is known to have none, since the secret may have an unescaped "&".
-_KNOWN = r"db|protocol|client_name|\w+_(?:timeout|interval)|ssl_\w+"
-_PARAMETER = re.compile(
-    rf"([?&;][^=&;]*(?:pass|secret|token|auth|%)[^=&;]*=)(?:(?!&(?:{_KNOWN})=).)*", re.IGNORECASE | re.DOTALL
+# A parameter that may be a secret, up to one that is known to be none: a secret may have an unescaped "&".
+_SHOWN = (
+    r"db|protocol|client_name|max_connections|retry_on_\w+|(?:socket_|health_check_)?(?:timeout|interval)"
+    r"|socket_(?:connect_timeout|read_size|keepalive)|(?:decode|legacy)_responses|(?:sentinel_)?username"
+    r"|ssl_(?!password)\w+"
 )
+_PARAMETER = re.compile(rf"([?&;](?!(?:{_SHOWN})=)[^=&;]*=)(?:(?!&(?:{_SHOWN})=).)*", re.DOTALL)
 
 # With hosts that have at most a port. Whatever else follows a colon may be a password without the @ after it.
 _PLAIN = re.compile(r"(?>(?:[\w+-]+://)?)(?:\[[\w:.%]*\]|[^:/?#]*)(?::\d+)?(?:[/?#,].*)?", re.DOTALL)
@@ -35,6 +37,12 @@ def masked(url: str) -> str:
 
 _BARE = re.compile(r"/|[\w.-]+(:\d+)?(/\d+)?$")  # a path, or a host
 _SCHEMES = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
+_VALKEY = re.compile(r"valkey(?=s?(?:\+sentinel)?://)")
+
+
+def as_redis(url: str) -> str:
+    """A URL with Valkey's scheme, valkey:// or valkeys://, as redis-py reads it; another one as it is."""
+    return "redis" + url[len("valkey") :] if _VALKEY.match(url) else url
 
 
 def check_scheme(url: str) -> None:
@@ -43,7 +51,7 @@ def check_scheme(url: str) -> None:
     Raises:
         ConfigurationError: it does not; the text has no password of it.
     """
-    if not url.startswith(_SCHEMES):
+    if not as_redis(url).startswith(_SCHEMES):
         raise ConfigurationError(_refusal(url, "it does not begin with redis://"))
 
 
@@ -74,6 +82,8 @@ _RANGES: dict[str, tuple[float, float, str]] = {
     "protocol": (2, 3, "2 or 3"),
     "db": (0, _MOST, "0 or more"),
 }
+_CERTIFICATES = ("none", "optional", "required")
+_INVALID = re.compile(r"Invalid value for '(\w+)'")  # in redis-py's errors, which quote no value
 
 
 class UnusableError(ValueError):
@@ -130,8 +140,10 @@ def check_options(given: Mapping[str, Any]) -> None:
         if name in given and not least <= given[name] <= most:  # also if it is nan
             raise UnusableError(f"{name} is {allowed}")
     for name, value in given.items():
+        if name == "ssl_cert_reqs" and value not in _CERTIFICATES:
+            raise UnusableError(f"{name} is {', '.join(_CERTIFICATES[:-1])} or {_CERTIFICATES[-1]}")
         if isinstance(value, str) and _OBJECT.fullmatch(name):
-            raise ValueError(f"{name} cannot be in a URL, since it is not a text or a number")
+            raise UnusableError(f"{name} cannot be in a URL, since it is not a text or a number")
 
 
 @contextmanager
@@ -145,7 +157,13 @@ def readable(url: str) -> Generator[None]:
         yield
     except (ValueError, TypeError, AttributeError) as error:
         shown = masked(str(url))
-        # With a password redis-py's error is not shown, since it may quote a part of it.
-        quotable = shown == str(url) or isinstance(error, UnusableError)
-        reason = error if quotable else "in a password write / ? # & @ as %2F %3F %23 %26 %40"
+        # Where something is masked, redis-py's error is not shown, since it may quote a part of it.
+        if isinstance(error, TypeError):
+            reason: object = "connections do not take one of its parameters"
+        elif invalid := _INVALID.match(str(error)):
+            reason = f"{invalid[1]} is {_RANGES.get(invalid[1], ('', '', 'of another type'))[2]}"
+        elif shown == str(url) or isinstance(error, UnusableError):
+            reason = error
+        else:
+            reason = "in a password write / ? # & @ as %2F %3F %23 %26 %40"
         raise ConfigurationError(_refusal(str(url), reason)) from None

@@ -91,11 +91,15 @@ class Batches(OwnQueue[T]):
             deliveries, lambda held: settle.poison(self._core, held, error, values=values), error
         )
 
-    async def release(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
+    async def release(
+        self, deliveries: Sequence[Delivery[T]], *, delay: Duration | None = None, begun: bool = True
+    ) -> list[Settlement]:
         """Give the messages back unprocessed: not charged, ready at once, at their old place.
 
         Args:
             deliveries: of this queue, from any number of claims.
+            delay: time until they are ready; None: none.
+            begun: False: you had not begun them, so these deliveries were no tries.
 
         Returns:
             What became of each message, in order.
@@ -103,7 +107,9 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
-        return await self._settle(deliveries, lambda held: settle.release(self._core, held))
+        return await self._settle(
+            deliveries, lambda held: settle.release(self._core, held, begun=begun, delay=delay)
+        )
 
     async def extend(self, deliveries: Sequence[Delivery[T]], lease: Duration | None = None) -> list[bool]:
         """Restart the leases.

@@ -61,7 +61,7 @@ class Context:
         """The broker that the options name."""
         from rq_dlq.client.broker import Broker  # noqa: PLC0415
 
-        options: dict[str, Any] = {"namespace": self.namespace} if self.namespace else {}
+        options: dict[str, Any] = {} if self.namespace is None else {"namespace": self.namespace}
         return self.opened.enter_context(Broker(self.url, **options))
 
 
@@ -249,7 +249,7 @@ def _global_options(*, hidden: bool) -> list[click.Parameter]:
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     """Keep a global option that was passed."""
     context = ctx.ensure_object(Context)
-    if not value:
+    if value in {None, False}:  # an empty text was passed, by a variable without a value: it is refused
         return
     match param.name:
         case "url":

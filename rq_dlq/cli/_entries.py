@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -11,6 +10,7 @@ from rq_dlq.cli import _fields
 from rq_dlq.cli._context import PART_WAY, Context, Failure, sentence
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import Column
+from rq_dlq.client.settings import known_url
 from rq_dlq.core.policies.given_names import check_names, gives_way, why_taken
 from rq_dlq.errors import PolicyError, RqDlqError
 from rq_dlq.policy import Entry, Pattern
@@ -55,7 +55,7 @@ def set_all(
     """
     if file is not None:
         refuse(context, reading, file)
-    has_server = context.url or os.environ.get("RQ_DLQ_URL")  # a dry run does not start one
+    has_server = known_url(context.url)  # a dry run does not start one
     problems = _taken(context, reading) if has_server or not dry_run else []
     if file is not None:
         refuse(context, Reading(problems=problems), file)

@@ -28,7 +28,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds before a process that died at 
 def environment(context: Context) -> dict[str, str]:
     """The global options as environment variables: as arguments they would show the password of a URL."""
     options = {"RQ_DLQ_URL": context.url, "RQ_DLQ_NAMESPACE": context.namespace}
-    return {name: value for name, value in options.items() if value}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def worker_command(app: str, *options: str) -> list[str]:

@@ -23,7 +23,7 @@ def server_of(context: Context) -> str:
 
     Never that of $RQ_DLQ_URL, which may be a production server.
     """
-    if context.url:
+    if context.url is not None:
         context.output.say(f"on {masked(context.url)}")
         return context.url
     endpoint = ensure()

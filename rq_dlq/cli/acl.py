@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rq_dlq._redis.acl import acl_line
+from rq_dlq._redis.acl import READS, acl_line
 from rq_dlq._redis.roles import ROLES
 from rq_dlq.cli._context import Command, Context, pass_context
 from rq_dlq.client.durability import DURABILITIES
@@ -30,12 +30,18 @@ so nobody can log in as this user until you add one: `>secret`, or `#` and its S
     help="The durability of its broker: fsync needs CONFIG GET, which also shows passwords; "
     "replicated needs WAIT.",
 )  # fmt: skip
+@click.option("--redis-6", "old", is_flag=True, help="For Redis 6.2, which has no keys for reading only.")
 @pass_context
-def acl(context: Context, role: str, user: str | None, queue: str, durability: str) -> None:
+def acl(context: Context, role: str, user: str | None, queue: str, durability: str, *, old: bool) -> None:
     """Print the ACL line of a role."""
-    namespace = context.namespace or BrokerSettings().namespace
-    line = acl_line(ROLES[role], user or role, namespace, queue, durability)
+    namespace = BrokerSettings().namespace if context.namespace is None else context.namespace
+    reads = "~" if old else READS
+    line = acl_line(ROLES[role], user or role, namespace, queue, durability, reads=reads)
     if context.output.format == "table":
         click.echo(line)
     else:
         context.output.record({"role": role, "user": user or role, "line": line})
+    if old and READS in acl_line(ROLES[role], user or role, namespace, queue, durability):
+        context.output.say(
+            "on Redis 6.2 this user can also write what it only has to read: the policies of all queues"
+        )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 POLICIES = (Column("pattern", "bold"), Column("says", wrap=True))
 SOURCES = (Column("field"), Column("value", "bold"), Column("source", "cyan"))
+PAGE_WIDTH = 120  # columns of a table of long texts
 FINDINGS = (
     Column("at", "dim"), Column("in", cut=True), Column("setting", "bold", wrap=True, below=True),
     Column("becomes", "cyan", wrap=True, below=True), Column("note", wrap=True, below=True),
@@ -162,6 +163,7 @@ def import_(context: Context, file: Path, renamed: Mapping[str, str], *, dry_run
         raise click.UsageError(f"--map: there is no {absent[0]!r} in {file}")
     reading = read_broker_xml(data, renamed)
     refuse(context, reading, file)
+    context.output.stdout.width = min(context.output.stdout.width, PAGE_WIDTH)  # also in a file
     rows = [_finding_row(finding, file, context.output.format) for finding in reading.findings]
     context.output.rows(rows, FINDINGS, "")
     missing = sum(finding.outcome == "no counterpart" for finding in reading.findings)

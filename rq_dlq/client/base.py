@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._redis import FAIL_FAST, Retries, masked
 from rq_dlq._scripts import SCRIPTS, Scripts
 from rq_dlq.client.handlers import Handler, Lifespan, check_lifespan
-from rq_dlq.client.settings import BrokerSettings
+from rq_dlq.client.settings import BrokerSettings, known_url
 from rq_dlq.core.batches.by_hand import HandClaims
 from rq_dlq.core.queues.blocked import Blocked
 from rq_dlq.core.queues.observers import Observers
@@ -120,7 +119,7 @@ class BrokerBase(Answering):
 
     @property
     def _known_url(self) -> str | None:
-        return "the given pool" if self._pool else self.settings.url or os.environ.get("RQ_DLQ_URL")
+        return "the given pool" if self._pool else known_url(self.settings.url)
 
     @property
     def url(self) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq.core.settling import settle
@@ -35,7 +36,8 @@ class Delivery(Leased[T]):
     `Poison`. An error that is not an Exception (KeyboardInterrupt, a cancellation) releases it, and is raised
     in any case. The release has one try, of a second (if it blocks: of the connection's timeout, 5 s); if
     that fails, the message comes back when its lease ends. A forked child that leaves the block leaves the
-    message to its parent.
+    message to its parent. To enter the block raises LeaseLost if the lease is over by then, as of the last
+    messages of a large claim: the work would be done twice.
     """
 
     _process = 0
@@ -112,16 +114,22 @@ class Delivery(Leased[T]):
         steps = settle.poison(self._queue._core, [self._held], error, values=self._values)
         return self._settle(steps, error)
 
-    def release(self) -> Settlement:
+    def release(self, *, delay: Duration | None = None, begun: bool = True) -> Settlement:
         """Give the message back unprocessed: not charged, ready at once, at its old place.
+
+        Args:
+            delay: time until it is ready; None: none.
+            begun: False: you had not begun it, so this delivery was no try (`attempt`, `redelivered`).
 
         Returns:
             What became of it.
 
         Raises:
             LeaseLost: the token is stale; nothing was changed.
+            InvalidInput: an argument is not valid; nothing was changed.
         """
-        return self._settle(settle.release(self._queue._core, [self._held]))
+        steps = settle.release(self._queue._core, [self._held], begun=begun, delay=delay)
+        return self._settle(steps)
 
     def extend(self, lease: Duration | None = None) -> datetime:
         """Restart the lease. All messages of a claim share one lease.
@@ -145,6 +153,12 @@ class Delivery(Leased[T]):
         return self.lease_until
 
     def __enter__(self) -> Self:
+        if not self.settled and self._lease.left(time.monotonic()) < 0:
+            message = (
+                f"message {self.id}: the lease was over before the work began; it is redelivered to someone "
+                "else. Claim fewer at a time, use a longer lease, or extend it"
+            )
+            raise LeaseLost(message)
         observers = self._queue._core.observers
         if observers:
             observers.handling(self)

@@ -65,7 +65,7 @@ class BrokerSettings:
     """
 
     url: str | None = field(default=None, repr=False)  # it may hold a password
-    namespace: str = field(default_factory=lambda: os.environ.get("RQ_DLQ_NAMESPACE") or "rq")
+    namespace: str = field(default_factory=lambda: os.environ.get("RQ_DLQ_NAMESPACE", "rq"))
     naming: Naming = field(default_factory=Naming)
     max_message_bytes: int = MAX_MESSAGE_BYTES
     require_noeviction: bool = True
@@ -83,7 +83,8 @@ class BrokerSettings:
                 "Broker(pool=client.connection_pool)"
             )
             raise ConfigurationError(message)
-        if url:
+        if url is not None:
+            check_not_empty(url, "the URL of the broker")
             check_scheme(url)
         check_name(self.namespace, "namespace")
         if type(self.max_message_bytes) is not int or self.max_message_bytes < 1:
@@ -216,6 +217,32 @@ class BrokerSettings:
             except BrokerRefused as error:
                 message = f"durability='replicated' asks replicas by WAIT: {error}"
                 raise BrokerRefused(message) from None
+
+
+def known_url(given: str | None) -> str | None:
+    """The URL that a program gives, else that of $RQ_DLQ_URL; None: there is neither.
+
+    Raises:
+        ConfigurationError: it is empty.
+    """
+    if given is not None:
+        check_not_empty(given, "the URL of the broker")
+    elif (given := os.environ.get("RQ_DLQ_URL")) is not None:
+        check_not_empty(given, "RQ_DLQ_URL")
+    return given
+
+
+def check_not_empty(url: str, source: str) -> None:
+    """Check that a URL is not empty, as of a variable without a value: that asks for no embedded server.
+
+    Raises:
+        ConfigurationError: it is empty.
+    """
+    if not url.strip():
+        message = (
+            f"{source} is empty: set it to redis://host:6379/0, or leave it unset to use the embedded server"
+        )
+        raise ConfigurationError(message)
 
 
 def server_facts() -> Steps[Mapping[str, str]]:

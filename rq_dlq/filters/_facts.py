@@ -149,6 +149,11 @@ def _of_dead(read: Callable[[DeadLetter[Any], int], object]) -> Callable[[Receiv
     return value
 
 
+def _expired(letter: DeadLetter[Any], _: int) -> int | None:
+    """When it expired, in milliseconds; None: it died of something else."""
+    return round(letter.died_at.timestamp() * 1000) if letter.reason == "expired" else None
+
+
 def _of_state(name: str) -> Callable[[Received[Any], int], object]:
     """A count in the state of a message. If a dead letter has no reason, its state is damaged."""
 
@@ -179,6 +184,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "died": Field(STATE, _of_dead(lambda letter, now: _seconds_since(letter.died_at, now))),
     "JMSTimestamp": Field(HEAD, _sent),
     "JMSExpiration": Field(HEAD | STATE, _expiration),
+    "_AMQ_ACTUAL_EXPIRY": Field(STATE, _of_dead(_expired)),
 }
 
 ALIASES: Final[Mapping[str, str]] = {
@@ -191,6 +197,8 @@ ALIASES: Final[Mapping[str, str]] = {
     "AMQSize": "size",
     "AMQTimestamp": "JMSTimestamp",
     "AMQExpiration": "JMSExpiration",
+    "_AMQ_ORIG_ADDRESS": "original_queue",
+    "_AMQ_ORIG_QUEUE": "original_queue",
 }
 
 OTHER_BROKERS: Final = frozenset({"AMQDurable", "AMQAddress", "AMQGroupID"})

@@ -143,6 +143,14 @@ def queue_name(value: object, name: str) -> str:
     return str(value)
 
 
+def queue_names(value: object, name: str) -> str | None:
+    """Names of queues, with blanks between them, of a list or of such a text; None: there is none."""
+    given: object = value.split() if isinstance(value, str) else [] if value is None else value
+    if not isinstance(given, list | tuple):
+        raise PolicyError(f"{name} is {shown(value)}. Pass a list of names, or text with blanks between them")
+    return " ".join(dict.fromkeys(queue_name(one, name) for one in cast("list[object]", given))) or None
+
+
 def affix(value: object, name: str) -> str:
     """A prefix or suffix of the name of a queue; it may be empty."""
     if value != "":

@@ -159,7 +159,6 @@ TABLE: Final = (
     Field(where="redelivery.redelivery_delay", kind="SPAN", given=check.duration, stored=ANY_LONG,
           option="--redelivery-delay", help="ActiveMQ Classic's wait from the second redelivery on.",
           classic=("redeliveryDelay",)),
-
     Field(where="dead_letter.strategy", kind="NAME", given=_one_of(STRATEGIES), default="individual",
           option="--strategy", help="Where dead letters go: individual, shared or discarding."),
     Field(where="dead_letter.name", kind="NAME", given=check.queue_name, strategy="shared",
@@ -209,6 +208,8 @@ TABLE: Final = (
           option="--outcomes", help="About how many events of its messages a queue keeps, or `none`."),
     Field(where="dedup_window", **PERIOD, none="none",
           option="--dedup-window", help="How long the ids of acked messages are known, or `none`."),
+    Field(where="dead_letter_aliases", kind="NAME", given=check.queue_names, default=None, none="none",
+          option="--dead-letter-aliases", help="More names of its dead letters, blanks between, or `none`."),
 )  # fmt: skip
 
 FIELDS: Final[Mapping[str, Field]] = {field.where: field for field in TABLE}
@@ -217,7 +218,7 @@ BY_PART: Final[Mapping[str, Mapping[str, Field]]] = {
 }
 """The fields of a part, by their names."""
 PLAIN: Final = tuple(field for field in TABLE if not field.part)
-"""The fields in no part; their values in a queue's settings are decimal text."""
+"""The fields in no part; their values in a queue's settings are text."""
 SETTABLE: Final = (*PARTS, *(field.name for field in PLAIN))
 """The top-level names that an entry may set."""
 WRITTEN: Final = (*SETTABLE, "names")

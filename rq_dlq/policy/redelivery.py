@@ -240,6 +240,18 @@ class RedeliveryPolicy:
         return RedeliveryPolicy(**arguments.jetstream(settings))
 
     @staticmethod
+    def nats_streaming(*, ack_wait: Duration = "30s") -> RedeliveryPolicy:
+        """Redelivery as NATS Streaming has it: what fails is back after AckWait, for ever.
+
+        After silence it is back when its lease ends and then this wait is over: choose a short `lease`, too.
+
+        Raises:
+            PolicyError: AckWait is not a duration of a millisecond or more; a number is seconds.
+        """
+        check.duration(ack_wait, "ack_wait", 1)
+        return RedeliveryPolicy(delays=[ack_wait], max_redeliveries=None)
+
+    @staticmethod
     def from_tenacity(*, wait: WaitBaseT | None = None, stop: StopBaseT | None = None) -> RedeliveryPolicy:
         """The policy that waits and stops as these strategies of tenacity do.
 

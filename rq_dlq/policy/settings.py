@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -38,6 +38,7 @@ class _Everywhere(TypedDict, total=False):
     max_in_flight: int | UnsetType | None
     outcomes: int | UnsetType | None
     dedup_window: Duration | UnsetType | None
+    dead_letter_aliases: str | Sequence[str] | UnsetType | None
 
 
 class EntryFields(_Everywhere, total=False):
@@ -49,6 +50,8 @@ class EntryFields(_Everywhere, total=False):
     max_in_flight: deliveries at a time, of all consumers together; None: no limit.
     outcomes: how many events the queue's outcome history keeps, about; None or 0: it is not written.
     dedup_window: how long after its ack a send under a message's id adds nothing; None: an id is free then.
+    dead_letter_aliases: more names under which its dead letters are found, such as one for many queues: each
+        letter is there once, whichever name it is claimed by. A list, or text with blanks between them.
     """
 
     redelivery: RedeliveryPolicy | Mapping[str, object] | UnsetType
@@ -90,6 +93,7 @@ class QueueSettings:
         max_in_flight: deliveries at a time; None: no limit.
         outcomes: events that the outcome history keeps, about; None: it is not written.
         dedup_window: seconds for which the ids of acked messages are known; None: they are not.
+        dead_letter_aliases: more names of the dead-letter queue, with blanks between them; None: none.
         dead_name: of the queue's dead-letter queue, also where dead letters are dropped.
         expired_name: of its expiry queue.
         sources: of every field, in a fixed order.
@@ -101,6 +105,7 @@ class QueueSettings:
     max_in_flight: int | None
     outcomes: int | None
     dedup_window: float | None
+    dead_letter_aliases: str | None
     dead_name: str
     expired_name: str
     sources: tuple[Source, ...]

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rq_dlq.policy_files import activemq, artemis
+from rq_dlq.policy_files._other_files import other_file
 from rq_dlq.policy_files._reading import Conversion, Finding, Problem, Reading
-from rq_dlq.policy_files._xml import read_xml
+from rq_dlq.policy_files._xml import INCLUDE, read_xml
 from rq_dlq.policy_files.toml import read as read_toml
 
 if TYPE_CHECKING:
@@ -30,23 +31,28 @@ def read_broker_xml(data: bytes, renamed: Mapping[str, str] | None = None) -> Re
     Returns:
         The entries, or the problems of the file.
     """
-    if data.lstrip().startswith(b"{"):
-        message = "JSON: a NATS configuration is not read; see docs/migrating.md"
-        return Reading(problems=[Problem(1, "", message)])
+    if not data.lstrip().startswith(b"<") and (what := other_file(data)):
+        return Reading(problems=[Problem(1, "", what)])
     root = read_xml(data)
     if isinstance(root, Problem):
         return Reading(problems=[root])
-    if included := [_not_read(element) for element in root.named("include")]:
+    if included := [_not_read(element) for element in root.named(INCLUDE)]:
         return Reading(problems=included)
     if root.name in artemis.ROOTS:
         return artemis.read(root, renamed or {})
     if root.name in activemq.ROOTS:
         return activemq.read(root, renamed or {})
-    message = (
+    return Reading(problems=[Problem(root.line, root.name, _why_not(root))])
+
+
+def _why_not(root: Element) -> str:
+    """Why a file of another kind is not read."""
+    if root.named("subsystem") and root.named("address-setting"):
+        return "a WildFly configuration is not read: put its <address-setting> elements into a broker.xml"
+    return (
         f"<{root.name}> is neither Artemis' <configuration> (broker.xml) nor Classic's <beans> or <broker> "
         "(activemq.xml)"
     )
-    return Reading(problems=[Problem(root.line, root.name, message)])
 
 
 def _not_read(include: Element) -> Problem:

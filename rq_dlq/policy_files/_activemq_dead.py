@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rq_dlq.policy_files._block import Block, Setting, Settings
-from rq_dlq.policy_files._others import CLASSIC_STRATEGY
+from rq_dlq.policy_files._others import CLASSIC_STRATEGY, NO_AUDIT
 from rq_dlq.policy_files._patterns import Names
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ def _strategy(block: Block, element: Element, names: Names) -> None:
     for name, setting in settings.items():
         if name in CLASSIC_STRATEGY:
             outcome, reason = CLASSIC_STRATEGY[name]
+            if name == "enableAudit" and setting.value == "false":
+                outcome, reason = "no counterpart", NO_AUDIT
             as_here = name == "useQueueForQueueMessages" and setting.value == "true"
             block.passed_over(setting, "not needed" if as_here else outcome, reason)
         elif name not in own and name not in COMMON:

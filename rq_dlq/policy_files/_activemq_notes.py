@@ -13,20 +13,22 @@ if TYPE_CHECKING:
     from rq_dlq.policy import Pattern
 
 
-def differences(entries: Mapping[Pattern, Block], everything: Pattern, line: int) -> Block:
+def differences(entries: Mapping[Pattern, Block], everything: Pattern, line: int, *, named: bool) -> Block:
     """Notes on queues that no policyEntry covers, and on those where two patterns cross.
 
     Args:
         entries: the policyEntries, by pattern.
         everything: the pattern for all queues.
         line: of the file, for notes that are about no entry.
+        named: the file has policyEntries, be they for topics.
     """
     notes = Block("policyEntry", Settings(line))
-    if entries and everything not in entries:
+    if named and everything not in entries:
         covered = ", ".join(pattern.text for pattern in entries)
+        outside = f"queues outside {covered}" if covered else "all queues"
         note = (
-            f"queues outside {covered}: dead letters were in ActiveMQ.DLQ, and are in DLQ.<queue>, with our "
-            "redelivery policy: set an entry for them with `rq-dlq policy set '#'`"
+            f"{outside}: dead letters were in ActiveMQ.DLQ, and are in DLQ.<queue>, with our redelivery "
+            "policy: set an entry for them with `rq-dlq policy set '#'`"
         )
         notes.passed_over(Setting("queue", "", line), "no counterpart", note)
     for one, other in _may_cross(entries):

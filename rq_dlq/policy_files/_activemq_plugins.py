@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,8 @@ OF_A_CLIENT: Final = 6
 SEND, FALLBACK = "sendToDlqIfMaxRetriesExceeded", "fallbackToDeadLetter"
 """The switches of the redeliveryPlugin. Off, they drop what otherwise becomes a dead letter: messages without
 redeliveries left, and messages that fail in a queue without a policy."""
+JAVA: Final = re.compile(r"\.[*+?{]|&&|\[[^\]]*\[|[*+?}][+]|\\[QEpPRXGZ]")
+"""What an expression of Java has that reaches over the dots of a name, or that Python reads otherwise."""
 TTL, CEILING = "zeroExpirationOverride", "ttlCeiling"
 
 
@@ -122,11 +125,15 @@ def discarding(element: Element) -> Block:
 def _dropped(block: Block) -> None:
     settings = block.settings
     every, only, report = (settings.get(name) for name in ("dropAll", "dropOnly", "reportInterval"))
+    names = _names_of(block, only) if only else None
+    if names == []:
+        return
     given = only or settings["dropAll"]
     block.becomes(given, "dead_letter.strategy", "discarding", "" if only or every else DEFAULT)
     if only:
-        note = "names are compared word by word: a dot is a dot, and * is one word"
-        block.becomes(only, "dead_letter.only", only.value.split(), note)
+        if names:
+            note = "names are compared word by word: a dot is a dot, and * is one word"
+            block.becomes(only, "dead_letter.only", names, note)
         if every:
             block.passed_over(every, "not needed", "dropOnly lists the queues")
     why = "the plugin comes before all strategies, also for expired messages"
@@ -138,6 +145,31 @@ def _dropped(block: Block) -> None:
         block.passed_over(report, "no counterpart", note)
     elif report and number is not None:
         block.becomes(report, "dead_letter.report_interval", number)
+
+
+def _names_of(block: Block, only: Setting) -> list[str] | None:
+    """Our names for the expressions of dropOnly; None: one is for all queues.
+
+    Those of Java are compared with whole names, so `q.*` is each name that begins with q. Others that reach
+    over the dots of a name have no counterpart.
+    """
+    names: list[str] = []
+    for item in only.value.split():
+        head = item.removesuffix(".*")
+        if head == "":
+            return None
+        if JAVA.search(head):
+            note = (
+                f"{item} compares whole names, and here each word stands alone: its queues keep dead letters"
+            )
+            block.passed_over(only, "no counterpart", note)
+        elif head == item:
+            names.append(item.replace(r"\.", "."))
+        elif (stem := head.replace(r"\.", ".")).endswith("."):  # such as q\..*, all below q
+            names += [f"{stem}*", f"{stem}*.#"]
+        else:
+            names.append(rf"{stem}[\s\S]*.#")
+    return names
 
 
 def time_stamping(element: Element) -> Block:

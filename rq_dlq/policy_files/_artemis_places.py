@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from rq_dlq.policy_files._block import Block, Setting
@@ -56,7 +56,12 @@ def counts(block: Block) -> bool:
     return any("redelivery" in name or "expiry" in name or name in COUNTED for name in block.settings)
 
 
-def places(block: Block, above: Sequence[Block], names: Names) -> None:
+Queues: TypeAlias = "Mapping[str, Sequence[str]] | None"
+"""By address: the queues that the file configures on it. None: the file configures no addresses."""
+ALIASES: Final = "dead_letter_aliases"
+
+
+def places(block: Block, above: Sequence[Block], names: Names, queues: Queues) -> None:
     """Convert the settings for both kinds, in full, if the block has any of them.
 
     `above` are the blocks that are for all its queues, too, the most specific first.
@@ -65,6 +70,7 @@ def places(block: Block, above: Sequence[Block], names: Names) -> None:
     for kind in (LETTERS, EXPIRY):
         if kind.auto in block.settings and block.flag(block.settings[kind.auto]) is None:
             return
+    _doors(block, above, names, queues)
     dead, expired = (_name(kind, block, above) for kind in (LETTERS, EXPIRY))
     together = bool(dead) and dead == expired
     for kind in (LETTERS, EXPIRY):
@@ -101,6 +107,39 @@ def _place(block: Block, kind: Kind, above: Sequence[Block], names: Names, *, to
         block.becomes(setting, f"{kind.part}.name", names.queue(address.value))
 
 
+def _doors(block: Block, above: Sequence[Block], names: Names, queues: Queues) -> None:
+    """Convert the other queues that get each dead letter there: here they are aliases of one queue."""
+    found = _aliases(block, above, names, queues)
+    if found is None:
+        return
+    inherited = (_aliases(other, above[at + 1 :], names, queues) for at, other in enumerate(above))
+    setting = block.settings[LETTERS.address]
+    if found:
+        note = "its readers get the dead letters, too; each is there once, not a copy for each queue"
+        block.becomes(setting, ALIASES, " ".join(found), note)
+    elif next((other for other in inherited if other is not None), None):
+        block.becomes(setting, ALIASES, None, "those of a more general block do not get them")
+    address = _setting(LETTERS.address, block, above)
+    name = "" if address is None or _automatic(LETTERS, block, above) else address.value
+    if queues is not None and name and "::" not in name and not queues.get(name):
+        note = "no queue is configured on it, so there its letters are dropped unless a reader made one"
+        block.passed_over(setting, "not needed", f"{note}; here they are kept")
+
+
+def _aliases(block: Block, above: Sequence[Block], names: Names, queues: Queues) -> list[str] | None:
+    """The queues beside the dead-letter queue that get dead letters; None: the block does not say."""
+    if LETTERS.auto not in block.settings and LETTERS.address not in block.settings:
+        return None
+    address = _setting(LETTERS.address, block, above)
+    if address is None or not address.value:
+        return []
+    own, automatic = names.queue(address.value), _automatic(LETTERS, block, above)
+    others = (
+        [] if "::" in address.value else [names.queue(name) for name in (queues or {}).get(address.value, ())]
+    )
+    return list(dict.fromkeys(name for name in [own, *others] if automatic or name != own))
+
+
 def _individual(block: Block, kind: Kind, above: Sequence[Block]) -> None:
     settings = block.settings
     address = _setting(kind.address, block, above)
@@ -111,7 +150,7 @@ def _individual(block: Block, kind: Kind, above: Sequence[Block]) -> None:
         note = "each queue has its own expiry queue, named as below"
         block.passed_over(settings[kind.auto], "not needed", note)
     if kind.address in settings:
-        note = f"{kind.auto} is true, so each queue has its own and needs no address"
+        note = f"{kind.auto} is true, so each queue has its own"
         block.passed_over(settings[kind.address], "not needed", note)
     for affix, name, default in (("prefix", kind.prefix, kind.default), ("suffix", kind.suffix, "")):
         found = _setting(name, block, above)

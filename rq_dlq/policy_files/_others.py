@@ -23,7 +23,11 @@ AUDIT: Final = (
     "a queue ignores an id while it has the message, also as a dead letter; then the id is free again, "
     "or after the ack when the dedup_window of its policy is over"
 )
-KNOWN_IDS: Final = "a queue knows the ids of all its messages, exactly"
+NO_AUDIT: Final = "a queue never has an id twice, so a second message of the same id is ignored here"
+KNOWN_IDS: Final = (
+    "a queue knows the ids of all its messages, exactly, and after their ack for the dedup_window of its "
+    "policy, which is none unless you set it: `rq-dlq policy set '#' --dedup-window 10m`"
+)
 COUNTED: Final = "the count is always in Redis before a consumer sees the message"
 INDEXED: Final = "nothing is scanned: an index shows what expires next, and clients and workers check it"
 EMPTY: Final = "an empty queue is only a few counters, which may stay"
@@ -72,7 +76,7 @@ ARTEMIS: Final = _reasons(
      """message-counter-history-day-limit enable-metrics management-browse-page-size
      management-message-attribute-size-limit"""),
     ("not needed", "each message has enqueued_at", "enable-ingress-timestamp"),
-    ("not needed", KNOWN_IDS, "id-cache-size"),
+    ("no counterpart", KNOWN_IDS, "id-cache-size"),
     ("not needed", "Redis grows by itself", "initial-queue-buffer-size"),
 )  # fmt: skip
 """Settings of an address-setting."""
@@ -81,7 +85,8 @@ ARTEMIS_CORE: Final = _reasons(
     ("not needed", INDEXED, "message-expiry-scan-period message-expiry-thread-priority"),
     ("not needed", COUNTED, "persist-delivery-count-before-delivery max-redelivery-records"),
     ("not needed", "queues are not deleted automatically", "address-queue-scan-period"),
-    ("not needed", KNOWN_IDS, "id-cache-size persist-id-cache"),
+    ("not needed", "a queue exists as soon as it is named", "addresses"),
+    ("no counterpart", KNOWN_IDS, "id-cache-size persist-id-cache"),
     ("not needed", "patterns select policies; messages are sent to queues by their full name",
      "wild-card-routing-enabled"),
 )  # fmt: skip

@@ -42,8 +42,8 @@ class Names:
             raise PolicyError(f"name the pattern here with --map '{name}=…', since {error}") from None
 
     def queue(self, name: str) -> str:
-        """The name here of a queue there."""
-        return self.renamed.get(name, ".".join(name.split(self.delimiter)))
+        """The name here of a queue there; of `address::queue` that of the queue."""
+        return self.renamed.get(name, ".".join(name.rpartition("::")[2].split(self.delimiter)))
 
     def _translated(self, name: str) -> str:
         marked = bool(self.literal) and name[:1] == self.literal[0] and name[-1:] == self.literal[1]

@@ -12,6 +12,9 @@ from rq_dlq.policy_files._reading import Problem
 
 DEEPEST: Final = 100
 NAMESPACE: Final = " "
+XINCLUDE: Final = "http://www.w3.org/2001/XInclude include"
+INCLUDE: Final = "xi:include"
+"""The name of an element that stands for another file; an `include` of the broker's own is another thing."""
 ATTRIBUTE: Final = re.compile(rb"""\s+([^\s=<>/"']+)\s*=\s*("[^"]*"|'[^']*')""")
 
 
@@ -118,4 +121,4 @@ class _Builder:
 
 
 def _local(name: str) -> str:
-    return name.rpartition(NAMESPACE)[2]
+    return INCLUDE if name == XINCLUDE else name.rpartition(NAMESPACE)[2]

@@ -22,7 +22,7 @@ from rq_dlq.policy_files._activemq_plugins import (
     time_stamping,
 )
 from rq_dlq.policy_files._block import Block, Setting, Settings, reading_of
-from rq_dlq.policy_files._others import CLASSIC, NO_TOPICS
+from rq_dlq.policy_files._others import CLASSIC, KNOWN_IDS, NO_AUDIT, NO_TOPICS
 from rq_dlq.policy_files._patterns import Names
 from rq_dlq.policy_files._reading import Problem
 
@@ -61,7 +61,13 @@ class _File:
         if not plugins and (self._dead or self._apart):
             self._no_plugin()
         everything = self._names.pattern(EVERYTHING)
-        self._apart.append(differences(self._dead, everything, self._root.line))
+        named = bool(self._root.named("policyEntry"))
+        if named and not any("enableAudit" in one.attributes for one in self._root.all()):
+            block = Block("broker", Settings(self._root.line))
+            note = f"missing, so the last ids of a producer are known there after the ack, too; {KNOWN_IDS}"
+            block.passed_over(block.settings["enableAudit"], "no counterpart", note)
+            self._apart.append(block)
+        self._apart.append(differences(self._dead, everything, self._root.line, named=named))
         self._others += [discarding(element) for element in self._root.named("discardingDLQBrokerPlugin")]
         self._others += [time_stamping(element) for element in self._root.named("timeStampingBrokerPlugin")]
         self._of_clients()
@@ -114,7 +120,9 @@ class _File:
             if child.name != "deadLetterStrategy"
         ]
         for setting in (*block.settings.values(), *children):
-            if setting.name in CLASSIC:
+            if setting.name == "enableAudit" and setting.value == "false":
+                block.passed_over(setting, "no counterpart", NO_AUDIT)
+            elif setting.name in CLASSIC:
                 block.passed_over(setting, *CLASSIC[setting.name])
             elif setting.name not in {*DESTINATIONS, "deadLetterStrategy"}:
                 block.unknown(setting, (*CLASSIC, "deadLetterStrategy"), "policyEntry")

@@ -16,7 +16,7 @@ from rq_dlq.policy.fields import BY_PART
 from rq_dlq.policy.patterns import PatternIndex
 from rq_dlq.policy_files._artemis_places import PLACES, counts, places
 from rq_dlq.policy_files._block import Block, Setting, Settings, reading_of
-from rq_dlq.policy_files._others import ARTEMIS, ARTEMIS_CORE
+from rq_dlq.policy_files._others import ARTEMIS, ARTEMIS_CORE, KNOWN_IDS
 from rq_dlq.policy_files._patterns import Names
 from rq_dlq.policy_files._reading import Problem
 
@@ -50,13 +50,16 @@ def read(root: Element, renamed: Mapping[str, str]) -> Reading:
         else:
             blocks[pattern] = block
     apart += _queues_of_others(blocks, names)
-    index = PatternIndex(blocks)
+    index, queues = PatternIndex(blocks), _configured(root)
     for pattern, block in blocks.items():
         above = [blocks[other] for other in index.covering(pattern) if other != pattern]
         _redelivery(block, above)
         _expiry(block)
-        places(block, above, names)
+        places(block, above, names, queues)
     _of_the_broker(root, core)
+    if blocks and not root.named("id-cache-size"):
+        note = f"missing, so the last 20,000 ids are known there; {KNOWN_IDS}"
+        core.passed_over(Setting("id-cache-size", "", root.line), "no counterpart", note)
     nothing = Problem(root.line, "address-settings", "there are none, so there is nothing to import")
     return reading_of([*blocks.values()], apart, None if blocks else nothing)
 
@@ -128,9 +131,30 @@ def _queues_of_others(blocks: dict[Pattern, Block], names: Names) -> list[Block]
     }
     taken = [blocks.pop(pattern) for pattern in [*blocks] if pattern.text in given]
     for block in taken:
-        note = "it is not imported: a message that fails in a dead-letter or expiry queue stays there"
-        block.passed_over(Setting("match", block.pattern, block.line), "not needed", note)
+        _of_others(block, names)
     return taken
+
+
+def _of_others(block: Block, names: Names) -> None:
+    """Add findings for the block of a dead-letter or expiry queue."""
+    where = Setting("match", block.pattern, block.line)
+    next_address = block.settings.get("dead-letter-address")
+    if next_address and names.queue(next_address.value) not in {"", block.pattern}:
+        note = (
+            "it is not imported: a message that fails in a dead-letter queue stays there, so a chain of "
+            "retries ends with it. Give the first queue the redeliveries of the whole chain, with its delays"
+        )
+        block.passed_over(where, "no counterpart", note)
+    else:
+        note = "it is not imported: a message that fails in a dead-letter or expiry queue stays there"
+        block.passed_over(where, "not needed", note)
+    if (span := block.settings.get("expiry-delay")) and span.value not in {"", str(NONE)}:
+        note = (
+            "it was how long they were kept: for the same here, `rq-dlq policy set` the queues that they "
+            f"come from, with --expiration {span.value}ms for dead letters, --retention {span.value}ms for "
+            "expired messages"
+        )
+        block.passed_over(span, "no counterpart", note)
 
 
 def _redelivery(block: Block, above: Sequence[Block]) -> None:
@@ -179,6 +203,19 @@ def _expiry(block: Block) -> None:
         elif value is not None:
             note = "none" if value == NONE else ""
             block.becomes(setting, field.where, None if value == NONE else value, note)
+
+
+def _configured(root: Element) -> dict[str, list[str]] | None:
+    """The queues that the file configures, by address; None: it has no <addresses>."""
+    if not (elements := root.named("addresses")):
+        return None
+    found = [address for element in elements for address in element.children if address.name == "address"]
+    return {
+        address.attributes.get("name", ""): [
+            queue.attributes["name"] for queue in address.named("queue") if "name" in queue.attributes
+        ]
+        for address in found
+    }
 
 
 def _of_the_broker(root: Element, core: Block) -> None:

@@ -15,6 +15,7 @@ from pyspark import TaskContext
 
 from rq_dlq._redis import Retries
 from rq_dlq.client.broker import Broker
+from rq_dlq.client.settings import known_url
 from rq_dlq.embedded import ensure
 from rq_dlq.errors import ConfigurationError
 
@@ -61,6 +62,6 @@ def resolve(url: str | None) -> str:
     """The URL of Redis: the given one, else $RQ_DLQ_URL, else the embedded server's. For the driver only.
 
     Raises:
-        ConfigurationError: no server can be started.
+        ConfigurationError: the URL is empty, or no server can be started.
     """
-    return url or os.environ.get("RQ_DLQ_URL") or ensure().url
+    return known_url(url) or ensure().url

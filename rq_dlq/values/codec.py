@@ -14,6 +14,7 @@ import msgspec
 from rq_dlq.errors import InvalidMessage, MessageTooLarge, UnfitMessage, UnprocessableMessage
 from rq_dlq.values import models, record
 from rq_dlq.values.forks import this_process
+from rq_dlq.values.repeated import repeated_name
 
 T = TypeVar("T")
 
@@ -170,6 +171,7 @@ class Codec(Generic[T]):
             data = self._encoder.encode(body)
             lost = _lost_number(body) if b"null" in data else None
             fields = models.lost_inside(body)
+            name = repeated_name(body, data, self._encoder) if data.count(b'":') > 1 else None
         except Exception as error:  # msgspec calls hooks and properties of the body's type
             message = f"a body of type {type(body).__name__} cannot be encoded as JSON: {error}"
             raise InvalidMessage(message) from error
@@ -177,6 +179,8 @@ class Codec(Generic[T]):
             raise InvalidMessage(f"{lost}, a number that JSON does not have: send None or text in its place")
         if fields:
             raise InvalidMessage(fields)
+        if name is not None:
+            raise InvalidMessage(f"in JSON two keys of one dict are both {name}, and one would be lost")
         return data
 
     def decode(self, data: bytes, *, raw: bool) -> T:

@@ -46,6 +46,10 @@ class Lease(Generic[T]):
         """About the server's time at this moment (monotonic seconds): milliseconds, at most too early."""
         return self.began + 1000 * (now - self.read_at)
 
+    def left(self, now: float) -> float:
+        """How many milliseconds are left now (monotonic seconds), at most; inf: it is not known."""
+        return self.ends - self.server_time(now)
+
 
 class Leased(Received[T]):
     """A message that a consumer holds; from a dead-letter or expiry queue it has what a `DeadLetter` has.

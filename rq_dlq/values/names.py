@@ -13,6 +13,13 @@ MAX_BYTES = 200
 _PLAIN = rf"[^\s{STEERS}*#>{{}}\"'\\]+"
 # "{shop}.orders" is on the same node of a cluster as "{shop}.mail".
 _NAME = re.compile(rf"(?:\{{{_PLAIN}\}}\.)?{_PLAIN}")
+_FOREIGN = (
+    (",", "a message goes to one queue: send it to each of these"),
+    ("://", "name the queue alone, without queue:// or topic://; for topics see docs/instead.md"),
+    ("::", "of Artemis' address::queue use the queue alone"),
+    ("?", "options such as ?consumer.exclusive=true are no part of a name; see docs/instead.md"),
+)
+"""What other brokers read in a name, and what to do here."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -87,6 +94,10 @@ def check_name(name: object, of: Literal["queue", "namespace"] = "queue") -> Non
     if _size(name) > MAX_BYTES:
         message = f"the {of} name {name[:20]!r}… is longer than {MAX_BYTES} bytes: choose a shorter one"
         raise InvalidName(message)
+    if of == "queue":
+        for mark, answer in _FOREIGN:
+            if mark in name:
+                raise InvalidName(f"{name!r} cannot name a queue: {answer}")
     if not _NAME.fullmatch(name) or _size(name) < 0:
         raise InvalidName(
             f"{name!r} cannot name a {of}: use letters, digits and . - _ : /; "

@@ -28,6 +28,7 @@ User: TypeAlias = Callable[[HTTPConnection], str | None]
 class _Session(msgspec.Struct, array_like=True):
     name: str
     ends: float
+    id: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,7 @@ class Access:
     user: User | None = None
     write: bool = False
     _key: bytes = field(init=False, repr=False)
+    _ended: dict[str, float] = field(init=False, repr=False, default_factory=dict[str, float])
 
     def __post_init__(self) -> None:
         if (self.token is None) == (self.user is None):
@@ -70,20 +72,32 @@ class Access:
         """The name of the sender of a request; None: the sender may not see the page."""
         if self.user is not None:
             return (self.user(request) or "")[:MOST_NAME] or None
-        kind, _, given = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and self.opens(given.strip()):
+        if self._bears(request):
             return "web"
-        return self._name_in(request.cookies.get(COOKIE, ""))
+        session = self._session_in(request)
+        return session.name if session else None
 
     def opens(self, given: str) -> bool:
         """Whether this is the token; takes as long for each that is not."""
         return self.token is not None and hmac.compare_digest(given.encode(), self.token.encode())
 
+    def _bears(self, request: HTTPConnection) -> bool:
+        """Whether a request has the token itself in a header."""
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        return kind.lower() == "bearer" and self.opens(given.strip())
+
     def session(self, name: str) -> str:
         """The cookie of who gave the token."""
         name = name.strip()[:MOST_NAME] or "web"
-        content = msgspec.json.encode(_Session(name, _now() + SESSION))
+        content = msgspec.json.encode(_Session(name, _now() + SESSION, secrets.token_urlsafe(12)))
         return f"{base64.urlsafe_b64encode(content).decode()}.{self._sign(b'session', content)}"
+
+    def end(self, request: HTTPConnection) -> None:
+        """End the session of a request: in this process no copy of its cookie opens anything more."""
+        if session := self._session_in(request):
+            for one in [one for one, ends in self._ended.items() if ends <= _now()]:
+                del self._ended[one]
+            self._ended[session.id] = session.ends
 
     def mark(self, request: HTTPConnection) -> str:
         """The mark that a form has to have to be accepted: another site cannot know it."""
@@ -91,11 +105,13 @@ class Access:
 
     def is_marked(self, request: HTTPConnection, mark: object) -> bool:
         """Whether a form has its mark; a request with the token itself in a header needs none."""
-        if self.token is not None and request.headers.get("authorization", "").lower().startswith("bearer "):
+        if self._bears(request):
             return True
         return isinstance(mark, str) and hmac.compare_digest(mark.encode(), self.mark(request).encode())
 
-    def _name_in(self, cookie: str) -> str | None:
+    def _session_in(self, request: HTTPConnection) -> _Session | None:
+        """The session of a request's cookie; None: there is none, or it has ended."""
+        cookie = request.cookies.get(COOKIE, "")
         content, _, signature = cookie.partition(".")
         try:
             plain = base64.urlsafe_b64decode(content)
@@ -105,8 +121,11 @@ class Access:
             signature.encode(errors="replace"), self._sign(b"session", plain).encode()
         ):
             return None
-        session = msgspec.json.decode(plain, type=_Session)
-        return session.name if session.ends > _now() else None
+        try:
+            session = msgspec.json.decode(plain, type=_Session)
+        except msgspec.DecodeError:  # of another version
+            return None
+        return session if session.ends > _now() and session.id not in self._ended else None
 
     def _sign(self, purpose: bytes, content: bytes) -> str:
         return hmac.new(self._key, purpose + b"\0" + content, hashlib.sha256).hexdigest()

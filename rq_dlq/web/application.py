@@ -13,7 +13,16 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput, MissingRights, RqDlqError
+from rq_dlq.asyncio.broker import Broker as AsyncBroker
+from rq_dlq.errors import (
+    BrokerRefused,
+    BrokerUnavailable,
+    ConfigurationError,
+    InvalidInput,
+    MissingRights,
+    RqDlqError,
+)
+from rq_dlq.values.durations import shown
 from rq_dlq.values.masks import Masks
 from rq_dlq.web import live
 from rq_dlq.web.access import Access, User
@@ -26,7 +35,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp
 
-    from rq_dlq.asyncio.broker import Broker
 
 PAGES: dict[str, Handler] = {
     "/": overview.overview,
@@ -56,7 +64,7 @@ STATUS: tuple[tuple[type[RqDlqError], int], ...] = (
 
 
 def app(
-    broker: Broker,
+    broker: AsyncBroker,
     *,
     token: str | None = None,
     user: User | None = None,
@@ -78,8 +86,13 @@ def app(
         hosts: the host names under which the pages may be requested; None: any.
 
     Raises:
-        ConfigurationError: there is neither a token nor a user, or both, or the token is too short.
+        ConfigurationError: there is neither a token nor a user, or both, or the token is too short; or the
+            broker is a blocking one.
     """
+    given: object = broker
+    if not isinstance(given, AsyncBroker):
+        message = f"{shown(given)} is not a broker of rq_dlq.asyncio: pass rq_dlq.asyncio.Broker(…)"
+        raise ConfigurationError(message)
     site = Site(broker, Access(token=token, user=user, write=write), Masks(mask))
     pages = [Route(path, _bound(site, page), methods=["GET"]) for path, page in PAGES.items()]
     acts = [Route(path, _bound(site, one), methods=["POST"]) for path, one in ACTS.items()]

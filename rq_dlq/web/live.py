@@ -168,7 +168,7 @@ async def stream(site: Site, request: Request) -> Response:
     async def events() -> AsyncGenerator[str]:
         async with site.hub.watching() as turn:
             last = ""
-            while True:
+            while site.access.who(request):  # a stream ends with its session
                 next_turn = turn()
                 new = site.hub.rendered((view, root, key), event)
                 yield ":\n\n" if new == last else new

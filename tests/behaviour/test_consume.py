@@ -620,3 +620,68 @@ async def test_a_message_with_a_time_to_live_costs_no_round_trip_of_its_own(brok
     async for delivery in queue.consume(count=3):
         await delivery.ack()
     assert [len(step) for step in seen if "claim" in step or "ack" in step] == [1, 2, 2, 2]
+
+
+class Working:
+    """A clock of the client that goes on with the server's, while a caller works."""
+
+    def __init__(self, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self._clock = 1_000.0, clock
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+
+    def work(self, seconds: float) -> None:
+        self.now += seconds
+        self._clock.advance(seconds)
+
+
+async def test_the_rest_of_a_batch_is_kept_while_a_caller_works(
+    broker: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten messages of 4 s each, under a lease of 5 s; beside it somebody maintains the queue."""
+    queue = broker.queue("orders", lease="5s", redelivery=AT_ONCE)
+    await queue.send_many(range(10))
+    working, done = Working(clock, monkeypatch), []
+    async for delivery in queue.consume(count=1000):
+        async with delivery:
+            for _ in range(4):
+                working.work(1)
+                assert (await queue.maintain()).get("lapsed", 0) == 0
+            done.append((delivery.body, delivery.attempt))
+    assert done == [(number, 1) for number in range(10)]
+    assert await counts(queue) == {}
+
+
+async def test_quick_work_extends_nothing(broker: Any, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    queue = broker.queue("orders", lease="30s")
+    await queue.send_many(range(20))
+    await queue.ack([await one(queue)])
+    working = Working(clock, monkeypatch)
+    seen = await watch(broker)
+    async for delivery in queue.consume(count=1000):
+        async with delivery:
+            working.work(0.1)
+    assert all(set(trip) <= {"claim", "ack"} for trip in seen), seen
+
+
+async def test_a_batch_that_was_lost_is_dropped_at_once(
+    broker: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller worked for longer than the lease on its first message: the others come anew, whole."""
+    queue = broker.queue("orders", lease="5s", redelivery=AT_ONCE)
+    await queue.send_many(range(50))
+    working, done = Working(clock, monkeypatch), []
+    loop = queue.consume(count=1000)
+    first = await anext(loop)
+    working.work(6)
+    await queue.maintain()
+    seen = await watch(broker)
+    second = await anext(loop)
+    assert len(seen) <= 4, "not a round trip for each"
+    assert (second.body, second.attempt) == (0, 2)
+    done.append(first)
+    await second.ack()
+    async for delivery in loop:
+        async with delivery:
+            done.append(delivery)
+    assert len(done) == 50
+    assert await counts(queue) == {}

@@ -83,3 +83,23 @@ async def test_max_deliver_counts_deliveries(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", redelivery=policy)
     delivery = await delivered(queue, clock, 3)
     assert (await delivery.nack()).outcome == "dead"
+
+
+async def test_a_policy_without_delay_and_limit_is_warned_of(broker: Any, caplog: Any) -> None:
+    for policy, warned in ((RedeliveryPolicy.jetstream(), True), (RedeliveryPolicy.nats_streaming(), False)):
+        caplog.clear()
+        await broker.queue("orders", redelivery=policy).send(1)
+        assert ("no delay and no limit" in caplog.text) is warned
+
+
+async def test_a_callback_that_fails_is_called_again_after_ack_wait(broker: Any, clock: Clock) -> None:
+    policy = RedeliveryPolicy.nats_streaming(ack_wait="2s")
+    queue = broker.queue("orders", redelivery=policy, lease="3s")
+    await queue.send(1)
+    for number in range(20):
+        (delivery,) = await queue.claim()
+        assert delivery.attempt == number + 1
+        await delivery.nack("no")
+        clock.advance("1.999s")
+        assert await queue.claim() == []
+        clock.advance("1ms")

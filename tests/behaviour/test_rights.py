@@ -24,6 +24,7 @@ from tests import servers
 from tests.colours import Awaited
 from tests.contents import contents
 from tests.servers import Server
+from tests.servers.acl import rules_of
 from tests.servers.clusters import one_node
 
 SCRIPTS = Scripts()
@@ -59,7 +60,7 @@ async def user(real: Server, admin: Any, colour: str) -> AsyncIterator[Callable[
     brokers: list[Any] = []
 
     def make(role: str, *changes: str, database: int = 0) -> Any:
-        rules = acl_line(ROLES[role], "joe", "rq").split()[2:]
+        rules = rules_of(role, admin)
         admin.execute_command("ACL", "SETUSER", "joe", "reset", ">secret", *rules, *changes)
         kind = rq_dlq.asyncio.Broker if colour == "async" else rq_dlq.Broker
         broker = kind(f"unix://joe:secret@{real.socket}?db={database}")
@@ -163,7 +164,7 @@ async def test_what_a_wait_takes(user: Callable[..., Any]) -> None:
 
 
 async def test_what_loading_a_script_takes(user: Callable[..., Any], admin: Any, real: Server) -> None:
-    rules = [rule for rule in acl_line(ROLES["producer"], "x", "rq").split()[2:] if rule != "+script|load"]
+    rules = [rule for rule in rules_of("producer", admin) if rule != "+script|load"]
     queue = user("producer", "reset", ">secret", *rules).queue("orders")
     with pytest.raises(MissingRights, match=r"\+script\|load"):
         await queue.send("x")
@@ -203,7 +204,7 @@ async def test_without_transactions_it_goes_on(tmp_path: Path, colour: str) -> N
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_line_gives_all_that_the_role_needs(role: str, real: Server, admin: Any) -> None:
-    rules = acl_line(ROLES[role], "joe", "rq", "orders").split()[2:]
+    rules = rules_of(role, admin, "orders")
     admin.execute_command("ACL", "SETUSER", "joe", "reset", ">secret", *rules)
     with rq_dlq.Broker(f"unix://joe:secret@{real.socket}") as broker:
         keys, run = broker.queue("orders")._core.keys, broker._connected().alone
@@ -258,7 +259,7 @@ async def test_a_node_of_a_cluster(tmp_path: Path, colour: str) -> None:
     with Server(tmp_path, *one_node()) as server, server.client() as admin:
         admin.execute_command("CLUSTER", "ADDSLOTS", *range(16_384))
         servers.wait_until(lambda: b"cluster_state:ok" in admin.execute_command("CLUSTER", "INFO"))
-        rules = acl_line(ROLES["producer"], "joe", "rq").split()[2:]
+        rules = rules_of("producer", admin)
         admin.execute_command("ACL", "SETUSER", "joe", ">secret", *rules, "-zadd")
         kind = rq_dlq.asyncio.Broker if colour == "async" else rq_dlq.Broker
         broker: Any = kind(f"unix://joe:secret@{server.socket}")

@@ -61,6 +61,81 @@ async def test_released_is_due_at_once_and_not_charged(broker: Any) -> None:
     assert delivery.history == ()
 
 
+@each_afresh("batch", [False, True])
+@each_afresh("begun", [False, True])
+async def test_released_with_a_delay_waits_and_is_not_charged(
+    batch: bool, begun: bool, broker: Any, clock: Clock
+) -> None:
+    queue = broker.queue("a", redelivery=after("5s", most=0))
+    await queue.send("x")
+    for number in range(3):
+        delivery = await one(queue)
+        assert delivery.attempt == (number + 1 if begun else 1)
+        assert delivery.redelivered is (begun and number > 0)
+        if batch:
+            (settlement,) = await queue.release([delivery], delay="300ms", begun=begun)
+        else:
+            settlement = await delivery.release(delay="300ms", begun=begun)
+        assert settlement.outcome == "released"
+        clock.advance("299ms")
+        assert await queue.claim() == []
+        clock.advance("1ms")
+    delivery = await one(queue)
+    assert (delivery.charged, delivery.released, delivery.delivery_count) == (0, 3, 4)
+    assert delivery.untried == (0 if begun else 3)
+    assert delivery.history == ()
+
+
+async def test_released_beyond_its_time_to_live_expires(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await queue.send("x", ttl="1s")
+    assert (await (await one(queue)).release(delay="1s")).outcome == "expired"
+    await queue.send("y", ttl="1s")
+    await (await one(queue)).release(delay="999ms")
+    clock.advance("999ms")
+    assert await bodies(queue) == ["y"]
+    assert (await queue.stats()).expired == 1
+
+
+async def test_a_dead_letter_that_is_released_with_a_delay_rests(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await queue.send("x")
+    await (await one(queue)).poison("bad")
+    letters = broker.queue("DLQ.a")
+    await (await one(letters)).release(delay="10s")
+    assert await letters.claim() == []
+    clock.advance("10s")
+    assert [letter.body for letter in await letters.claim()] == ["x"]
+
+
+async def test_a_release_with_nonsense_changes_nothing(broker: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send("x")
+    delivery = await one(queue)
+    for wrong in ({"delay": -1}, {"delay": "soon"}, {"begun": 1}):
+        with pytest.raises(InvalidInput):
+            await delivery.release(**wrong)
+    assert (await delivery.ack()).outcome == "acked"
+
+
+async def test_a_block_is_not_entered_when_the_lease_is_over(broker: Any) -> None:
+    """By a clock of the client's own, which knows how long ago it claimed: the work would be done twice."""
+    queue = broker.queue("a", lease="10s")
+    await queue.send_many(["x", "y"])
+    first, second = await queue.claim(2)
+    async with first:
+        pass
+    first._lease.read_at -= 10.1
+    with pytest.raises(LeaseLost, match="the lease was over before the work began"):
+        async with second:
+            pytest.fail("the work began")
+    assert not second.settled
+    await second.extend("30s")
+    async with second:
+        pass
+    assert second.outcome == "acked"
+
+
 async def test_extended_lease_starts_anew(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", redelivery=AT_ONCE, lease="10s")
     await queue.send("x")

@@ -1,7 +1,7 @@
 """The worked example of NATS Streaming's manual, `stan_timeline`: slow work, and a server that is in a hurry.
 
 Ten messages, each four seconds of work, each given for five. NATS' server repeats what is not acked, whatever
-the client holds, and the client handles the copies, too: 48 calls in 192 seconds. Here each is handled once.
+the client holds, and the client handles the copies, too: 50 calls in 200 seconds. Here each is handled once.
 """
 
 from __future__ import annotations
@@ -109,9 +109,9 @@ def as_nats(messages: int, ack_wait: int, work: int, max_inflight: int) -> list[
         handled.append(queued.pop(0))
         for second in range(1, work + 1):
             now += 1
-            if second == work:
-                unacked.pop(handled[-1], None)  # acked, if it was not before
-            for late in [number for number, due in unacked.items() if due == now]:
+            for late in [number for number, due in unacked.items() if due == now]:  # a moment too early
                 queued.append(late)
                 unacked[late] = now + ack_wait
+            if second == work:
+                unacked.pop(handled[-1], None)  # acked, if it was not before
     return handled

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import enum
 import functools
+import math
+import re
 from dataclasses import dataclass, make_dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -215,3 +223,72 @@ async def test_a_buffer_is_sent_as_bytes(kind: Any, of: Any, broker: Any) -> Non
     await queue.send(kind(b"\x00raw"))
     await queue.send_many([kind(b"more")])
     assert [delivery.body for delivery in await queue.claim(9)] == [b"\x00raw", b"more"]
+
+
+class _Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclass
+class _Stock:
+    of: dict[Any, int]
+
+
+@each_afresh(
+    ("body", "name"),
+    [
+        ({1: "a", "1": "b"}, "'1'"),
+        ({"1": "b", 1: "a"}, "'1'"),
+        ({"deep": [{"a": {2: 3, "2": 4}}]}, "'2'"),
+        ({1.5: 1, "1.5": 2}, "'1.5'"),
+        ({_Colour.RED: 1, "red": 2}, "'red'"),
+        ({UUID(int=1): 1, str(UUID(int=1)): 2}, "'00000000-000"),
+        (_Stock({7: 1, "7": 2}), "'7'"),
+        ([{0: 1, "0": 2}], "'0'"),
+    ],
+)
+@each_afresh("many", [False, True])
+async def test_two_keys_that_are_one_in_json_are_refused(
+    body: Any, name: str, many: bool, broker: Any
+) -> None:
+    queue = broker.queue("a")
+    with pytest.raises(InvalidMessage, match=f"two keys of one dict are both {re.escape(name)}"):
+        await (queue.send_many([body]) if many else queue.send(body))
+    assert await queue.claim() == []
+
+
+@each_afresh(
+    ("body", "arrives"),
+    [
+        ({1: "a"}, {"1": "a"}), ({"a": {"b": {2: 3}}}, {"a": {"b": {"2": 3}}}), ((1, 2), [1, 2]), ({1}, [1]),
+        (frozenset([1]), [1]), (2**70, 2**70), (1.0, 1.0), (-0.0, -0.0), (1e22, 1e22), ("a\0b", "a\0b"),
+        ({"x": b"\xff"}, {"x": "/w=="}), (b"\xff\x00", b"\xff\x00"), (UUID(int=5), str(UUID(int=5))),
+        (datetime(2026, 1, 2, 3, 4, tzinfo=UTC), "2026-01-02T03:04:00Z"), (timedelta(seconds=5), "PT5S"),
+        (Decimal("1.10"), "1.10"), (_Colour.RED, "red"), ([{"a": 1}, {"a": 2}], [{"a": 1}, {"a": 2}]),
+        ({"a": '":{', "b": {"a": 1}}, {"a": '":{', "b": {"a": 1}}),
+    ],
+)  # fmt: skip
+async def test_what_json_makes_of_a_body(body: Any, arrives: Any, broker: Any) -> None:
+    await broker.queue("a").send(body)
+    (found,) = await bodies(broker.queue("a"))
+    assert (found, type(found)) == (arrives, type(arrives))
+
+
+@each_afresh(
+    "body",
+    [
+        math.inf,
+        Path("/a"),
+        Fraction(1, 3),
+        {None: 1},
+        {True: 1},
+        {(1, 2): 3},
+        "\ud800",
+        1 + 2j,
+        range(3),
+    ],
+)
+async def test_what_json_has_no_form_for_is_refused(body: Any, broker: Any) -> None:
+    with pytest.raises(InvalidMessage):
+        await broker.queue("a").send(body)
+    assert await broker.queue("a").claim() == []

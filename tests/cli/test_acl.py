@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from tests import servers
 from tests.cli.conftest import ROOT, Shell
 from tests.each import each
 from tests.servers import Server, wait_until
+from tests.servers.acl import reads_apart
 
 APP = """
 import rq_dlq
@@ -31,7 +34,10 @@ def handle(body):
 @pytest.fixture(params=servers.programs(), ids=str)
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     """A server that has read the lines from a file."""
+    said = subprocess.run([request.param, "--version"], capture_output=True, text=True, check=True).stdout
+    version = said.partition(" v=")[2]
     lines = "".join(f"{line(role)} >secret\n" for role in ROLES)
+    lines = lines if reads_apart(version) else lines.replace("%R~", "~")
     (tmp_path / "users.acl").write_text(f"user default on nopass ~* &* +@all\n{lines}")
     with Server(tmp_path, "--aclfile", str(tmp_path / "users.acl"), program=str(request.param)) as server:
         yield server
@@ -77,8 +83,10 @@ def test_every_role_can_do_its_work(server: Server, tmp_path: Path) -> None:
 
 def test_a_user_of_some_queues_alone(server: Server, tmp_path: Path) -> None:
     shell = Shell(server.url, "rq", tmp_path)
-    words = shell("acl", "producer", "--user", "joe", "--queue", "orders*").output.split()
     with server.client() as client:
+        old = () if reads_apart(client.info("server")["redis_version"]) else ("--redis-6",)
+        words = shell("acl", "producer", "--user", "joe", "--queue", "orders*", *old, "-o", "json").stdout
+        words = json.loads(words)["line"].split()
         client.execute_command("ACL", "SETUSER", *words[1:], ">secret")
     joe = Shell(f"unix://joe:secret@{server.socket}", "rq", tmp_path)
     joe("send", "orders.new", typed="1\n")
@@ -110,3 +118,23 @@ def test_it_is_json_too(tmp_path: Path) -> None:
     assert told["role"] == "producer"
     assert told["line"].startswith(f"user {told['user']} on ")
     assert told["user"] == "shop"
+
+
+def test_what_is_only_read_is_granted_for_reading(tmp_path: Path) -> None:
+    """Redis 6.2 cannot do that, and it is said."""
+    shell = Shell("", "rq", tmp_path)
+    for role, written in (
+        ("producer", False),
+        ("consumer", False),
+        ("maintenance", True),
+        ("read-only", False),
+    ):
+        for queue in ("*", "orders*"):
+            said = shell("acl", role, "--queue", queue)
+            words = said.stdout.split()
+            assert ("~rq:policies" in words, "%R~rq:policies" in words) == (written, not written)
+            assert said.stderr == ""
+            old = shell("acl", role, "--queue", queue, "--redis-6")
+            assert "~rq:policies" in old.stdout.split()
+            assert "%" not in old.stdout
+            assert ("on Redis 6.2 this user can also write" in old.stderr) is not written

@@ -10,11 +10,10 @@ import redis
 from click.testing import CliRunner
 
 from rq_dlq import Broker
-from rq_dlq._redis.acl import acl_line
-from rq_dlq._redis.roles import ROLES
 from rq_dlq.cli import main
 from tests.cli.conftest import Shell
 from tests.servers import Server, free_port, online, replica_of, wait_until
+from tests.servers.acl import rules_of
 from tests.servers.clusters import cluster_ports
 
 CHECKS = [
@@ -134,8 +133,7 @@ def test_a_user_with_a_role_passes_and_one_without_fails(tmp_path: Path) -> None
 def test_what_the_user_may_not_ask_is_unknown_and_nothing_stops_for_it(tmp_path: Path) -> None:
     options = ("--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru")
     with Server(tmp_path, *options) as server, server.client() as raw:
-        rules = acl_line(ROLES["producer"], "ann", "rq").split()
-        raw.execute_command("ACL", "SETUSER", *rules[1:], "-info", ">secret")
+        raw.execute_command("ACL", "SETUSER", "ann", *rules_of("producer", raw), "-info", ">secret")
         ann = Shell(f"unix://ann:secret@{server.socket}", "rq", tmp_path)
         found = checks(ann)
         unknown = {name for name in found if found[name]["found"] == "unknown: the server does not report it"}

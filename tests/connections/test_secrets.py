@@ -46,6 +46,7 @@ WITH_PARAMETER = [
     "redis+sentinel://127.0.0.1:1/orders?sentinel_username=me&sentinel_password={}",
     "redis+sentinel://me:x@127.0.0.1:1/orders?sentinel_password={}&db=1", "redis://127.0.0.1:1?pass%77ord={}",
     "redis://127.0.0.1:1?password={}&nonsense=1", "redis://127.0.0.1:1?auth_token={}",
+    "redis://127.0.0.1:1?pwd={}", "redis://127.0.0.1:1/0?db=1&key={}", "rediss://:x@127.0.0.1:1?ssl_password={}",
 ]  # fmt: skip
 URLS = [
     url.format(password)
@@ -88,6 +89,8 @@ def test_a_password_that_looks_like_a_parameter_is_masked() -> None:
         ("unix:///tmp/a:b.sock", "unix:///tmp/a:b.sock"),
         ("redis://h:a", "redis://***"),
         ("rediss://h?ssl_ca_certs=/ca.pem", "rediss://h?ssl_ca_certs=/ca.pem"),
+        ("redis://h?username=me&max_connections=3&foo=1&socket_read_size=9",
+         "redis://h?username=me&max_connections=3&foo=***&socket_read_size=9"),
     ],
 )  # fmt: skip
 def test_what_is_left(url: str, shown: str) -> None:

@@ -9,8 +9,10 @@ import pytest
 import redis
 import redis.asyncio
 
+import rq_dlq
+import rq_dlq.asyncio
 from rq_dlq._redis.pools import AWAITING, BLOCKING, SOCKET_TIMEOUT, Colour, pool_at, pool_of
-from rq_dlq.errors import ConfigurationError
+from rq_dlq.errors import ConfigurationError, InvalidName
 from tests.each import each
 
 COLOURS = each("colour", [BLOCKING, AWAITING])
@@ -49,12 +51,63 @@ _SAID = {
         ("redis://:secret@h?client_name=x", {"host": "h", "password": "secret", "client_name": "x"}),
         ("rediss://h?ssl_ca_certs=/ca.pem&ssl_check_hostname=false",
          {"host": "h", "ssl_ca_certs": "/ca.pem", "ssl_check_hostname": False}),
+        ("valkey://me:x@h:7/3", {"host": "h", "port": 7, "db": 3, "username": "me", "password": "x"}),
+        ("valkeys://h?ssl_ca_certs=/ca.pem", {"host": "h", "ssl_ca_certs": "/ca.pem"}),
         ("unix:///tmp/r.sock?db=2", {"path": "/tmp/r.sock", "db": 2}),  # noqa: S108
         ("unix://me:secret@/tmp/r.sock", {"path": "/tmp/r.sock", "username": "me", "password": "secret"}),  # noqa: S108
     ],
 )  # fmt: skip
 def test_what_a_url_says(url: str, said: dict[str, Any], colour: Colour) -> None:
     assert settings(url, colour) == said
+
+
+@COLOURS
+@each(("scheme", "tls"), [("valkey", False), ("valkeys", True)])
+def test_valkey_s_schemes_are_those_of_redis(scheme: str, tls: bool, colour: Colour) -> None:
+    rq_dlq.Broker(f"{scheme}://h").close()
+    assert pool_of(f"{scheme}+sentinel://one/orders", colour).service_name == "orders"
+    kind = pool_of(f"{scheme}://h", colour).connection_class
+    assert issubclass(kind, colour.connection.SSLConnection) is tls
+
+
+@COLOURS
+@each("account", ["", "me:s3cret@"])
+@each(
+    ("said", "why"),
+    [
+        ("ssl_cert_reqs=CERT_NONE", "(ssl_cert_reqs is none, optional or required)"),
+        ("socket_timeout=abc", "(socket_timeout is seconds, from 0.001 to a day)"),
+        ("db=x", "(db is 0 or more)"),
+        ("pwd=s3cret", "pwd=***' is not a Redis URL (connections do not take one of its parameters)"),
+    ],
+)
+def test_the_parameter_is_blamed_and_not_the_password(
+    said: str, why: str, account: str, colour: Colour
+) -> None:
+    with pytest.raises(ConfigurationError) as told:
+        pool_of(f"rediss://{account}h/0?{said}", colour)
+    assert why in str(told.value)
+    assert "s3cret" not in str(told.value)
+
+
+@each("given", ["", " ", "\n"])
+@each("by", ["the program", "RQ_DLQ_URL"])
+@each("kind", [rq_dlq.Broker, rq_dlq.asyncio.Broker])
+def test_an_empty_url_is_a_mistake(given: str, by: str, kind: Any) -> None:
+    """A secret that was not filled in: each pod would have a private server."""
+    with pytest.MonkeyPatch.context() as patch:
+        if by == "RQ_DLQ_URL":
+            patch.setenv(by, given)
+        with pytest.raises(
+            ConfigurationError, match="empty: set it to redis://host:6379/0, or leave it unset"
+        ):
+            _ = kind(*([given] if by == "the program" else [])).url
+
+
+def test_an_empty_namespace_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RQ_DLQ_NAMESPACE", "")
+    with pytest.raises(InvalidName, match="a namespace's name must be text of at least one character"):
+        rq_dlq.Broker("redis://h")
 
 
 @COLOURS

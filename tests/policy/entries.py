@@ -93,6 +93,7 @@ def entry(draw: st.DrawFn) -> Entry:
         "max_in_flight": draw(st.sampled_from([UNSET, None, 1, 7])),
         "outcomes": draw(st.sampled_from([UNSET, None, 0, 1_000])),
         "dedup_window": draw(st.sampled_from([UNSET, None, 120, "1h"])),
+        "dead_letter_aliases": draw(st.sampled_from([UNSET, None, "lost", ["a.lost", "b"]])),
     }
     drawn = {
         "redelivery": policies.every | redelivery(),

@@ -44,6 +44,8 @@ def test_round_trip(entry: Entry) -> None:
         ({"outcomes": 100_000}, {"outcomes": 100_000}),
         ({"dedup_window": "2m"}, {"dedup_window": 120_000}),
         ({"dedup_window": None}, {"dedup_window": None}),
+        ({"dead_letter_aliases": ["a", "b", "a"]}, {"dead_letter_aliases": "a b"}),
+        ({"dead_letter_aliases": []}, {"dead_letter_aliases": None}),
         (
             {"redelivery": {"delays": ["1s", 2]}},
             {

@@ -72,12 +72,13 @@ def test_no_option_means_two_fields() -> None:
 
 
 @each("row", PLAIN)
-def test_what_is_said_stands_in_redis_as_a_number(row: Field) -> None:
-    said: dict[str, Any] = {row.name: 7}
+def test_what_is_said_stands_in_redis_as_it_is(row: Field) -> None:
+    value = "lost found" if row.kind == "NAME" else 7
+    said: dict[str, Any] = {row.name: value}
     entry = Entry.of(**said)
-    stands = 7_000 if row.in_ms else 7
+    stands = 7_000 if row.in_ms else value
     assert msgspec.json.decode(entry.encode()) == {row.name: stands}
     assert Entry.decode(entry.encode()) == entry
     settings = PolicyMap({"#": entry}).settings("a")
-    assert (getattr(settings, row.name), settings.wire()[row.name]) == (7, str(stands))
+    assert (getattr(settings, row.name), settings.wire()[row.name]) == (value, str(stands))
     assert row.name not in PolicyMap({}).settings("a").wire()

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from rq_dlq.core.opening import is_hot
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import RedeliveryPolicy
 from tests.cases import load
@@ -113,3 +114,30 @@ def test_fatal_is_ours_and_the_wire_is_that_of_any_policy() -> None:
 def test_it_refuses(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(PolicyError, match=complaint):
         RedeliveryPolicy.jetstream(**settings)
+
+
+def test_nats_streaming_waits_ack_wait_for_ever() -> None:
+    policy = RedeliveryPolicy.nats_streaming(ack_wait="2s")
+    assert [policy.delay(n) for n in (1, 2, 1_000)] == [2, 2, 2]
+    assert policy.max_redeliveries is None
+    assert RedeliveryPolicy.nats_streaming().delay(1) == 30
+    for wrong in (0, "soon", -1):
+        with pytest.raises(PolicyError, match="ack_wait"):
+            RedeliveryPolicy.nats_streaming(ack_wait=wrong)
+
+
+@each(
+    ("policy", "hot"),
+    [
+        (RedeliveryPolicy.jetstream(), True),
+        (RedeliveryPolicy(delays=[0], max_redeliveries=None), True),
+        (RedeliveryPolicy(initial_delay=0, max_redeliveries=None), True),
+        (RedeliveryPolicy.jetstream(max_deliver=5), False),
+        (RedeliveryPolicy.jetstream(backoff=[1]), False),
+        (RedeliveryPolicy(delays=[0, 0, 5], max_redeliveries=None), False),
+        (RedeliveryPolicy.nats_streaming(), False),
+        (RedeliveryPolicy(), False),
+    ],
+)
+def test_what_comes_back_at_once_for_ever_is_hot(policy: RedeliveryPolicy, hot: bool) -> None:
+    assert is_hot(policy) is hot

@@ -167,6 +167,17 @@ def test_switches_of_the_redelivery_plugin(switches: str, default: str, strategi
         ('dropAll="false" dropOnly="A.B"', "AxB", False),
         ('dropAll="false" reportInterval="0"', "A", False),
         ('dropAll="true" reportInterval="7" dropTemporaryQueues="false"', "A", True),
+        ('dropOnly=".*"', "ANY.THING", True),
+        ('dropOnly="q.*"', "q", True),
+        ('dropOnly="q.*"', "quick.one.two", True),
+        ('dropOnly="q.*"', "a.q", False),
+        ('dropOnly="A.B.*"', "A.B", True),
+        ('dropOnly="A.B.*"', "A.C", False),
+        ('dropOnly="A.B..*"', "A.B", False),
+        ('dropOnly="A.B..*"', "A.B.C.D", True),
+        (r'dropOnly="A\.B\..*"', "A.B.C", True),
+        ('dropOnly="[a-z&amp;&amp;[^b]] X"', "b", False),
+        ('dropOnly="[a-z&amp;&amp;[^b]] X"', "X", True),
     ],
 )
 def test_the_plugin_that_drops_dead_letters(attributes: str, queue: str, dropped: bool) -> None:
@@ -175,6 +186,29 @@ def test_the_plugin_that_drops_dead_letters(attributes: str, queue: str, dropped
         f"<discardingDLQBrokerPlugin {attributes}/>",
     )
     assert (settings(reading, queue).dead_letter.STRATEGY == "discarding") == dropped
+
+
+@each("only", ["a.+b", "[a-z&amp;&amp;[^b]]", ".{3}", r"a\.b.*c", r"\Qa.b\E"])
+def test_an_expression_over_whole_names_does_not_become_nothing_in_silence(only: str) -> None:
+    reading = read(f'<discardingDLQBrokerPlugin dropOnly="{only}"/>')
+    assert reading.problems == []
+    assert [(one.setting, one.outcome) for one in reading.findings] == [("dropOnly", "no counterpart")]
+    assert "its queues keep dead letters" in reading.findings[0].note
+
+
+def test_an_audit_that_is_off_has_no_counterpart() -> None:
+    strategy = "<individualDeadLetterStrategy enableAudit='false'/>"
+    reading = read(policies(f"<policyEntry queue='a' enableAudit='false'><deadLetterStrategy>{strategy}"
+                            "</deadLetterStrategy></policyEntry>"))  # fmt: skip
+    told = [(one.outcome, one.note) for one in reading.findings if one.setting == "enableAudit"]
+    assert [outcome for outcome, _ in told] == ["no counterpart"] * 2
+    assert all("is ignored here" in note for _, note in told)
+
+
+def test_ids_after_the_ack_are_named() -> None:
+    (note,) = [one.note for one in read(policies('<policyEntry queue="a"/>')).findings
+               if one.setting == "enableAudit"]  # fmt: skip
+    assert "--dedup-window 10m" in note
 
 
 def test_the_plugin_that_stamps_times() -> None:
@@ -308,6 +342,8 @@ def test_queues_that_no_entry_covers_are_told() -> None:
     (note,) = notes(policies('<policyEntry queue="a.>"/>', '<policyEntry queue="b"/>'))
     assert "queues outside a.#, b: dead letters were in ActiveMQ.DLQ, and are in DLQ.<queue>" in note
     assert notes(policies('<policyEntry queue="a.>"/>', '<policyEntry queue=">"/>')) == []
+    (note,) = notes(policies('<policyEntry topic=">"/>'))
+    assert "all queues: dead letters were in ActiveMQ.DLQ, and are in DLQ.<queue>" in note
 
 
 @each(

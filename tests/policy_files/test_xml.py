@@ -41,6 +41,40 @@ def test_it_is_refused(text: str, line: int, message: str) -> None:
     assert reading.entries == {}
 
 
+FEDERATION = (
+    '<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core"><address-settings>'
+    '<address-setting match="orders.#"><max-delivery-attempts>4</max-delivery-attempts></address-setting>'
+    '</address-settings><federations><federation name="eu"><queue-policy name="q">'
+    '<include queue-match="#" address-match="orders.#"/></queue-policy></federation></federations>'
+    "</core></configuration>"
+)
+
+
+def test_an_include_of_the_broker_s_own_is_no_other_file() -> None:
+    reading = read_broker_xml(FEDERATION.encode())
+    assert reading.problems == []
+    assert list(reading.entries) == ["orders.#"]
+
+
+@each(
+    "text, what",
+    [
+        ('addressSettings."orders.#".maxDeliveryAttempts=4\n', "Artemis' broker properties are not read"),
+        ("# ours\naddressConfigurations.orders.queueConfigs=a\n", "Artemis' broker properties are not read"),
+        ("apiVersion: broker.amq.io/v1beta1\nkind: ActiveMQArtemis\n", "of the ActiveMQ Artemis operator"),
+        ("port: 4222\nstreaming: {\n  cluster_id: shop\n}\n", "NATS Streaming is not read: AckWait and"),
+        ("port: 4222\njetstream {\n}\n", "a configuration of NATS is not read"),
+        (
+            '<server><subsystem><address-setting name="#" max-delivery-attempts="4"/></subsystem></server>',
+            "a WildFly configuration is not read",
+        ),
+    ],
+)
+def test_another_file_is_named_for_what_it_is(text: str, what: str) -> None:
+    (problem,) = read_broker_xml(text.encode()).problems
+    assert what in problem.message
+
+
 INCLUDE = '<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="{}.xml"/>'
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+import rq_dlq
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.web import access
 from tests.each import each
@@ -65,6 +67,63 @@ async def test_a_session_ends_after_its_time(opened: Open, monkeypatch: pytest.M
     for late, status in ((-60, 200), (60, 401)):
         monkeypatch.setattr(access, "_now", lambda late=late: ends + late)
         assert (await pages.get("/")).status_code == status
+
+
+async def test_a_session_that_was_left_opens_nothing_more(opened: Open) -> None:
+    """Nor does a copy of its cookie; a session beside it goes on."""
+    pages = opened(token=TOKEN)
+    copies = []
+    for _ in range(2):
+        await pages.client.post("/login", data={"token": TOKEN, "name": "anna"})
+        copies.append(pages.client.cookies["rq_dlq_web"])
+    await pages.client.post("/logout")
+    pages.client.cookies.clear()
+    answers = [await pages.client.get("/", headers={"cookie": f"rq_dlq_web={copy}"}) for copy in copies]
+    assert [answer.status_code for answer in answers] == [200, 401]
+
+
+@each("end", ["logout", "time"])
+async def test_an_open_stream_ends_with_its_session(end: str, opened: Open, orders: Any) -> None:
+    await orders.open()
+    pages = opened(token=TOKEN)
+    await pages.client.post("/login", data={"token": TOKEN})
+    cookie = f"rq_dlq_web={pages.client.cookies['rq_dlq_web']}".encode()
+    scope = {
+        "type": "http", "method": "GET", "path": "/live", "raw_path": b"/live", "root_path": "",
+        "query_string": b"page=overview", "headers": [(b"cookie", cookie), (b"host", b"localhost")],
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+    }  # fmt: skip
+    began, forever = asyncio.Event(), asyncio.Event()
+
+    async def send(message: Any) -> None:
+        if message.get("body"):
+            began.set()
+
+    stream = asyncio.create_task(pages.app(scope, forever.wait, send))
+    await asyncio.wait_for(began.wait(), 30)
+    with pytest.MonkeyPatch.context() as patch:
+        if end == "logout":
+            await pages.client.post("/logout")
+        else:
+            ends = access._now() + access.SESSION
+            patch.setattr(access, "_now", lambda: ends + 60)
+        await asyncio.wait_for(stream, 30)
+
+
+async def test_a_bearer_s_token_is_checked_where_it_stands_for_a_mark(opened: Open, orders: Any) -> None:
+    await orders.open()
+    pages = opened(token=TOKEN, write=True)
+    await pages.client.post("/login", data={"token": TOKEN})
+    for header, status in (("Bearer x", 403), (f"Bearer {TOKEN}", 303)):
+        headers = {"authorization": header}
+        answer = await pages.client.post("/queue/pause?name=orders", headers=headers)
+        assert answer.status_code == status, header
+
+
+def test_a_blocking_broker_is_refused() -> None:
+    web = pytest.importorskip("rq_dlq.web", reason="the extra `web` is not installed")
+    with rq_dlq.Broker("redis://h") as broker, pytest.raises(ConfigurationError, match=r"rq_dlq\.asyncio"):
+        web.app(broker, token=TOKEN)
 
 
 @each(

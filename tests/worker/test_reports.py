@@ -17,10 +17,9 @@ import redis
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import ConsumerReport
-from rq_dlq._redis.acl import acl_line
-from rq_dlq._redis.roles import ROLES
 from rq_dlq.worker import reporting
 from tests.servers import wait_until
+from tests.servers.acl import rules_of
 from tests.worker.conftest import Working
 
 ME = f"{socket.gethostname()}:{os.getpid()}"
@@ -98,10 +97,10 @@ def test_it_says_that_it_stops_and_then_leaves(broker: rq_dlq.Broker, working: W
 def test_a_worker_without_the_right_works_and_says_so_once(
     broker: rq_dlq.Broker, server: str, working: Working, caplog: Any
 ) -> None:
-    line = acl_line(ROLES["consumer"], "joe", "rq", "orders").split()
-    rules = [rule for rule in line[2:] if rule != "~rq:processes"]
-    assert len(rules) == len(line) - 3
     with redis.Redis(unix_socket_path=server) as raw:
+        granted = rules_of("consumer", raw, "orders")
+        rules = [rule for rule in granted if rule != "~rq:processes"]
+        assert len(rules) == len(granted) - 1
         raw.execute_command("ACL", "SETUSER", "joe", *rules, ">secret")
         try:
             with rq_dlq.Broker(f"unix://joe:secret@{server}") as joe:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.settlement import Settlement
 
 ACK_WITHIN = 0.005  # seconds that acks wait for others
+FRESH = 0.9  # of a lease that is left, without which it is extended before the next message is handed out
 
 D = TypeVar("D", bound="Leased[Any]")
 Loop = TypeVar("Loop")
@@ -116,7 +117,7 @@ class Consuming(Generic[D]):
         self._current = None
         if self.over:
             return None
-        while self._unseen and self._may_expire(self._unseen[0]):
+        while self._unseen and (self._may_expire(self._unseen[0]) or self._is_old(self._unseen[0])):
             if (yield from riding(self._ack(), self._keep_next())):
                 break
         if not self._unseen:
@@ -133,16 +134,25 @@ class Consuming(Generic[D]):
         """Whether it has a time to live, which may have ended since it was claimed with others (I7)."""
         return self._queue.part == "live" and delivery.expires_at is not None
 
+    def _is_old(self, delivery: D) -> bool:
+        """Whether the caller has worked for a while since it was claimed: it gets a whole lease."""
+        return delivery._lease.left(self._clock()) < FRESH * self._lease
+
     def _keep_next(self) -> Steps[bool]:
         """Ask the server whether the next one may be handed out, which keeps it; else take it out."""
         one = self._unseen[0]
         (held,) = yield from extend(self._queue, [one], self._lease)
         now = moment(one._lease.ends - self._lease)
-        if held and one.expires_at is not None and one.expires_at > now:
+        if held and not (self._may_expire(one) and one.expires_at is not None and one.expires_at <= now):
             return True
         self._unseen.popleft()
         if held:
             yield from release(self._queue, [one._held])  # the next claim moves it to where it belongs
+        elif self._unseen:  # they share its lease
+            rest = [*self._unseen]
+            still = yield from extend(self._queue, rest, self._lease)
+            self._unseen.clear()
+            self._unseen.extend(one for one, kept in zip(rest, still, strict=True) if kept)
         return False
 
     def _next(self) -> D | None:

@@ -59,6 +59,34 @@ def free_names(
     return names[0], names[1]
 
 
+def free_aliases(
+    settings: QueueSettings, keys: QueueKeys, naming: Naming, names: Sequence[str], *, strict: bool
+) -> Steps[list[str]]:
+    """The aliases of a queue's dead-letter queue that can be given; see `free_names`.
+
+    Raises:
+        PolicyError: the program itself declared one that cannot.
+    """
+    aliases: list[str] = []
+    for name in (settings.dead_letter_aliases or "").split():
+        if name in names:
+            continue
+        problem = why_taken(name) if name == keys.family else _unusable(name, naming)
+        if not problem and (yield from in_use(replace(keys, family=name))):
+            problem = why_taken(name)
+        if problem and strict and _declares_alias(settings):
+            raise PolicyError(problem)
+        if problem:
+            logger.warning("the dead letters of %s are not in %s, too: %s", keys.family, name, problem)
+        else:
+            aliases.append(name)
+    return aliases
+
+
+def _declares_alias(settings: QueueSettings) -> bool:
+    return any((one.field, one.source) == ("dead_letter_aliases", DECLARED) for one in settings.sources)
+
+
 def _unusable(name: str, naming: Naming) -> str | None:
     """Why a name cannot be given; None: it can, also if it is the usual name of a queue's dead letters."""
     try:
@@ -82,13 +110,20 @@ def check_not_own(family: str, entry: Entry) -> None:
     Raises:
         PolicyError: it does.
     """
-    if any(entry.part(part).get("name") == family for part in ("dead_letter", "expiry")):
+    named = any(entry.part(part).get("name") == family for part in ("dead_letter", "expiry"))
+    if named or family in _aliases_of(entry):
         message = f"{family!r} cannot be its own dead-letter or expiry queue: choose another name"
         raise PolicyError(message)
 
 
+def _aliases_of(entry: Entry) -> list[str]:
+    return str(entry.fields().get("dead_letter_aliases") or "").split()
+
+
 def declares(settings: QueueSettings, name: str) -> bool:
     """Whether the program itself declared the name."""
+    if name in (settings.dead_letter_aliases or "").split():
+        return _declares_alias(settings)
     parts = (settings.dead_name, "dead_letter"), (settings.expired_name, "expiry")
     fields = {
         f"{part}.{field}" for other, part in parts for field in ("name", "prefix", "suffix") if other == name
@@ -109,6 +144,7 @@ def check_names(stored: PolicyMap, pattern: Pattern, entry: Entry, families: Seq
     changed = replace(stored, entries={**stored.entries, pattern.text: entry})
     parts = entry.part("dead_letter"), entry.part("expiry")
     given = {str(name) for part in parts if (name := part.get("name"))}
+    given |= {*_aliases_of(entry)}
     affixed = any(affix in part for part in parts for affix in ("prefix", "suffix"))
     for family in filter(pattern.matches, families) if affixed else ():
         try:

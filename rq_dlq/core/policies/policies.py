@@ -17,6 +17,7 @@ from rq_dlq.core.policies import calls
 from rq_dlq.core.policies.given_names import (
     check_names,
     declares,
+    free_aliases,
     free_names,
     give_way,
     usual_names,
@@ -116,9 +117,10 @@ def _apply(
         settings = parsed.settings(keys.family, entry)
         wire, usual = settings.wire(), usual_names(keys.family, naming)
         names = yield from free_names(settings, keys, naming, strict=strict)
-        given = [name for name in names if name not in usual]
-        if names != usual:
-            wire["names"] = "\t".join(names)
+        aliases = yield from free_aliases(settings, keys, naming, names, strict=strict)
+        given = [*(name for name in names if name not in usual), *aliases]
+        if given:
+            wire["names"] = "\t".join([*names, *([" ".join(aliases)] if aliases else [])])
         call = calls.configure(
             keys,
             wire,

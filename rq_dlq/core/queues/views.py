@@ -67,6 +67,6 @@ def called(namespace: str, name: str, families: Sequence[str]) -> Steps[list[Add
     for part in chunks(families, LOOKED_AT):
         given = yield Batch([calls.given_names(QueueKeys(namespace, family)) for family in part])
         for family, names in zip(part, given, strict=True):
-            places = zip(("dead", "expired"), names, strict=False)
-            found += (Address(family, where) for where, other in places if other == name)
+            places = zip(("dead", "expired", "dead"), names, strict=False)  # the last are aliases
+            found += (Address(family, where) for where, others in places if name in others.split(" "))
     return found

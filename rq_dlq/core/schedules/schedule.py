@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from cronsim import CronSim, CronSimError
 
+from rq_dlq.core.schedules.cron import as_fields
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.codec import PRIORITIES
 from rq_dlq.values.durations import Duration, human, milliseconds, shown
@@ -33,7 +34,7 @@ class Rule(msgspec.Struct, frozen=True):
 
     Attributes:
         every: milliseconds; 0: `cron` says.
-        cron: an expression of five fields, or six with seconds.
+        cron: an expression of five fields, or six with seconds; empty with `every`.
         timezone: of that.
         missed: "last": the last of the missed ticks is sent, late. "all": each is. "skip": none is.
     """
@@ -59,7 +60,7 @@ class Rule(msgspec.Struct, frozen=True):
             raise InvalidInput(message)
         if every is not None:
             return cls(every=milliseconds(every, name="every", minimum=SHORTEST), missed=missed)
-        rule = cls(cron=str(cron), timezone=timezone, missed=missed)
+        rule = cls(cron=as_fields(str(cron)), timezone=timezone, missed=missed)
         rule.following(0)
         return rule
 
@@ -107,21 +108,63 @@ class Rule(msgspec.Struct, frozen=True):
             raise InvalidInput(message) from None
         start = datetime.fromtimestamp(instant / SECOND, zone)
         by_the_clock = any(field.startswith("*") for field in self.cron.split()[-5:-3])
+        last = instant
+        for tick in self._by_the_clock(start) if by_the_clock else self._once(start):
+            at = round(tick.timestamp() * SECOND)
+            if at > last:  # the hour may be the repeated one, or several times may be missing
+                last = at
+                yield at
+
+    def _local(self, start: datetime) -> Iterator[datetime]:
+        """The local times that the expression names, of clocks that are never changed."""
         try:
-            # CronSim has this rule for five fields alone, so it gets local times without their zone.
-            ticks = CronSim(self.cron, start if by_the_clock else start.replace(tzinfo=None))
+            return CronSim(self.cron, start.replace(tzinfo=None))
         except CronSimError as error:
             message = (
                 f"cron {self.cron!r}: {error}. Use five fields, minute hour day month weekday, as in "
                 '"0 7 * * mon-fri"; six with seconds in front'
             )
             raise InvalidInput(message) from None
-        last = instant
-        for tick in ticks:
-            at = round((tick if by_the_clock else _first(tick, zone)).timestamp() * SECOND)
-            if at > last:  # the hour may be the repeated one, or several times may be missing
-                last = at
-                yield at
+
+    def _once(self, start: datetime) -> Iterator[datetime]:
+        """One moment for each time: the first of two, or right after the change if it is missing."""
+        return (_first(local, start.tzinfo or UTC) for local in self._local(start))
+
+    def _by_the_clock(self, start: datetime) -> Iterator[datetime]:
+        """Each moment at which the clocks show such a time: none, one or two."""
+        zone, local, last = start.tzinfo or UTC, start.replace(tzinfo=None), start
+        changed = True
+        while changed:
+            offset, changed = last.astimezone(zone).utcoffset() or timedelta(), False
+            for tick in self._local(local):
+                moment = (tick - offset).replace(tzinfo=UTC)
+                if change := _change(last, moment, zone, offset):  # from there on the clocks show other times
+                    last, changed = change, True
+                    local = last.astimezone(zone).replace(tzinfo=None) - timedelta(seconds=1)
+                    break
+                last = moment
+                yield moment
+
+
+def _change(after: datetime, before: datetime, zone: tzinfo, offset: timedelta) -> datetime | None:
+    """When the clocks of a zone are changed that are an offset ahead of UTC.
+
+    A change that is further than a day from both moments, and is taken back between them, does not count: it
+    neither repeats nor skips a time that matters.
+    """
+    low, day = after.astimezone(UTC), timedelta(days=1)
+    for look in sorted({min(before, low + day), max(low, before - day), before}):
+        if look.astimezone(zone).utcoffset() != offset:
+            high = look
+            while high - low > timedelta(seconds=1):
+                middle = (low + (high - low) / 2).replace(microsecond=0)
+                if middle.astimezone(zone).utcoffset() == offset:
+                    low = middle
+                else:
+                    high = middle
+            return high
+        low = look
+    return None
 
 
 def _first(local: datetime, zone: tzinfo) -> datetime:
@@ -130,14 +173,7 @@ def _first(local: datetime, zone: tzinfo) -> datetime:
     if before <= after:  # the time exists; if twice, the first counts
         return before
     # The time is missing: the clocks are put forward between the two.
-    low, high, offset = after, before, after.astimezone(zone).utcoffset()
-    while high - low > timedelta(seconds=1):
-        middle = (low + (high - low) / 2).replace(microsecond=0)
-        if middle.astimezone(zone).utcoffset() == offset:
-            low = middle
-        else:
-            high = middle
-    return high
+    return _change(after, before, zone, after.astimezone(zone).utcoffset() or timedelta()) or before
 
 
 def _fields_of(text: bytes | msgspec.Raw) -> dict[str, Any]:

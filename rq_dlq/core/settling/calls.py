@@ -65,9 +65,17 @@ def poison(
     return _settle("poison", keys, args, held, done="dead")
 
 
-def release(keys: QueueKeys, held: Iterable[Held], *, begun: bool = True) -> Call[list[Settlement]]:
-    """Release: the messages go back to the queue, uncharged; begun: it may have been an attempt."""
-    return _settle("release", keys, {"begun": int(begun)}, held, done="released")
+def release(
+    keys: QueueKeys, held: Iterable[Held], *, begun: bool = True, delay: int = 0
+) -> Call[list[Settlement]]:
+    """Release: the messages go back to the queue, uncharged.
+
+    Args:
+        begun: it may have been an attempt.
+        delay: milliseconds until they are due.
+    """
+    args: dict[str, Argument] = {"begun": int(begun), "delay": delay}
+    return _settle("release", keys, args, held, done="released")
 
 
 def pass_on(

@@ -87,13 +87,21 @@ def poison(
     return (yield from _settle(queue, held, call, error=error, cause=cause))
 
 
-def release(queue: QueueState[Any], held: Sequence[Held], *, begun: bool = True) -> Steps[list[Settlement]]:
+def release(
+    queue: QueueState[Any], held: Sequence[Held], *, begun: bool = True, delay: Duration | None = None
+) -> Steps[list[Settlement]]:
     """Release: the messages go back to the queue, uncharged.
 
     Args:
         begun: whether a handler may have seen them. If not, this delivery was no attempt.
+        delay: time until they are due; None: none.
+
+    Raises:
+        InvalidInput: the delay or `begun` is not valid; nothing was done.
     """
-    return _settle(queue, held, partial(settling_calls.release, begun=begun))
+    check_flag(begun, "begun")
+    after = 0 if delay is None else milliseconds(delay, name="delay")
+    return (yield from _settle(queue, held, partial(settling_calls.release, begun=begun, delay=after)))
 
 
 def pass_on(

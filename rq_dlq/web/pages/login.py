@@ -42,8 +42,8 @@ async def login(site: Site, request: Request) -> Response:
 
 
 async def logout(site: Site, request: Request) -> Response:
-    """Forget the browser's session."""
-    del site
+    """End the session, and have the browser forget it."""
+    site.access.end(request)
     response = RedirectResponse(f"{root_of(request)}/login", 303)
     response.delete_cookie(COOKIE, path=root_of(request) or "/", httponly=True, samesite="strict")
     return response

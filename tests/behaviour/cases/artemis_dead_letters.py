@@ -167,11 +167,18 @@ async def art_b21(broker: Any) -> None:
     assert (delivery.nacked, delivery.charged, delivery.redelivered) == (1, 1, True)
 
 
-async def art_b22(broker: Any) -> None:
+async def art_b22(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     await queue.send("x")
     await (await one(queue)).release()
     assert (await one(queue)).charged == 0
+    await queue.send("y")
+    for _ in range(3):
+        delivery = await one(queue)
+        assert (delivery.attempt, delivery.redelivered) == (1, False)
+        await delivery.release(delay="300ms", begun=False)
+        assert await queue.claim() == []
+        clock.advance("300ms")
 
 
 async def art_b23(broker: Any) -> None:

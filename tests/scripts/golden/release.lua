@@ -1,8 +1,9 @@
--- Gives messages back that nobody has handled, or that should not be charged: due now, at their old position (I8).
--- Returns a verdict for each.
+-- Gives messages back that nobody has handled, or that should not be charged: due now, at their old position (I8), or after
+-- a delay. A dead letter rests as long. Returns a verdict for each.
 -- drains
 local begun = ARGV[1] == '1' -- 0: the holder had not begun them, so these were no attempts (lib/attempts)
--- items from ARGV[2]: held (lib/settled)
+local delay = tonumber(ARGV[2]) -- milliseconds
+-- items from ARGV[3]: held (lib/settled)
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, outcomes, groups = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
@@ -442,14 +443,86 @@ end
 local function taken_up(state)
   state.more = state.more:gsub(' passed_on=%S*', '')
 end
-return settle_messages(2, function(id, state, head)
+-- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
+--   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+local function read_strategy()
+  return read_json(setting('dead_letter'))
+end
+-- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
+-- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
+local strategy
+
+-- detail: for the outcome history (lib/outcome)
+local function bury(id, state, head, part, reason, detail)
+  strategy = strategy or read_strategy()
+  local fate = strategy[part]
+  if fate ~= 'dead' and fate ~= 'discard' then
+    fate = part
+  end
+  if fate == 'dead' and head.transient and strategy.transient == 'discard' then
+    fate = 'discard'
+  end
+  redis.call('HINCRBY', counters, reason, 1)
+  state.reason = reason
+  taken_up(state)
+  if fate == 'discard' then
+    -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+    local function drop(ids)
+      local once_gone = nil
+      -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+      -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+      --   ids: of the messages; also of those of which a script that was cut off left something behind
+      --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+      local gone = #ids
+      redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+      if once_gone then
+        once_gone(ids)
+      end
+      redis.call('HDEL', history, unpack(ids))
+      redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+      return gone
+    end
+    redis.call('HINCRBY', counters, 'discarded', drop({ id }))
+    local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
+    if job then
+      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+      -- has been forgotten.
+      local function count_redriven(job, what)
+        if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+          redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+        end
+      end
+      count_redriven(job, 'died')
+    end
+  else
+    state.part, state.due = fate, now
+    put(id, state, head)
+  end
+  outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, detail)
+  if fate == 'discard' then
+    outcome('discarded', id, head, state, 0, detail)
+    return 'discarded'
+  end
+  return fate
+end
+return settle_messages(3, function(id, state, head)
+  local waits = delay > 0 and state.part == 'live'
+  local expiry = waits and expiry_of(head, state)
   state.released = state.released + 1
   if begun then
     taken_up(state)
   else
     count_untried(state)
   end
-  put(id, state, head)
   redis.call('HINCRBY', counters, 'released', 1)
-  outcome('released', id, head, state, 0, { consumer = setting('outcomes') and holder(state.token) })
+  if expiry and now + delay >= expiry then -- it would be due too late (I7)
+    return bury(id, state, head, 'expired', 'expired', { cause = 'released' })
+  elseif waits then
+    state.due = now + delay
+    if state.due == math.floor(head.birth / 4096) then -- see lib/order
+      state.due = state.due + 1
+    end
+  end
+  put(id, state, head, waits, delay > 0 and state.part ~= 'live' and now + delay or nil)
+  outcome('released', id, head, state, delay, { consumer = setting('outcomes') and holder(state.token) })
 end, wake_one)

@@ -111,7 +111,7 @@ def _told(count: Count, idle: list[tuple[str, str]], needless: list[str]) -> str
 
 def _users(name: str, *, modern: bool) -> Iterator[Lacking]:
     """A role without each of its rights, then without each key, then with all keys only to read."""
-    rules = acl_line(ROLES[name], name, NAMESPACE).split()[3:]
+    rules = acl_line(ROLES[name], name, NAMESPACE, reads="~").split()[3:]
     for rule in rules:
         if rule[0] == "+":
             yield Lacking(name, rule, tuple(other for other in rules if other != rule))

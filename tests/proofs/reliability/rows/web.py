@@ -131,9 +131,12 @@ async def ended(client: Client, found: Found) -> None:
         found.check(
             f"a session {late} s after its end: {answer.status_code}", good=answer.status_code == status
         )
+    copy = {"cookie": f"{access.COOKIE}={client.cookies[access.COOKIE]}"}
     await client.post("/logout")
-    answer = await client.get("/")
-    found.check(f"a session after the logout: {answer.status_code}", good=answer.status_code == 401)
+    for headers in ({}, copy):
+        answer = await client.get("/", headers=headers)
+        what = f"a session{' of a copied cookie' if headers else ''} after the logout"
+        found.check(f"{what}: {answer.status_code}", good=answer.status_code == 401)
 
 
 async def _in_turn(url: str, broker: rq_dlq.Broker, found: Found) -> None:

@@ -1,0 +1,87 @@
+"""A dead letter under two names: one letter, not a copy for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rq_dlq import IndividualDeadLetterStrategy, LeaseLost, PolicyError, SharedDeadLetterStrategy
+from tests.behaviour.helpers import bodies, bury, counts, one
+from tests.each import each_afresh
+
+
+async def fill(broker: Any, **more: Any) -> None:
+    await broker.policies.set("#", dead_letter_aliases="DLQ", **more)
+    for name in ("orders", "bills"):
+        await bury(broker.queue(name), [f"{name} 1", f"{name} 2"])
+
+
+async def test_each_letter_is_under_both_names(broker: Any) -> None:
+    await fill(broker)
+    both = await broker.queue("DLQ").dlq.browse()
+    assert sorted(letter.body for letter in both) == ["bills 1", "bills 2", "orders 1", "orders 2"]
+    assert [letter.body for letter in await broker.queue("orders").dlq.browse()] == ["orders 1", "orders 2"]
+
+
+@each_afresh(("by", "other"), [("DLQ", "DLQ.orders"), ("DLQ.orders", "DLQ")])
+@each_afresh("verb", ["ack", "nack", "release"])
+async def test_who_claims_it_by_one_name_holds_it_by_both(
+    by: str, other: str, verb: str, broker: Any
+) -> None:
+    await broker.policies.set("orders", dead_letter_aliases=["DLQ", "Lost"])
+    await bury(broker.queue("orders"), ["x"])
+    delivery = await one(broker.queue(by))
+    assert (delivery.body, delivery.original_queue, delivery.queue) == ("x", "orders", by)
+    for name in (other, "Lost"):
+        assert await broker.queue(name).claim() == []
+    await getattr(delivery, verb)()
+    if verb == "ack":
+        assert await counts(broker.queue("orders")) == {}
+        assert await broker.queue(other).claim() == []
+        with pytest.raises(LeaseLost):
+            await delivery.ack()
+    else:
+        assert await counts(broker.queue("orders")) == {"dead": 1}
+
+
+@each_afresh("strategy", [IndividualDeadLetterStrategy(prefix="X."), SharedDeadLetterStrategy("Lost"), None])
+async def test_beside_each_strategy(strategy: Any, broker: Any) -> None:
+    await fill(broker, **({} if strategy is None else {"dead_letter": strategy}))
+    letters = broker.queue("DLQ")
+    held = await letters.claim(9)
+    assert sorted(delivery.body for delivery in held) == ["bills 1", "bills 2", "orders 1", "orders 2"]
+    assert all(await letters.ack(held))
+    for name in ("orders", "bills"):
+        assert await counts(broker.queue(name)) == {}
+
+
+async def test_a_name_that_is_given_no_more_shows_nothing(broker: Any) -> None:
+    await fill(broker)
+    await broker.policies.set("bills", dead_letter_aliases=None)
+    assert sorted(await bodies(broker.queue("DLQ"), 9)) == ["orders 1", "orders 2"]
+    await broker.policies.remove("#")
+    assert await broker.queue("DLQ").claim() == []
+    assert await counts(broker.queue("bills")) == {"dead": 2}
+
+
+async def test_the_name_of_a_queue_is_not_given(broker: Any) -> None:
+    await broker.queue("DLQ").send("alive")
+    with pytest.raises(PolicyError, match="'DLQ' is a queue of its own"):
+        await broker.policies.set("#", dead_letter_aliases="DLQ")
+    with pytest.raises(PolicyError, match="cannot be its own"):
+        await broker.policies.set("orders", dead_letter_aliases="orders")
+    for wrong in ("a,b", ["a b"], 7, [7]):
+        with pytest.raises(PolicyError, match="dead_letter_aliases"):
+            await broker.policies.set("#", dead_letter_aliases=wrong)
+    queue = broker.queue("orders", dead_letter_aliases="DLQ")
+    with pytest.raises(PolicyError, match="'DLQ' is a queue of its own"):
+        await queue.send("x")
+    assert await bodies(broker.queue("DLQ")) == ["alive"]
+
+
+async def test_a_program_declares_them(broker: Any) -> None:
+    queue = broker.queue("orders", dead_letter_aliases=["DLQ"])
+    await bury(queue, ["x"])
+    assert await bodies(broker.queue("DLQ")) == ["x"]
+    assert (await queue.settings()).dead_letter_aliases == "DLQ"

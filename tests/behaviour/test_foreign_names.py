@@ -1,0 +1,49 @@
+"""Names that other brokers read more into than ours do."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from rq_dlq import InvalidName, PolicyError, RedeliveryPolicy
+from tests.each import each_afresh
+
+
+@each_afresh(
+    ("name", "answer"),
+    [
+        ("a,b", "a message goes to one queue"),
+        ("DLA::DLQ.orders", "address::queue use the queue alone"),
+        ("DLQ.a::b", "address::queue use the queue alone"),
+        ("queue://orders", "without queue:// or topic://"),
+        ("topic://prices", "for topics see docs/instead.md"),
+        ("orders?consumer.exclusive=true", "options such as"),
+    ],
+)
+async def test_they_are_refused_with_the_way_here(name: str, answer: str, broker: Any) -> None:
+    """Each would be a new queue that nobody reads."""
+    with pytest.raises(InvalidName) as told:
+        broker.queue(name)
+    assert answer in str(told.value)
+    with pytest.raises(PolicyError, match=r"cannot name a queue|is not a pattern"):
+        await broker.policies.set(name, redelivery=RedeliveryPolicy())
+    assert await broker.queues() == []
+
+
+@each_afresh("name", ["orders", "a:1", "a/b", "{shop}.a", "Consumers.VirtualTopic", "MyVirtualTopic.a"])
+async def test_others_are_taken_without_a_word(name: str, broker: Any, caplog: Any) -> None:
+    with caplog.at_level(logging.WARNING):
+        await broker.queue(name).send(1)
+    assert "virtual topics" not in caplog.text
+
+
+@each_afresh("name", ["VirtualTopic.prices", "Consumer.web.VirtualTopic.prices"])
+async def test_a_virtual_topic_is_warned_of(name: str, broker: Any, caplog: Any) -> None:
+    queue = broker.queue(name)
+    caplog.clear()
+    await queue.send(1)
+    await queue.send(2)
+    said = [record.message for record in caplog.records if "virtual topics" in record.message]
+    assert said == [f"{name} is a queue like others: there are no virtual topics, see docs/instead.md"]
