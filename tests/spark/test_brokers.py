@@ -13,10 +13,13 @@ from rq_dlq.spark.brokers import broker_at
 
 @pytest.fixture
 def unfrozen() -> Iterator[None]:
-    """No object is exempt from garbage collection, before the test and after it."""
+    """No object is exempt from garbage collection before the test; after it all are that are here.
+
+    Else each collection of this process looks at all that pytest collected, in every test to come.
+    """
     gc.unfreeze()
     yield
-    gc.unfreeze()
+    gc.freeze()
 
 
 @pytest.mark.usefixtures("unfrozen")
