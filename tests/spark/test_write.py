@@ -334,7 +334,9 @@ def test_a_body_of_json_keeps_microseconds_and_decimals(spark: SparkSession, bro
     micros = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
     at = "2026-11-21T14:00:00.123456Z"
     rows = spark.sql(f"SELECT timestamp '{at}' at, 1.000000000000000001BD n")
-    bodies = rows.select(F.to_json(F.struct("at", F.col("n").cast("string")), micros).alias("body"))
+    bodies = rows.select(
+        F.to_json(F.struct("at", F.col("n").cast("string").alias("n")), micros).alias("body")
+    )
     write(bodies, contentType="application/json")
     (message,) = broker.queue("a").peek()
     assert message.body == {"at": at, "n": "1.000000000000000001"}

@@ -10,6 +10,7 @@ import os
 import random
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,11 +118,10 @@ def lose_an_executor(how: str) -> None:
     if how == "idle":
         time.sleep(6)
         return
-    executors = [
-        each
-        for each in psutil.Process().children(recursive=True)
-        if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())
-    ]
+    executors: list[psutil.Process] = []
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has ended
+            executors += [each] if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline()) else []
     random.choice(executors).kill()
     time.sleep(1)  # until the driver has noticed
 
