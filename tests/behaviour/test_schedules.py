@@ -351,7 +351,7 @@ async def test_an_entry_without_a_record_is_dropped(broker: Any, raw: Any) -> No
         ({"every": "1h", "cron": "* * * * *"}, "either"),
         ({"every": "10ms"}, "every: '10ms' is out of range"),
         ({"every": "1h", "timezone": "Europe/Berlin"}, "an interval has no time zone"),
-        ({"cron": "@daily"}, "cron '@daily': Wrong number of fields. Use five fields, minute hour day"),
+        ({"cron": "@fortnightly"}, "cron '@fortnightly': the names are @hourly, @daily"),
         ({"cron": "61 * * * *"}, "Bad minute"),
         ({"cron": "0 0 31 2 *"}, "Bad day-of-month"),
         ({"cron": "* * */20 * 1L"}, "names no time in the next 50 years"),
