@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import logging
 import os
 import sys
 import traceback
@@ -18,12 +17,13 @@ import click
 
 from rq_dlq.cli._arguments import with_options
 from rq_dlq.cli._guesses import BESIDE, COMMANDS, OPTIONS
+from rq_dlq.cli._logs import show_log
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
 from rq_dlq.values.cached import cached_property
-from rq_dlq.values.visible import visible, visible_entry
+from rq_dlq.values.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Generator, Mapping
 
     from rq_dlq.cli._show import Output
     from rq_dlq.client.broker import Broker
@@ -196,7 +196,7 @@ class Commands(Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         context = ctx.ensure_object(Context)
-        _log(context.verbose)
+        show_log(context.verbose)
         try:
             with context.opened, errors_visible():
                 return super().invoke(ctx)
@@ -209,7 +209,7 @@ class Commands(Group):
 
 
 @contextmanager
-def errors_visible() -> Iterator[None]:
+def errors_visible() -> Generator[None]:
     """What a usage error quotes of the command line cannot steer the terminal."""
     try:
         yield
@@ -260,49 +260,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
             context.output.format = value
         case "verbose":
             context.verbose += value
-            _log(context.verbose)
+            show_log(context.verbose)
         case _:  # --no-color
             context.output.plain()
             ctx.color = ctx.find_root().color = False
-
-
-class ToStderr(logging.Handler):
-    """Writes to the current stderr, which tests replace.
-
-    Attributes:
-        broken: called when the reader of stderr has gone; with it, no line raises an error.
-    """
-
-    broken: Callable[[], None] | None = None
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            click.echo(visible_entry(self.format(record)), err=True)
-        except OSError as error:
-            if self.broken is None:
-                raise
-            if isinstance(error, BrokenPipeError):
-                self.broken()
-
-
-def _log(verbose: int) -> None:
-    """Send the log to stderr: warnings; with -v also info, with -vv everything."""
-    root = logging.getLogger()
-    if not any(isinstance(handler, ToStderr) for handler in root.handlers):
-        root.addHandler(ToStderr())
-    logging.getLogger("rq_dlq").setLevel([logging.WARNING, logging.INFO, logging.DEBUG][min(verbose, 2)])
-
-
-def log_times(context: Context) -> None:
-    """For commands that run long: each line of the log has the time, and a level more of it is shown."""
-    from rq_dlq.worker.logs import LogFormatter  # noqa: PLC0415
-
-    formatter: logging.Formatter = LogFormatter()
-    if context.log_format == "json":
-        from rq_dlq.telemetry.json_logs import JSONFormatter  # noqa: PLC0415
-
-        formatter = JSONFormatter()
-    for handler in logging.getLogger().handlers:
-        if isinstance(handler, ToStderr):
-            handler.setFormatter(formatter)
-    _log(context.verbose + 1)

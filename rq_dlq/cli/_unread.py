@@ -9,7 +9,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rq_dlq.cli._context import FAILED, ToStderr
+from rq_dlq.cli._context import FAILED
+from rq_dlq.cli._logs import ToStderr
 
 if TYPE_CHECKING:
     from rq_dlq.worker.vitals import Vitals

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rq_dlq.cli._context import Command, Context, log_times, pass_context
+from rq_dlq.cli._context import Command, Context, pass_context
 from rq_dlq.cli._health import health_options
+from rq_dlq.cli._logs import log_times
 from rq_dlq.cli._options import log_format_option
 from rq_dlq.cli._unread import ending_unread
 from rq_dlq.errors import InvalidInput
@@ -54,7 +55,7 @@ def maintain(
     by schedules, and finishes what a sender or a redrive left unfinished. Any number of these may run at
     once. SIGTERM and Ctrl-C stop it after the current step.
     """
-    log_times(context)
+    log_times(context.verbose, context.log_format)
     run = Maintenance(context.broker, roles, period)  # checks the period
     with context.broker as broker:
         broker.queues()  # fails now if there is no server; later it would wait for one

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rq_dlq.cli._context import Command, Context, log_times, pass_context
+from rq_dlq.cli._context import Command, Context, pass_context
 from rq_dlq.cli._extras import of_extra
+from rq_dlq.cli._logs import log_times
 from rq_dlq.cli._options import address
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
@@ -41,7 +42,7 @@ def metrics(context: Context, listen: tuple[str, int] | None) -> None:
     collector = QueueCollector(context.broker)
     registry.register(collector)
     if listen is not None:
-        log_times(context)
+        log_times(context.verbose, context.log_format)
         _serve(registry, *listen)
         return
     collector.read()  # raises if Redis cannot be read

@@ -17,8 +17,9 @@ import click
 
 from rq_dlq.cli import _reports
 from rq_dlq.cli._app import load
-from rq_dlq.cli._context import Command, Context, log_times, pass_context
+from rq_dlq.cli._context import Command, Context, pass_context
 from rq_dlq.cli._health import health_options, metrics_of
+from rq_dlq.cli._logs import log_times
 from rq_dlq.cli._options import log_format_option, seconds
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.cli._unread import ending_unread
@@ -168,7 +169,7 @@ def worker(
     several = processes > 1 or watch is not None
     if several and (health or heartbeat_file):
         raise click.UsageError(SEVERAL)
-    log_times(context)
+    log_times(context.verbose, context.log_format)
     os.environ.update(environment(context))  # the app, which is imported next, reads it
     broker = load(app, import_timeout)
     _agree(context, broker, app)

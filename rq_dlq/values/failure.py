@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -85,14 +85,19 @@ def _causes(error: BaseException) -> list[BaseException]:
     found = [error]
     for one in found:  # grows meanwhile
         context = None if one.__suppress_context__ else one.__context__
-        parts = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
         found += [
             other
-            for other in (*parts[:MAX_BEHIND], one.__cause__ or context)
+            for other in (*_of_group(one)[:MAX_BEHIND], one.__cause__ or context)
             if other is not None and not any(other is known for known in found)
         ]
         del found[MAX_BEHIND:]
     return found[1:]
+
+
+def _of_group(error: BaseException) -> tuple[BaseException, ...]:
+    if not isinstance(error, BaseExceptionGroup):
+        return ()
+    return cast("BaseExceptionGroup[BaseException]", error).exceptions
 
 
 def _with_root(text: str, chain: list[BaseException]) -> str:
