@@ -38,7 +38,7 @@ def _epochs(world: World, between: str, epochs: int, **more: Any) -> None:
     driver = world.stream(
         "orders",
         master=CLUSTER,
-        conf=SMALL | more.pop("conf", {}),
+        conf=SMALL | {"spark.task.maxFailures": "2"} | more.pop("conf", {}),  # what went does not come again
         handler="fickle",
         between=between,
         failures=3 * epochs,
