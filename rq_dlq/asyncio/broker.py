@@ -145,6 +145,7 @@ class Broker(OwnBroker):
         cron: str | None = ...,
         timezone: str = ...,
         missed: Missed = ...,
+        key: str | Callable[..., str | None] | None = ...,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     @answering
     def task(
@@ -160,6 +161,7 @@ class Broker(OwnBroker):
         cron: str | None = None,
         timezone: str = USUAL_ZONE,
         missed: Missed = "last",
+        key: str | Callable[..., str | None] | None = None,
     ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
         """Make a function a task: its calls can be sent, and `broker.run()` runs them.
 
@@ -176,6 +178,7 @@ class Broker(OwnBroker):
             timeout: of one call, for all tasks of the queue; None: as another one says, or no limit.
             every, cron, timezone, missed: the workers of the queue send it again and again, without
                 arguments; see `Queue.schedule`. A worker writes this schedule when it starts.
+            key: of each call (`Queue.send`), or a function that gets a call's arguments and returns its key.
 
         Returns:
             The task; with brackets, a decorator.
@@ -187,7 +190,7 @@ class Broker(OwnBroker):
         rule = rule_of(cron, every, timezone, missed)
 
         def make(function: Callable[P, R]) -> Task[P, R]:
-            call = TaskFunction(function, name, rule)
+            call = TaskFunction(function, name, rule, key)
             place = self._place(call.name if queue is None else queue)
             named = queue is None or isinstance(queue, str)
             return Task(call, register(place, call, concurrency, timeout, named=named))

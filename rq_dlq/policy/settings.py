@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rq_dlq.policy._checks import JSON
     from rq_dlq.policy.dead_letter import DeadLetterStrategy
     from rq_dlq.policy.expiry import ExpiryPolicy
+    from rq_dlq.policy.per_key import PerKey
     from rq_dlq.policy.redelivery import RedeliveryPolicy
     from rq_dlq.values.durations import Duration
 
@@ -38,6 +39,7 @@ class _Everywhere(TypedDict, total=False):
     max_in_flight: int | UnsetType | None
     outcomes: int | UnsetType | None
     dedup_window: Duration | UnsetType | None
+    per_key: PerKey | str | Mapping[str, object] | UnsetType | None
 
 
 class EntryFields(_Everywhere, total=False):
@@ -49,6 +51,7 @@ class EntryFields(_Everywhere, total=False):
     max_in_flight: deliveries at a time, of all consumers together; None: no limit.
     outcomes: how many events the queue's outcome history keeps, about; None or 0: it is not written.
     dedup_window: how long after its ack a send under a message's id adds nothing; None: an id is free then.
+    per_key: what messages of one key do: a `PerKey`, its text or a mapping; None: keys are ignored.
     """
 
     redelivery: RedeliveryPolicy | Mapping[str, object] | UnsetType
@@ -90,6 +93,7 @@ class QueueSettings:
         max_in_flight: deliveries at a time; None: no limit.
         outcomes: events that the outcome history keeps, about; None: it is not written.
         dedup_window: seconds for which the ids of acked messages are known; None: they are not.
+        per_key: what messages of one key do; None: keys are ignored.
         dead_name: of the queue's dead-letter queue, also where dead letters are dropped.
         expired_name: of its expiry queue.
         sources: of every field, in a fixed order.
@@ -101,6 +105,7 @@ class QueueSettings:
     max_in_flight: int | None
     outcomes: int | None
     dedup_window: float | None
+    per_key: PerKey | None
     dead_name: str
     expired_name: str
     sources: tuple[Source, ...]
