@@ -3,18 +3,18 @@
 -- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
 -- needs: now, EXPIRES, LONG, pack_number, score_of, order_of, asked, existing, opened, keys_count; keys: counters
 -- needs: locals: items, first, delay, ttl
--- gives: packed, known, records, places, blocked, stated, deadlines
+-- gives: packed, known, records, places, blocked, new_seats, stated, deadlines
 local PACKED, ABOVE, FIELD = 0x20, 0x40, 1 -- the flag of fields and headers, and the next; the field of a key (lib/lane_in)
--- Tables cost Redis as much as a part of a command, so there is none that only some need.
+-- Tables cost Redis as much as a part of a command: none that only some need.
 local records, places, known, head, packed = {}, {}, {}, {}, 0
 local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
 local ends, expiry = deadlines and string.format('%.0f', now + ttl), deadlines and pack_number(now + ttl, 6)
-local birth, stated, blocked
+local birth, stated, blocked, score_if_blocked, new_seats
 local due, score, lead, order -- of all messages whose births differ in the last byte alone
-local score_if_blocked = delay == 0 and keys_count and (function()
-  -- needs: score_in_lane
-  return score_in_lane
-end)()
+if delay == 0 and keys_count then
+  -- needs: score_in_lane, taken_seats
+  score_if_blocked, new_seats = score_in_lane, taken_seats
+end
 for n = 1, opened and asked or 0 do
   local id = items[first + 2 * n - 2]
   if existing[n] or seen and seen[id] then

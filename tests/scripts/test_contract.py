@@ -49,7 +49,7 @@ BOUNDED = {
     "tokens",  # of claims: PAGE
     "back",  # what a step of a redrive moves: steps.CHANGED
     "blocked",  # what a send or a promotion blocks: as places and moved
-    "given", "came",  # seats of a call's messages; let_in: MOST
+    "given", "came", "new_seats",  # seats of a call's messages; let_in: MOST
     "due",  # unblock: MOST
     "unset", "cells",  # the fields of a queue's settings
     "KEYS",  # of a queue

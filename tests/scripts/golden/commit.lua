@@ -193,13 +193,13 @@ local function queue(n)
     -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
     -- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
     local PACKED, ABOVE, FIELD = 0x20, 0x40, 1 -- the flag of fields and headers, and the next; the field of a key (lib/lane_in)
-    -- Tables cost Redis as much as a part of a command, so there is none that only some need.
+    -- Tables cost Redis as much as a part of a command: none that only some need.
     local records, places, known, head, packed = {}, {}, {}, {}, 0
     local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
     local ends, expiry = deadlines and string.format('%.0f', now + ttl), deadlines and pack_number(now + ttl, 6)
-    local birth, stated, blocked
+    local birth, stated, blocked, score_if_blocked, new_seats
     local due, score, lead, order -- of all messages whose births differ in the last byte alone
-    local score_if_blocked = delay == 0 and keys_count and (function()
+    if delay == 0 and keys_count then
       -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
       -- beside the body. nil: it has no key.
       --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
@@ -231,41 +231,35 @@ local function queue(n)
       }
       -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
       local BLOCKED = 2 ^ 43
-      -- The id in a member of an index (lib/order says what precedes it).
-      local function id_of(member)
-        return member:sub(member:byte(1) < 16 and 9 or 3)
+      -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one, or
+      -- has one since a send was cut off. `taken_seats`: lanes and ids, to be written before the rows.
+      local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats
+
+      local function room_of(lane)
+        if somebody_waits == nil then
+          somebody_waits = redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') > 0
+        end
+        if somebody_waits and redis.call('ZCOUNT', scheduled, BLOCKED + lane, BLOCKED + lane) > 0 then
+          return 0
+        end
+        return rule.limit - redis.call('ZCOUNT', seats, lane, lane)
       end
-      -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-      -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
-      --   full: lanes that were found full, for a call that only enters; nil: look
-      local function enter(id, lane, full)
-        if rule.limit == math.huge then
-          return true
-        end
-        local has_room = not (full and full[lane])
-        if has_room then
-          local score = BLOCKED + lane
-          local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-          has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
-        end
-        if has_room then
-          redis.call('ZADD', seats, lane, id) -- before its row in `ready`
-          return true
-        elseif full then
-          full[lane] = true
-        end
-        return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
-      end
-      -- The score in `scheduled` of a new message with a key that gets no seat of its lane; false: it gets one.
-      local full = {} -- lanes
 
       local function score_in_lane(id, payload)
         local lane = lane_in(payload, 2)
-        return lane and not enter(id, lane, full) and BLOCKED + lane
+        if not lane or rule.limit == math.huge then
+          return false
+        end
+        local room = rooms[lane] or room_of(lane)
+        rooms[lane] = math.max(room - 1, 0)
+        if room > 0 then
+          taken_seats[#taken_seats + 1], taken_seats[#taken_seats + 2] = lane, id
+          return false
+        end
+        return not redis.call('ZSCORE', seats, id) and BLOCKED + lane
       end
-      return score_in_lane
-    end)()
+      score_if_blocked, new_seats = score_in_lane, taken_seats
+    end
     for n = 1, opened and asked or 0 do
       local id = items[first + 2 * n - 2]
       if existing[n] or seen and seen[id] then
@@ -376,6 +370,9 @@ local function queue(n)
     -- since the client opened it: then nothing was done. `known`: what it knew, each with the name of its place (lib/with_places).
     local sent = opened and packed
     if packed > 0 then
+      if new_seats and new_seats[1] then
+        redis.call('ZADD', seats, unpack(new_seats))
+      end
       if places[1] then
         redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
       end
@@ -829,6 +826,8 @@ local function queue(n)
       redis.call('HDEL', history, unpack(ids))
       redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
       if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+        local BLOCKED = 2 ^ 43
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
         local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
         local function setting(name)
@@ -846,22 +845,9 @@ local function queue(n)
           limit = seats_of_lane > 0 and seats_of_lane or math.huge,
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
         }
-        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-        local BLOCKED = 2 ^ 43
         -- The id in a member of an index (lib/order says what precedes it).
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
-        end
-        -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
-        -- that does not say them.
-        local function stated_head(text)
-          local at = text and text:find(' head=')
-          if at then
-            local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-            if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-              return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
-            end
-          end
         end
         -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
         -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
@@ -915,27 +901,6 @@ local function queue(n)
           local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
           return as_head(unpack_number(record, 1, 7), flags, expires, lane)
         end
-        -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
-        -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
-        -- true where it is of a later form.
-        local function head_of(id, text)
-          local birth, flags, expires, lane = stated_head(text)
-          if birth then
-            if redis.call('HEXISTS', messages, id) == 0 then
-              return nil, false
-            elseif is_later('', text) then
-              return nil, true
-            end
-            return as_head(birth, flags, expires > 0 and expires or nil, lane), false
-          end
-          local record = redis.call('HGET', messages, id)
-          if not record then
-            return nil, false
-          elseif is_later(record, text) then
-            return nil, true
-          end
-          return read_record(record), false
-        end
         -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
         -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
         --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
@@ -987,40 +952,57 @@ local function queue(n)
           end
           return tonumber(state.more:match(' expires=(%d+)') or nil)
         end
-        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind
-        -- all that is due by now. A head that holds a seat already
-        -- goes first: a script was cut off. Who lets in checks record and state: a row whose message is gone, leased or elsewhere
-        -- is dropped, and the next is taken.
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        --   text, record: its state and its record, as they were read
+        local function is_blocked_row(row, id, text, record)
+          if not record then
+            return false
+          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+            return true -- as most: nobody has touched it
+          elseif is_later(record, text) then
+            return true
+          end
+          local head = read_record(record)
+          local state = parse_state(text, head.birth)
+          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+        end
+        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
         local MOST = 1000 -- rows that one call looks at (I9)
+        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
 
-        -- The head of the message of a blocked row, if it waits there; whether it is of a later form, which is passed.
-        local function blocked_head(id, row)
-          local text = redis.call('HGET', states, id)
-          local head, later = head_of(id, text)
-          local state = head and parse_state(text, head.birth)
-          local waits = state and state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
-          return waits and head, later
+        -- The first rows of these lanes, their ids and their lanes.
+        local function heads_of(lanes, room)
+          local rows, ids, lane_of = {}, {}, {}
+          for _, lane in ipairs(lanes) do
+            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            if free > 0 then
+              local score = string.format('%.0f', BLOCKED + lane)
+              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+              end
+            end
+          end
+          return rows, ids, lane_of
         end
 
-        local function let_in(lanes, room)
-          local taken, came, gone, looked = {}, {}, {}, 0
-          for _, lane in ipairs(lanes) do
-            local score, at, free = BLOCKED + lane, 0, room
-            local row = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', at, 1)[1]
-            free = free or row and rule.limit - redis.call('ZCOUNT', seats, lane, lane)
-            while row and looked < MOST do
-              local id = id_of(row)
-              local head, later = blocked_head(id, row)
-              at, looked = at + 1, looked + 1
-              if head and (free > 0 or redis.call('ZSCORE', seats, id)) then
-                taken[#taken + 1], taken[#taken + 2], free = lane, id, free - 1
-                came[#came + 1], came[#came + 2] = score_of(head.priority, now + 1), row
-                gone[#gone + 1] = row
-              elseif not head and not later then
-                gone[#gone + 1] = row
-              end
-              row = (later or not head or free > 0) and redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', at, 1)[1]
+        local let_in
+        function let_in(lanes, room)
+          local rows, ids, lane_of = heads_of(lanes, room)
+          if #rows == 0 then
+            return
+          end
+          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+          local taken, came, again = {}, {}, {}
+          for n, row in ipairs(rows) do
+            if is_blocked_row(row, ids[n], texts[n], records[n]) then
+              local first = row:byte(1)
+              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+              came[#came + 1], came[#came + 2] = scores[first], row
+            else
+              again[#again + 1] = lane_of[n]
             end
           end
           if #came > 0 then
@@ -1028,18 +1010,23 @@ local function queue(n)
             redis.call('ZADD', ready, unpack(came))
             wake_one()
           end
-          if #gone > 0 then
-            redis.call('ZREM', scheduled, unpack(gone)) -- the last: by such a row the next sees what was cut off
+          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+          if #again > 0 then
+            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
           end
         end
         -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
         local function vacate(ids)
+          if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+            redis.call('ZREM', seats, unpack(ids))
+            return
+          end
           local given, lanes, seen = {}, {}, {}
           for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
             if lane then
               given[#given + 1] = ids[n]
               if not seen[lane] then
-                lanes[#lanes + 1], seen[lane] = tonumber(lane), true
+                lanes[#lanes + 1], seen[lane] = lane, true
               end
             end
           end

@@ -127,13 +127,13 @@ local function add(items, first, last, delay, ttl, opening)
   -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
   -- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
   local PACKED, ABOVE, FIELD = 0x20, 0x40, 1 -- the flag of fields and headers, and the next; the field of a key (lib/lane_in)
-  -- Tables cost Redis as much as a part of a command, so there is none that only some need.
+  -- Tables cost Redis as much as a part of a command: none that only some need.
   local records, places, known, head, packed = {}, {}, {}, {}, 0
   local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
   local ends, expiry = deadlines and string.format('%.0f', now + ttl), deadlines and pack_number(now + ttl, 6)
-  local birth, stated, blocked
+  local birth, stated, blocked, score_if_blocked, new_seats
   local due, score, lead, order -- of all messages whose births differ in the last byte alone
-  local score_if_blocked = delay == 0 and keys_count and (function()
+  if delay == 0 and keys_count then
     -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
     -- beside the body. nil: it has no key.
     --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
@@ -165,41 +165,35 @@ local function add(items, first, last, delay, ttl, opening)
     }
     -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
     local BLOCKED = 2 ^ 43
-    -- The id in a member of an index (lib/order says what precedes it).
-    local function id_of(member)
-      return member:sub(member:byte(1) < 16 and 9 or 3)
+    -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one, or
+    -- has one since a send was cut off. `taken_seats`: lanes and ids, to be written before the rows.
+    local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats
+
+    local function room_of(lane)
+      if somebody_waits == nil then
+        somebody_waits = redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') > 0
+      end
+      if somebody_waits and redis.call('ZCOUNT', scheduled, BLOCKED + lane, BLOCKED + lane) > 0 then
+        return 0
+      end
+      return rule.limit - redis.call('ZCOUNT', seats, lane, lane)
     end
-    -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-    -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-    -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
-    --   full: lanes that were found full, for a call that only enters; nil: look
-    local function enter(id, lane, full)
-      if rule.limit == math.huge then
-        return true
-      end
-      local has_room = not (full and full[lane])
-      if has_room then
-        local score = BLOCKED + lane
-        local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-        has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
-      end
-      if has_room then
-        redis.call('ZADD', seats, lane, id) -- before its row in `ready`
-        return true
-      elseif full then
-        full[lane] = true
-      end
-      return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
-    end
-    -- The score in `scheduled` of a new message with a key that gets no seat of its lane; false: it gets one.
-    local full = {} -- lanes
 
     local function score_in_lane(id, payload)
       local lane = lane_in(payload, 2)
-      return lane and not enter(id, lane, full) and BLOCKED + lane
+      if not lane or rule.limit == math.huge then
+        return false
+      end
+      local room = rooms[lane] or room_of(lane)
+      rooms[lane] = math.max(room - 1, 0)
+      if room > 0 then
+        taken_seats[#taken_seats + 1], taken_seats[#taken_seats + 2] = lane, id
+        return false
+      end
+      return not redis.call('ZSCORE', seats, id) and BLOCKED + lane
     end
-    return score_in_lane
-  end)()
+    score_if_blocked, new_seats = score_in_lane, taken_seats
+  end
   for n = 1, opened and asked or 0 do
     local id = items[first + 2 * n - 2]
     if existing[n] or seen and seen[id] then
@@ -310,6 +304,9 @@ local function add(items, first, last, delay, ttl, opening)
   -- since the client opened it: then nothing was done. `known`: what it knew, each with the name of its place (lib/with_places).
   local sent = opened and packed
   if packed > 0 then
+    if new_seats and new_seats[1] then
+      redis.call('ZADD', seats, unpack(new_seats))
+    end
     if places[1] then
       redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
     end

@@ -193,6 +193,8 @@ local function held_head(id, text)
       redis.call('HDEL', history, unpack(ids))
       redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
       if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+        local BLOCKED = 2 ^ 43
         -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
         -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
         --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
@@ -204,8 +206,6 @@ local function held_head(id, text)
           limit = seats_of_lane > 0 and seats_of_lane or math.huge,
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
         }
-        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-        local BLOCKED = 2 ^ 43
         -- The server's clock in whole milliseconds, read once a script (I11).
         local clock = redis.call('TIME')
         local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -313,6 +313,20 @@ local function held_head(id, text)
         local function member_of(id, head, due)
           return order_of(head, due) .. string.char(head.birth % 256) .. id
         end
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        --   text, record: its state and its record, as they were read
+        local function is_blocked_row(row, id, text, record)
+          if not record then
+            return false
+          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+            return true -- as most: nobody has touched it
+          elseif is_later(record, text) then
+            return true
+          end
+          local head = read_record(record)
+          local state = parse_state(text, head.birth)
+          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+        end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
         local function wake_one()
@@ -321,40 +335,43 @@ local function held_head(id, text)
             redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
           end
         end
-        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind
-        -- all that is due by now. A head that holds a seat already
-        -- goes first: a script was cut off. Who lets in checks record and state: a row whose message is gone, leased or elsewhere
-        -- is dropped, and the next is taken.
+        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
         local MOST = 1000 -- rows that one call looks at (I9)
+        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
 
-        -- The head of the message of a blocked row, if it waits there; whether it is of a later form, which is passed.
-        local function blocked_head(id, row)
-          local text = redis.call('HGET', states, id)
-          local head, later = head_of(id, text)
-          local state = head and parse_state(text, head.birth)
-          local waits = state and state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
-          return waits and head, later
+        -- The first rows of these lanes, their ids and their lanes.
+        local function heads_of(lanes, room)
+          local rows, ids, lane_of = {}, {}, {}
+          for _, lane in ipairs(lanes) do
+            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            if free > 0 then
+              local score = string.format('%.0f', BLOCKED + lane)
+              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+              end
+            end
+          end
+          return rows, ids, lane_of
         end
 
-        local function let_in(lanes, room)
-          local taken, came, gone, looked = {}, {}, {}, 0
-          for _, lane in ipairs(lanes) do
-            local score, at, free = BLOCKED + lane, 0, room
-            local row = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', at, 1)[1]
-            free = free or row and rule.limit - redis.call('ZCOUNT', seats, lane, lane)
-            while row and looked < MOST do
-              local id = id_of(row)
-              local head, later = blocked_head(id, row)
-              at, looked = at + 1, looked + 1
-              if head and (free > 0 or redis.call('ZSCORE', seats, id)) then
-                taken[#taken + 1], taken[#taken + 2], free = lane, id, free - 1
-                came[#came + 1], came[#came + 2] = score_of(head.priority, now + 1), row
-                gone[#gone + 1] = row
-              elseif not head and not later then
-                gone[#gone + 1] = row
-              end
-              row = (later or not head or free > 0) and redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', at, 1)[1]
+        local let_in
+        function let_in(lanes, room)
+          local rows, ids, lane_of = heads_of(lanes, room)
+          if #rows == 0 then
+            return
+          end
+          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+          local taken, came, again = {}, {}, {}
+          for n, row in ipairs(rows) do
+            if is_blocked_row(row, ids[n], texts[n], records[n]) then
+              local first = row:byte(1)
+              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+              came[#came + 1], came[#came + 2] = scores[first], row
+            else
+              again[#again + 1] = lane_of[n]
             end
           end
           if #came > 0 then
@@ -362,18 +379,23 @@ local function held_head(id, text)
             redis.call('ZADD', ready, unpack(came))
             wake_one()
           end
-          if #gone > 0 then
-            redis.call('ZREM', scheduled, unpack(gone)) -- the last: by such a row the next sees what was cut off
+          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+          if #again > 0 then
+            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
           end
         end
         -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
         local function vacate(ids)
+          if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+            redis.call('ZREM', seats, unpack(ids))
+            return
+          end
           local given, lanes, seen = {}, {}, {}
           for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
             if lane then
               given[#given + 1] = ids[n]
               if not seen[lane] then
-                lanes[#lanes + 1], seen[lane] = tonumber(lane), true
+                lanes[#lanes + 1], seen[lane] = lane, true
               end
             end
           end
@@ -643,6 +665,20 @@ local function put(id, state, head, waits, rest, arrive)
         end
         return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
       end
+      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+      --   text, record: its state and its record, as they were read
+      local function is_blocked_row(row, id, text, record)
+        if not record then
+          return false
+        elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+          return true -- as most: nobody has touched it
+        elseif is_later(record, text) then
+          return true
+        end
+        local head = read_record(record)
+        local state = parse_state(text, head.birth)
+        return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+      end
       -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
       -- So no client polls, and a message wakes one of a thousand.
       local function wake_one()
@@ -651,40 +687,43 @@ local function put(id, state, head, waits, rest, arrive)
           redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
         end
       end
-      -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind
-      -- all that is due by now. A head that holds a seat already
-      -- goes first: a script was cut off. Who lets in checks record and state: a row whose message is gone, leased or elsewhere
-      -- is dropped, and the next is taken.
+      -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+      -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
       --   room: so many of each lane, whether seats are free or not; nil: as many as are
       local MOST = 1000 -- rows that one call looks at (I9)
+      local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
 
-      -- The head of the message of a blocked row, if it waits there; whether it is of a later form, which is passed.
-      local function blocked_head(id, row)
-        local text = redis.call('HGET', states, id)
-        local head, later = head_of(id, text)
-        local state = head and parse_state(text, head.birth)
-        local waits = state and state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
-        return waits and head, later
+      -- The first rows of these lanes, their ids and their lanes.
+      local function heads_of(lanes, room)
+        local rows, ids, lane_of = {}, {}, {}
+        for _, lane in ipairs(lanes) do
+          local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+          if free > 0 then
+            local score = string.format('%.0f', BLOCKED + lane)
+            for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+              rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+            end
+          end
+        end
+        return rows, ids, lane_of
       end
 
-      local function let_in(lanes, room)
-        local taken, came, gone, looked = {}, {}, {}, 0
-        for _, lane in ipairs(lanes) do
-          local score, at, free = BLOCKED + lane, 0, room
-          local row = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', at, 1)[1]
-          free = free or row and rule.limit - redis.call('ZCOUNT', seats, lane, lane)
-          while row and looked < MOST do
-            local id = id_of(row)
-            local head, later = blocked_head(id, row)
-            at, looked = at + 1, looked + 1
-            if head and (free > 0 or redis.call('ZSCORE', seats, id)) then
-              taken[#taken + 1], taken[#taken + 2], free = lane, id, free - 1
-              came[#came + 1], came[#came + 2] = score_of(head.priority, now + 1), row
-              gone[#gone + 1] = row
-            elseif not head and not later then
-              gone[#gone + 1] = row
-            end
-            row = (later or not head or free > 0) and redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', at, 1)[1]
+      local let_in
+      function let_in(lanes, room)
+        local rows, ids, lane_of = heads_of(lanes, room)
+        if #rows == 0 then
+          return
+        end
+        local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+        local taken, came, again = {}, {}, {}
+        for n, row in ipairs(rows) do
+          if is_blocked_row(row, ids[n], texts[n], records[n]) then
+            local first = row:byte(1)
+            scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+            taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+            came[#came + 1], came[#came + 2] = scores[first], row
+          else
+            again[#again + 1] = lane_of[n]
           end
         end
         if #came > 0 then
@@ -692,18 +731,23 @@ local function put(id, state, head, waits, rest, arrive)
           redis.call('ZADD', ready, unpack(came))
           wake_one()
         end
-        if #gone > 0 then
-          redis.call('ZREM', scheduled, unpack(gone)) -- the last: by such a row the next sees what was cut off
+        redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+        if #again > 0 then
+          let_in(again, room and 1) -- each lane as often as it had rows that were dropped
         end
       end
       -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
       local function vacate(ids)
+        if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+          redis.call('ZREM', seats, unpack(ids))
+          return
+        end
         local given, lanes, seen = {}, {}, {}
         for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
           if lane then
             given[#given + 1] = ids[n]
             if not seen[lane] then
-              lanes[#lanes + 1], seen[lane] = tonumber(lane), true
+              lanes[#lanes + 1], seen[lane] = lane, true
             end
           end
         end
@@ -873,6 +917,8 @@ local function bury(id, state, head, part, reason, detail)
       redis.call('HDEL', history, unpack(ids))
       redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
       if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+        local BLOCKED = 2 ^ 43
         -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
         -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
         --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
@@ -884,11 +930,23 @@ local function bury(id, state, head, part, reason, detail)
           limit = seats_of_lane > 0 and seats_of_lane or math.huge,
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
         }
-        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-        local BLOCKED = 2 ^ 43
         -- The id in a member of an index (lib/order says what precedes it).
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
+        end
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        --   text, record: its state and its record, as they were read
+        local function is_blocked_row(row, id, text, record)
+          if not record then
+            return false
+          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+            return true -- as most: nobody has touched it
+          elseif is_later(record, text) then
+            return true
+          end
+          local head = read_record(record)
+          local state = parse_state(text, head.birth)
+          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
         end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
@@ -898,40 +956,43 @@ local function bury(id, state, head, part, reason, detail)
             redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
           end
         end
-        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind
-        -- all that is due by now. A head that holds a seat already
-        -- goes first: a script was cut off. Who lets in checks record and state: a row whose message is gone, leased or elsewhere
-        -- is dropped, and the next is taken.
+        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
         local MOST = 1000 -- rows that one call looks at (I9)
+        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
 
-        -- The head of the message of a blocked row, if it waits there; whether it is of a later form, which is passed.
-        local function blocked_head(id, row)
-          local text = redis.call('HGET', states, id)
-          local head, later = head_of(id, text)
-          local state = head and parse_state(text, head.birth)
-          local waits = state and state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
-          return waits and head, later
+        -- The first rows of these lanes, their ids and their lanes.
+        local function heads_of(lanes, room)
+          local rows, ids, lane_of = {}, {}, {}
+          for _, lane in ipairs(lanes) do
+            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            if free > 0 then
+              local score = string.format('%.0f', BLOCKED + lane)
+              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+              end
+            end
+          end
+          return rows, ids, lane_of
         end
 
-        local function let_in(lanes, room)
-          local taken, came, gone, looked = {}, {}, {}, 0
-          for _, lane in ipairs(lanes) do
-            local score, at, free = BLOCKED + lane, 0, room
-            local row = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', at, 1)[1]
-            free = free or row and rule.limit - redis.call('ZCOUNT', seats, lane, lane)
-            while row and looked < MOST do
-              local id = id_of(row)
-              local head, later = blocked_head(id, row)
-              at, looked = at + 1, looked + 1
-              if head and (free > 0 or redis.call('ZSCORE', seats, id)) then
-                taken[#taken + 1], taken[#taken + 2], free = lane, id, free - 1
-                came[#came + 1], came[#came + 2] = score_of(head.priority, now + 1), row
-                gone[#gone + 1] = row
-              elseif not head and not later then
-                gone[#gone + 1] = row
-              end
-              row = (later or not head or free > 0) and redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', at, 1)[1]
+        local let_in
+        function let_in(lanes, room)
+          local rows, ids, lane_of = heads_of(lanes, room)
+          if #rows == 0 then
+            return
+          end
+          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+          local taken, came, again = {}, {}, {}
+          for n, row in ipairs(rows) do
+            if is_blocked_row(row, ids[n], texts[n], records[n]) then
+              local first = row:byte(1)
+              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+              came[#came + 1], came[#came + 2] = scores[first], row
+            else
+              again[#again + 1] = lane_of[n]
             end
           end
           if #came > 0 then
@@ -939,18 +1000,23 @@ local function bury(id, state, head, part, reason, detail)
             redis.call('ZADD', ready, unpack(came))
             wake_one()
           end
-          if #gone > 0 then
-            redis.call('ZREM', scheduled, unpack(gone)) -- the last: by such a row the next sees what was cut off
+          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+          if #again > 0 then
+            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
           end
         end
         -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
         local function vacate(ids)
+          if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+            redis.call('ZREM', seats, unpack(ids))
+            return
+          end
           local given, lanes, seen = {}, {}, {}
           for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
             if lane then
               given[#given + 1] = ids[n]
               if not seen[lane] then
-                lanes[#lanes + 1], seen[lane] = tonumber(lane), true
+                lanes[#lanes + 1], seen[lane] = lane, true
               end
             end
           end

@@ -277,17 +277,6 @@ local function put(id, state, head, waits, rest, arrive)
       -- The server's clock in whole milliseconds, read once a script (I11).
       local clock = redis.call('TIME')
       local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-      -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
-      -- that does not say them.
-      local function stated_head(text)
-        local at = text and text:find(' head=')
-        if at then
-          local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-          if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-            return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
-          end
-        end
-      end
       -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
       -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
       -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
@@ -297,26 +286,19 @@ local function put(id, state, head, waits, rest, arrive)
       local function is_later(record, text)
         return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
       end
-      -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
-      -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
-      -- true where it is of a later form.
-      local function head_of(id, text)
-        local birth, flags, expires, lane = stated_head(text)
-        if birth then
-          if redis.call('HEXISTS', messages, id) == 0 then
-            return nil, false
-          elseif is_later('', text) then
-            return nil, true
-          end
-          return as_head(birth, flags, expires > 0 and expires or nil, lane), false
-        end
-        local record = redis.call('HGET', messages, id)
+      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+      --   text, record: its state and its record, as they were read
+      local function is_blocked_row(row, id, text, record)
         if not record then
-          return nil, false
+          return false
+        elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+          return true -- as most: nobody has touched it
         elseif is_later(record, text) then
-          return nil, true
+          return true
         end
-        return read_record(record), false
+        local head = read_record(record)
+        local state = parse_state(text, head.birth)
+        return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
       end
       -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
       -- So no client polls, and a message wakes one of a thousand.
@@ -326,40 +308,43 @@ local function put(id, state, head, waits, rest, arrive)
           redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
         end
       end
-      -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind
-      -- all that is due by now. A head that holds a seat already
-      -- goes first: a script was cut off. Who lets in checks record and state: a row whose message is gone, leased or elsewhere
-      -- is dropped, and the next is taken.
+      -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+      -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
       --   room: so many of each lane, whether seats are free or not; nil: as many as are
       local MOST = 1000 -- rows that one call looks at (I9)
+      local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
 
-      -- The head of the message of a blocked row, if it waits there; whether it is of a later form, which is passed.
-      local function blocked_head(id, row)
-        local text = redis.call('HGET', states, id)
-        local head, later = head_of(id, text)
-        local state = head and parse_state(text, head.birth)
-        local waits = state and state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
-        return waits and head, later
+      -- The first rows of these lanes, their ids and their lanes.
+      local function heads_of(lanes, room)
+        local rows, ids, lane_of = {}, {}, {}
+        for _, lane in ipairs(lanes) do
+          local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+          if free > 0 then
+            local score = string.format('%.0f', BLOCKED + lane)
+            for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+              rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+            end
+          end
+        end
+        return rows, ids, lane_of
       end
 
-      local function let_in(lanes, room)
-        local taken, came, gone, looked = {}, {}, {}, 0
-        for _, lane in ipairs(lanes) do
-          local score, at, free = BLOCKED + lane, 0, room
-          local row = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', at, 1)[1]
-          free = free or row and rule.limit - redis.call('ZCOUNT', seats, lane, lane)
-          while row and looked < MOST do
-            local id = id_of(row)
-            local head, later = blocked_head(id, row)
-            at, looked = at + 1, looked + 1
-            if head and (free > 0 or redis.call('ZSCORE', seats, id)) then
-              taken[#taken + 1], taken[#taken + 2], free = lane, id, free - 1
-              came[#came + 1], came[#came + 2] = score_of(head.priority, now + 1), row
-              gone[#gone + 1] = row
-            elseif not head and not later then
-              gone[#gone + 1] = row
-            end
-            row = (later or not head or free > 0) and redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', at, 1)[1]
+      local let_in
+      function let_in(lanes, room)
+        local rows, ids, lane_of = heads_of(lanes, room)
+        if #rows == 0 then
+          return
+        end
+        local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+        local taken, came, again = {}, {}, {}
+        for n, row in ipairs(rows) do
+          if is_blocked_row(row, ids[n], texts[n], records[n]) then
+            local first = row:byte(1)
+            scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+            taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+            came[#came + 1], came[#came + 2] = scores[first], row
+          else
+            again[#again + 1] = lane_of[n]
           end
         end
         if #came > 0 then
@@ -367,18 +352,23 @@ local function put(id, state, head, waits, rest, arrive)
           redis.call('ZADD', ready, unpack(came))
           wake_one()
         end
-        if #gone > 0 then
-          redis.call('ZREM', scheduled, unpack(gone)) -- the last: by such a row the next sees what was cut off
+        redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+        if #again > 0 then
+          let_in(again, room and 1) -- each lane as often as it had rows that were dropped
         end
       end
       -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
       local function vacate(ids)
+        if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+          redis.call('ZREM', seats, unpack(ids))
+          return
+        end
         local given, lanes, seen = {}, {}, {}
         for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
           if lane then
             given[#given + 1] = ids[n]
             if not seen[lane] then
-              lanes[#lanes + 1], seen[lane] = tonumber(lane), true
+              lanes[#lanes + 1], seen[lane] = lane, true
             end
           end
         end
