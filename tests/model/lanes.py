@@ -15,6 +15,7 @@ from typing import Any
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.redrive import calls as redrive_calls
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.sessions import calls as session_calls
@@ -84,7 +85,7 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
         part = state.split(" ")[0].split("/")[0]
         row, place = rows.get(record[:7] + cell, (b"", "nowhere"))
         if " +" in state[:20]:
-            place = "leased"
+            place = "leased" if part == "live" else "claimed letter"
         elif part != "live":
             place = part
         seen.place[name], seen.lane[name], seen.row[name] = place, lane_of(key), row
@@ -116,8 +117,23 @@ def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: b
             waited = [it for it in before.at("blocked") if it in seen.at("blocked") and seen.lane[it] == lane]
             passed = [it for it in waited if seen.row[it] == before.row[it] and seen.row[it] < seen.row[name]]
             assert not passed, f"{name} has overtaken {passed}"
-    if not settled:
-        return
+        for name in before.at("leased") if mode.startswith("order") else ():
+            waits = seen.place.get(name) == "waits"
+            holds = mode == "order hold" and seen.place.get(name) == "dead" and seen.reason[name] != "expired"
+            if name in before.seats and (waits or holds):
+                assert name in seen.seats, f"{name} is {seen.place[name]}, and gave its seat back"
+    if settled:
+        check_settled(seen, mode)
+
+
+def check_settled(seen: Seen, mode: str) -> None:
+    """The rules that a script which is cut off may leave broken.
+
+    Raises:
+        AssertionError: one does not hold.
+    """
+    limit, in_turn, held = LIMITS[mode], mode.startswith("fair"), Counter(seen.seats.values())
+    assert not seen.at("nowhere"), f"{seen.at('nowhere')} are in no place"
     assert seen.seats.keys() <= seen.place.keys(), (
         f"seats of nothing: {seen.seats.keys() - seen.place.keys()}"
     )
@@ -126,7 +142,9 @@ def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: b
         assert lane == seen.lane[name]
         keeps = {"ready"} if in_turn else {"ready", "leased"}
         keeps |= {"waits"} if mode.startswith("order") else set()
-        keeps |= {"dead"} if mode == "order hold" and seen.reason[name] != "expired" else set()
+        keeps |= (
+            {"dead", "claimed letter"} if mode == "order hold" and seen.reason[name] != "expired" else set()
+        )
         assert place in keeps, f"{name} is {place} and holds a seat"
     for name in seen.at("blocked"):
         full = held[seen.lane[name]] >= limit
@@ -141,13 +159,19 @@ class Lanes:
         cuts: how many scripts were cut off.
     """
 
-    def __init__(self, raw: Any, mode: str, draw: int, *, cut_off: bool = False) -> None:
+    def __init__(
+        self, raw: Any, mode: str, draw: int, *, cut_off: bool = False, turned_on: bool = False
+    ) -> None:
         raw.flushall()
+        self.whole = not (cut_off or turned_on)
         self.raw, self.mode, self.cut_off = raw, mode, cut_off
         self.random = random.Random(draw)
         self.clock = Clock(raw)
         policy = RedeliveryPolicy(initial_delay=1, max_delay=2, max_redeliveries=2)
         self.queue, self.other = Driver(raw, policy), Driver(raw, policy, keys=QueueKeys("rq", "to"))
+        if turned_on:
+            items = [cell for name in IDS for cell in (name, payload(name, 4))]
+            self.queue.run(sending_calls.send(self.queue.sender(), delay=0, ttl=0, items=items))
         for driver in (self.queue, self.other):
             settings = {"redelivery": driver.wire.decode(), "per_key": mode}
             assert driver.run(driver.configure_call(settings))
@@ -206,9 +230,7 @@ class Lanes:
         for keys, before in self.seen.items():
             seen = look(self.raw, keys)
             try:
-                check(
-                    seen, before if overtaking else None, self.mode, settled=settled, whole=not self.cut_off
-                )
+                check(seen, before if overtaking else None, self.mode, settled=settled, whole=self.whole)
             except AssertionError as error:
                 error.add_note(f"after {what} in {keys.family} under {self.mode!r}: {before} became {seen}")
                 raise
@@ -327,6 +349,37 @@ def _ack_claim(me: Lanes) -> Iterator[Call[Any]]:
         yield batch_calls.ack_claim(me.queue.keys, me.tokens[-1])
 
 
+def _ack_all(me: Lanes) -> Iterator[Call[Any]]:
+    yield session_calls.ack_all(me.queue.keys, list(dict(me.pairs()).items()))
+
+
+def _staged(me: Lanes) -> Iterator[Call[Any]]:
+    """What a job has committed."""
+    me.jobs += 1
+    job, attempt = f"s{me.jobs}", "a.0.0"
+    names = me.random.sample(IDS, 2)
+    key = me.queue.keys.stage(job, attempt)
+    me.raw.rpush(key, *[cell for name in names for cell in (name, payload(name, 4))])
+    me.raw.expire(key, 60)
+    call = f"c{me.jobs}"
+    yield job_calls.commit_job(
+        me.queue.keys, job, {attempt: len(names)}, batch=0, call=call, grace=0, remembered=60_000
+    )
+    yield job_calls.move_staged(me.queue.keys, job, attempt, limit=10, early=True)
+
+
+def _letters(me: Lanes) -> Iterator[Call[Any]]:
+    """Dead letters are claimed; one is acked, the others fail."""
+    token = me.token()
+    yield me.queue.claim_call(token, 3, part="dead", lease=2_000)
+    held = [(name, token) for name in me.some("claimed letter")]
+    yield settling_calls.ack(me.queue.keys, held[:1] or [("none", token)])
+    yield settling_calls.nack(
+        me.queue.keys, held[1:] or [("none", token)], delay=None, charge=True, cause=CAUSE, consumer='"c"',
+        seed=0.25, default_policy=me.queue.wire,
+    )  # fmt: skip
+
+
 def _time(me: Lanes) -> Iterator[Call[Any]]:
     me.clock.advance(me.random.choice([0.2, 0.7, 1.2, 2.5]))
     yield upkeep_calls.promote(me.queue.keys, limit=20)
@@ -342,7 +395,10 @@ VERBS: dict[str, tuple[int, Acts]] = {
     "release": (2, lambda me: iter([settling_calls.release(me.queue.keys, me.pairs(), begun=True)])),
     "pass on": (1, lambda me: iter([me.queue.pass_on_call(me.pairs())])),
     "ack a claim": (1, _ack_claim),
+    "ack all": (1, _ack_all),
     "commit": (1, _commit),
+    "staged": (1, _staged),
+    "letters": (2, _letters),
     "sweep": (3, _sweep),
     "expire": (2, lambda me: iter([upkeep_calls.expire(me.queue.keys, limit=20)])),
     "time": (6, _time),
@@ -363,13 +419,16 @@ VERBS: dict[str, tuple[int, Acts]] = {
 }  # fmt: skip
 
 
-def drive(raw: Any, mode: str, draw: int, steps: int, *, cut_off: bool = False) -> Lanes:
+def drive(raw: Any, mode: str, draw: int, steps: int, **how: bool) -> Lanes:
     """So many steps; what was done.
+
+    Args:
+        how: `cut_off`: scripts are; `turned_on`: the rule is, over a full queue.
 
     Raises:
         AssertionError: a rule does not hold.
     """
-    lanes = Lanes(raw, mode, draw, cut_off=cut_off)
+    lanes = Lanes(raw, mode, draw, **how)
     done: list[str] = []
     for n in range(steps):
         try:
@@ -378,3 +437,44 @@ def drive(raw: Any, mode: str, draw: int, steps: int, *, cut_off: bool = False) 
             error.add_note(f"step {n} of draw {draw}; before it: {', '.join(done[-12:])}")
             raise
     return lanes
+
+
+def turns(raw: Any, draw: int, hand_outs: int) -> tuple[float, int]:
+    """Five loud keys take turns, and a quiet one comes.
+
+    Returns:
+        How far the shares of the loud ones differ, a part of the largest; and how many messages are handed
+        out before the quiet one's, beyond what the rule allows.
+    """
+    raw.flushall()
+    clock, drawn = Clock(raw), random.Random(draw)
+    queue = Driver(raw)
+    queue.run(queue.configure_call({"redelivery": queue.wire.decode(), "per_key": "fair 4"}))
+    pack = {key: CODEC.packer(4, {}, key=key)(b"x") for key in ("a", "b", "c", "d", "e", "quiet")}
+    loud = [key for key in pack if key != "quiet"]
+    for key in loud:  # one after the other: who came first has no advantage
+        items = [cell for n in range(hand_outs) for cell in (f"{key}{n}", pack[key])]
+        for first in range(0, len(items), 1_000):
+            call = sending_calls.send(queue.sender(), delay=0, ttl=0, items=items[first : first + 1_000])
+            queue.run(call)
+        clock.advance(0.001)
+    shares: Counter[str] = Counter()
+    taken = waited = 0
+    came: int | None = None
+    while taken < hand_outs:
+        if came is None and taken > hand_outs // 2:
+            queue.run(sending_calls.send(queue.sender(), delay=0, ttl=0, items=["quiet", pack["quiet"]]))
+            came = taken
+        token, count = f"t{taken}", drawn.choice([1, 2, 5, 30])
+        rows = queue.run(queue.claim_call(token, count, seed=drawn.random())).rows
+        assert len(rows) == count, f"a claim of {count} got {len(rows)}"
+        names = [row.id for row in rows]
+        shares.update(name[0] for name in names if name != "quiet")
+        if "quiet" in names:
+            waited = taken + names.index("quiet") - (came or 0) - count
+        taken += count
+        queue.run(settling_calls.ack(queue.keys, [(name, token) for name in names]))
+        clock.advance(drawn.choice([0, 0.001]))
+    assert came is not None
+    most = max(shares.values())
+    return (most - min(shares.values())) / most, waited - 4 * len(loud)
