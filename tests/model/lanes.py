@@ -15,6 +15,7 @@ from typing import Any
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.claiming.calls import Suspects
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.redrive import calls as redrive_calls
 from rq_dlq.core.sending import calls as sending_calls
@@ -269,7 +270,8 @@ def _send(me: Lanes) -> Iterator[Call[Any]]:
 
 
 def _claim(me: Lanes) -> Iterator[Call[Any]]:
-    suspects = me.random.choice(["all", "all", "alone", "none"])
+    kinds: list[Suspects] = ["all", "all", "alone", "none"]
+    suspects = me.random.choice(kinds)
     yield me.queue.claim_call(
         me.token(), me.random.choice([1, 2, 5]), lease=2_000, suspects=suspects, seed=me.random.random()
     )

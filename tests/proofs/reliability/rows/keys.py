@@ -36,8 +36,8 @@ def _driven(run: Run, modes: Sequence[str], **how: bool) -> Figures:
         for at in range(first, first + draws, SHARE)
     ]
     results = run.in_processes(attempt, tasks)
-    attempts, redriven, cuts = (sum(result[n] for result in results) for n in range(3))
-    wrong = [said for *_, said in results if said]
+    attempts, redriven = sum(result[0] for result in results), sum(result[1] for result in results)
+    cuts, wrong = sum(result[2] for result in results), [result[3] for result in results if result[3]]
     for said in wrong:
         run.progress.console.print(said, markup=False)
     note = f"{', '.join(modes)}: {attempts:,} attempts, {redriven:,} redrives, {cuts:,} scripts cut off"
