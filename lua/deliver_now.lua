@@ -1,13 +1,16 @@
--- Makes scheduled messages ready at once. They stand where they were born, so ahead of what came later (I8). Returns
--- how many.
+-- Makes scheduled messages ready at once. They stand where they were born, so ahead of what came later (I8). One that waits
+-- for a seat of its lane is left as it is. Returns how many.
 local number = ARGV[1]
 -- items from ARGV[2]: id
 -- needs: done
 if done then
   return done
 end
--- needs: note_done, each_chosen, now, put, leave, wake_one; keys: scheduled
-local delivered = each_chosen(scheduled, 2, function(id, state, head, member)
+-- needs: note_done, each_chosen, now, put, leave, wake_one, BLOCKED; keys: scheduled
+local delivered = each_chosen(scheduled, 2, function(id, state, head, member, score)
+  if score >= BLOCKED then
+    return false
+  end
   state.due = math.min(now, math.floor(head.birth / 4096))
   leave(id, scheduled, member, put(id, state, head))
 end)

@@ -6,9 +6,9 @@ local number, place, priority = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- place: re
 if done then
   return done
 end
--- needs: note_done, each_chosen, put, leave, EXPIRES, with_head; keys: messages, ready, scheduled
+-- needs: note_done, each_chosen, put, leave, EXPIRES, with_head, BLOCKED; keys: messages, ready, scheduled
 local index = place == 'ready' and ready or scheduled
-local changed = each_chosen(index, 4, function(id, state, head, member)
+local changed = each_chosen(index, 4, function(id, state, head, member, score)
   local record = redis.call('HGET', messages, id)
   local flags = record:byte(8)
   if not flags then -- the record is damaged
@@ -16,7 +16,7 @@ local changed = each_chosen(index, 4, function(id, state, head, member)
   end
   record = record:sub(1, 7) .. string.char(flags - flags % EXPIRES + priority) .. record:sub(9)
   head.priority, state.more = priority, with_head(state.more, record)
-  leave(id, index, member, put(id, state, head, place == 'scheduled', nil, function()
+  leave(id, index, member, put(id, state, head, place == 'scheduled' and score < BLOCKED, nil, function()
     redis.call('HSET', messages, id, record)
   end))
 end)

@@ -15,8 +15,10 @@ local ids = redis.call('LRANGE', redrive, r.position, r.position + limit - 1)
 if #ids == 0 then
   return { 0, 0 }
 end
--- needs: each_chosen, remember, with_expiry_word, put, leave, outcome, mark_returned; keys: ready
-local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
+-- needs: each_chosen, remember, with_expiry_word, put, leave, outcome, mark_returned, setting
+-- needs: keys: ready, scheduled
+local index = ready
+local function take_back(id, state, head, row)
   local was = state.more:match(' redrive=' .. job .. '/(%S*)') or ''
   local reason, due, charged, delay, deliveries, expires = was:match('^(%a*)/(%d+)/(%d+)/(%d+)/(%d+)/?(%d*)$')
   if tonumber(deliveries) ~= state.deliveries then
@@ -27,9 +29,16 @@ local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
   state.more = with_expiry_word(state.more:gsub(' redrive=%S*', ''), tonumber(expires))
   mark_returned(state)
   remember(id, 'undone', attempts(state), 0, by, cause)
-  leave(id, ready, row, put(id, state, head))
+  leave(id, index, row, put(id, state, head))
   outcome('undone', id, head, state, 0, { consumer = by })
-end, { ids = ids })
+end
+local undone = 0
+if setting('per_key') then -- first those that wait for a seat, since one that gives it back lets in the next
+  index = scheduled
+  undone = each_chosen(index, #ARGV + 1, take_back, { ids = ids })
+  index = ready
+end
+undone = undone + each_chosen(index, #ARGV + 1, take_back, { ids = ids })
 r.position, r.undone = r.position + #ids, r.undone + undone
 write_redrive(job, { position = r.position, undone = r.undone })
 local left = redis.call('LLEN', redrive) - r.position

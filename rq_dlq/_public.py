@@ -40,12 +40,14 @@ from rq_dlq.policy import (
     DiscardingDeadLetterStrategy,
     ExpiryPolicy,
     IndividualDeadLetterStrategy,
+    PerKey,
     QueueSettings,
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
 )
 from rq_dlq.values.counts import ErrorGroup, QueueStats
 from rq_dlq.values.failure import Cause, Event
+from rq_dlq.values.key import KeyStats
 from rq_dlq.values.message import DeadLetter, Message, Received
 from rq_dlq.values.names import Naming, Template
 from rq_dlq.values.observer import Observer, Sending, Settled
@@ -78,6 +80,7 @@ __all__ = [
     "InvalidInput",
     "InvalidMessage",
     "InvalidName",
+    "KeyStats",
     "KnownId",
     "LeaseLost",
     "Message",
@@ -86,6 +89,7 @@ __all__ = [
     "Naming",
     "Observer",
     "Outcome",
+    "PerKey",
     "Poison",
     "PolicyError",
     "ProcessReport",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rq_dlq import _keys
@@ -25,6 +25,7 @@ TOTALS = {
 }  # fmt: skip
 WAITING = ("ready", "scheduled")
 EXPIRES, BAND, LONG = 0x10, 1 << 42, 2_048  # lua/lib/record.lua, order.lua, LONG.lua
+BLOCKED = 1 << 43  # lua/lib/BLOCKED.lua
 STATE = 10  # words of a state
 
 
@@ -97,6 +98,7 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     for token, count in held.items():
         assert int(claims[f"{token}:held"]) == count, f"{token} holds {count}: {claims}"
 
+    check_seats(raw, keys, messages)
     totals = {key.decode(): int(value) for key, value in raw.hgetall(keys["counters"]).items()}
     assert totals.keys() <= TOTALS, f"unknown totals: {totals.keys() - TOTALS}"
     gone = sum(totals.get(name, 0) for name in GONE)
@@ -105,7 +107,7 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     check_schedules(raw, keys)
     settings = {key.decode() for key in raw.hkeys(keys["settings"])}
     assert settings <= SETTINGS, f"unknown settings: {settings - SETTINGS}"
-    for name in ("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed"):
+    for name in ("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended"):
         assert raw.ttl(keys[name]) != -1, f"{name} does not go by itself"
     if not messages:
         left = {name for name, key in keys.by_name.items() if raw.ttl(key) == -1}
@@ -164,6 +166,21 @@ def check_groups(raw: Present, keys: QueueKeys, dead: dict[bytes, str]) -> None:
     assert all(score == 0 for _, score in rows), "the groups are not in the order of their bytes"
 
 
+def lane_in(record: bytes) -> int | None:
+    """The lane of a message's key; None: it has none."""
+    if not record[7:] or not record[7] & 0x20:
+        return None
+    block = record[16 if record[7] & EXPIRES else 10 :]
+    return int.from_bytes(block[3:9]) if block[:1] == b"\x01" else None
+
+
+def check_seats(raw: Present, keys: QueueKeys, messages: Mapping[str, bytes]) -> None:
+    """Each seat is one of a message that is there, in its lane."""
+    seats = {name.decode(): int(lane) for name, lane in raw.zrange(keys["seats"], 0, -1, withscores=True)}
+    expected = {name: lane_in(messages[name]) for name in seats if name in messages}
+    assert seats == expected, f"seats {seats}, not {expected}"
+
+
 def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[str, bytes, float]) -> None:
     """A message stands where its state and its record say (I8)."""
     part, (place, member, score) = state[0].partition("/")[0], stands
@@ -173,8 +190,13 @@ def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[
     birth, priority = int.from_bytes(record[:7]), min(record[7] % 16, 9)
     due = int(state[2]) or birth // 4096
     order = bytes((9 - priority,)) + record[:7]
-    if due == birth // 4096:
+    lane = lane_in(record)
+    if due == birth // 4096 and lane is None:
         order = bytes((16 + birth % 4096 // 256, birth % 256))
+    if lane is not None and (score == BLOCKED + lane or (place == "ready" and score // BAND == 9 - priority)):
+        due = int(score) % BAND if place == "ready" else due  # it was let in later
+        if place == "scheduled":
+            score = due
     expected = (order + message_id.encode(), (9 - priority) * BAND + due if place == "ready" else due)
     assert (member, score) == expected, f"{message_id} stands in {place} at {(member, score)}, not {expected}"
 

@@ -28,6 +28,7 @@ _FACES = (
 PLAIN = {
     "consume",
     "handler",
+    "key",
     "lifespan",
     "observe",
     "options",

@@ -131,7 +131,7 @@ def live(head: bytes) -> Received[Any]:
 
 OTHERS = [
     "JMSCorrelationID", "JMSType", "JMSReplyTo", "JMSDestination", "JMSDeliveryMode", "JMSDeliveryTime",
-    "JMSXGroupID", "JMSX", "JMS_AMQP_NATIVE", "AMQDurable", "AMQAddress", "AMQGroupID",
+    "JMSX", "JMS_AMQP_NATIVE", "AMQDurable", "AMQAddress",
 ]  # fmt: skip
 
 

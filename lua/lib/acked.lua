@@ -3,8 +3,8 @@
 -- needs: keys: counters, settings; locals: ids, texts
 -- gives: acked
 local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
-local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
-local noted, dedup_window = values[1], values[2]
+local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window', 'per_key')
+local noted, dedup_window, per_key = values[1], values[2], values[3]
 local acked, note, heads, once_gone
 if noted or dedup_window then
   -- needs: now

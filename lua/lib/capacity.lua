@@ -1,15 +1,16 @@
 -- How many messages a claim may lease: none while the queue is paused, and never more than leave the messages in
 -- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
 -- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
--- command. A claim ends here where the queue was deleted since the client opened it.
+-- command. A claim ends here where the queue was deleted since the client opened it. `per_key`: what the settings say of keys.
 -- needs: now; keys: messages, ready, scheduled, dead, expired, settings; args: part, count, opening
--- gives: capacity
-local capacity = count
+-- gives: capacity, per_key
+local capacity, per_key = count, nil
 if part == 'live' then
-  local values = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening')
+  local values = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key')
   if opening ~= '' and values[3] ~= opening then
     return { now, -3 }
   end
+  per_key = values[4]
   local most = tonumber((values[2] or ''):match('^%d+$') or nil)
   if values[1] == '1' then
     capacity = 0
@@ -19,5 +20,9 @@ if part == 'live' then
       in_flight = in_flight - redis.call('ZCARD', index)
     end
     capacity = math.max(0, math.min(count, most - in_flight))
+  end
+  if per_key then
+    -- needs: prepare_lanes
+    prepare_lanes(per_key, capacity)
   end
 end

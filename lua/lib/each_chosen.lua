@@ -1,9 +1,14 @@
--- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
+-- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
 -- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
 -- needs: id_of, head_of, parse_state, member_of, left_over; keys: states
 -- gives: each_chosen
+local function drop_rest(left)
+  -- needs: drop
+  drop({ left })
+end
+
 local function each_chosen(index, first, visit, range)
   local ids, rows, seen, count = {}, {}, {}, 0
   local next_score, next_member = '', ''
@@ -27,15 +32,15 @@ local function each_chosen(index, first, visit, range)
       local state = head and parse_state(text, head.birth)
       local member = rows[n] or state and member_of(id, head, state.due)
       local waits = state and not left_over(index, member, id, state, head)
-      if waits and not seen[id] and redis.call('ZSCORE', index, member) then
+      local score = waits and not seen[id] and redis.call('ZSCORE', index, member)
+      if score then
         seen[id] = true
-        if visit(id, state, head, member) ~= false then
+        if visit(id, state, head, member, tonumber(score)) ~= false then
           count = count + 1
         end
       elseif rows[n] then -- left behind by a script that was cut off
         if not head then
-          -- needs: drop
-          drop({ id })
+          drop_rest(id)
         end
         redis.call('ZREM', index, member)
       end

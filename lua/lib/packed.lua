@@ -1,46 +1,36 @@
 -- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
 -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
--- (I12): `known`, 1 is the first. `opened`: `opening` is that of the queue, or empty; else nothing is packed. Statements, as
--- in lib/chosen, since every send runs them.
--- needs: now, EXPIRES, LONG, pack_number, score_of, order_of; keys: messages, counters, settings
--- needs: locals: items, first, last, delay, ttl, opening
--- gives: packed, known, existing, opened, paused, records, places, stated, deadlines
-local count, ids = (last - first + 1) / 2, {}
-for n = 1, count do
-  ids[n] = items[first + 2 * n - 2]
-end
-local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening')
-local opened, paused = opening == '' or opening == values[4], values[2] == '1'
-if values[1] then
-  -- needs: allowed_ttl
-  ttl = allowed_ttl(ttl, values[1])
-end
-local existing = opened and redis.call('HMGET', messages, unpack(ids)) or {}
-if values[3] then
-  -- needs: recall_acked
-  recall_acked(ids, existing, values[3])
-end
--- Tables cost Redis as much as a part of a command, so there is none that only some need.
+-- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
+-- needs: now, EXPIRES, LONG, pack_number, score_of, order_of, asked, existing, opened, keys_count; keys: counters
+-- needs: locals: items, first, delay, ttl
+-- gives: packed, known, records, places, blocked, new_seats, stated, deadlines
+local PACKED, ABOVE, FIELD = 0x20, 0x40, 1 -- the flag of fields and headers, and the next; the field of a key (lib/lane_in)
+-- Tables cost Redis as much as a part of a command: none that only some need.
 local records, places, known, head, packed = {}, {}, {}, {}, 0
-local deadlines, seen = ttl > 0 and {}, count > 1 and {}
+local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
 local ends, expiry = deadlines and string.format('%.0f', now + ttl), deadlines and pack_number(now + ttl, 6)
-local birth, stated
+local birth, stated, blocked, score_if_blocked, new_seats
 local due, score, lead, order -- of all messages whose births differ in the last byte alone
-for n = 1, opened and count or 0 do
-  local id = ids[n]
+if delay == 0 and keys_count then
+  -- needs: score_in_lane, taken_seats
+  score_if_blocked, new_seats = score_in_lane, taken_seats
+end
+for n = 1, opened and asked or 0 do
+  local id = items[first + 2 * n - 2]
   if existing[n] or seen and seen[id] then
     known[#known + 1] = n
   else
     if not birth then -- the first that is new: takes as many births as may be needed
-      local drawn = redis.pcall('HINCRBY', counters, 'birth', count)
-      birth = type(drawn) == 'number' and drawn - count + 1 or 0 -- else it is damaged
+      local drawn = redis.pcall('HINCRBY', counters, 'birth', asked)
+      birth = type(drawn) == 'number' and drawn - asked + 1 or 0 -- else it is damaged
       if birth < now * 4096 then
         birth = now * 4096
-        redis.call('HSET', counters, 'birth', string.format('%.0f', birth + count - 1))
+        redis.call('HSET', counters, 'birth', string.format('%.0f', birth + asked - 1))
       end
     end
     local payload, low = items[first + 2 * n - 1], birth % 256
-    local priority = payload:byte(1) % EXPIRES
+    local flags = payload:byte(1)
+    local priority, keyed = flags % EXPIRES, flags % ABOVE >= PACKED and payload:byte(4) == FIELD
     if low == 0 or priority ~= head.priority then
       head.birth, head.priority = birth, priority
       local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
@@ -49,6 +39,11 @@ for n = 1, opened and count or 0 do
       lead, order = pack_number((birth - low) / 256, 6), order_of(head, due)
     end
     low = string.char(low)
+    local row, blocked_at = order .. low .. id, nil
+    if keyed then
+      row = string.char(9 - priority) .. lead .. low .. id -- as in lib/order
+      blocked_at = score_if_blocked and score_if_blocked(id, payload)
+    end
     if deadlines then
       payload = string.char(payload:byte(1) + EXPIRES) .. expiry .. payload:sub(2)
       deadlines[2 * packed + 1], deadlines[2 * packed + 2] = ends, id
@@ -63,7 +58,12 @@ for n = 1, opened and count or 0 do
       stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
     end
     records[2 * packed + 1], records[2 * packed + 2] = id, record
-    places[2 * packed + 1], places[2 * packed + 2] = score, order .. low .. id
+    if blocked_at then
+      blocked = blocked or {}
+      blocked[#blocked + 1], blocked[#blocked + 2] = blocked_at, row
+    else
+      places[#places + 1], places[#places + 2] = score, row
+    end
     packed, birth = packed + 1, birth + 1
     if seen then seen[id] = true end
   end

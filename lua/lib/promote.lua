@@ -1,18 +1,35 @@
--- The move of due messages: from the scheduled to the ready. Only the index moves; the state says the same.
--- needs: now, score_of; keys: ready, scheduled
+-- The move of due messages: from the scheduled to the ready. Only the index moves; the state says the same. Where keys count,
+-- one with a key needs a seat of its lane, else it is blocked there.
+-- needs: now, score_of, setting; keys: ready, scheduled
 -- gives: promote
 local function promote(limit)
   local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
-  local moved, members = {}, {}
+  local moved, members, blocked = {}, {}, {}
+  local blocks = #rows > 0 and setting('per_key') and (function()
+    -- needs: enter, waiting_lane, id_of, BLOCKED; keys: states
+    local full = {}
+    return function(row)
+      local id = id_of(row)
+      local lane = waiting_lane(id, redis.call('HGET', states, id))
+      return lane and not enter(id, lane, full) and BLOCKED + lane
+    end
+  end)()
   for i = 1, #rows, 2 do
-    members[#members + 1] = rows[i]
-    local first = rows[i]:byte(1)
-    local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/later)
-    moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+    local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
+    if lane then
+      blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
+    else
+      members[#members + 1] = rows[i]
+      local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/later)
+      moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+    end
+  end
+  if #blocked > 0 then
+    redis.call('ZADD', scheduled, unpack(blocked))
   end
   if #members > 0 then
     redis.call('ZADD', ready, unpack(moved))
     redis.call('ZREM', scheduled, unpack(members))
   end
-  return #members
+  return #rows / 2
 end

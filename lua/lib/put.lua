@@ -6,10 +6,11 @@
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
--- needs: member_of, score_of, expiry_of, format_state
+--   Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+-- needs: member_of, score_of, expiry_of, format_state, setting
 -- needs: keys: states, ready, scheduled, dead, expired, expiring, groups
 -- gives: put
-local in_group
+local in_group, seat_or_block, give_back
 
 local function put(id, state, head, waits, rest, arrive)
   local member, index, score = member_of(id, head, state.due), scheduled, state.due
@@ -19,6 +20,16 @@ local function put(id, state, head, waits, rest, arrive)
     index = expired
   elseif not waits then
     index, score = ready, score_of(head.priority, state.due)
+  end
+  local in_lane = head.lane and setting('per_key')
+  if in_lane then
+    if not give_back then
+      -- needs: seated_or_blocked, given_back
+      seat_or_block, give_back = seated_or_blocked, given_back
+    end
+    if index == ready then
+      index, score = seat_or_block(id, head.lane, score)
+    end
   end
   redis.call('ZADD', index, score, member)
   local expires = state.part == 'live' and expiry_of(head, state)
@@ -51,6 +62,9 @@ local function put(id, state, head, waits, rest, arrive)
   if died_again then
     -- needs: count_redriven
     count_redriven(died_again, 'died')
+  end
+  if in_lane then
+    give_back(id, state, waits)
   end
   return index, member
 end

@@ -1,7 +1,7 @@
 -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
--- needs: EXPIRES
+-- needs: EXPIRES, lane_in
 -- gives: as_head, read_record
-local TRANSIENT = 0x80
+local HEADERS, TRANSIENT = 0x20, 0x80
 
 local function unpack_number(text, first, width)
   local value = 0
@@ -15,9 +15,9 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
-local function as_head(birth, flags, expires)
+local function as_head(birth, flags, expires, lane)
   return {
-    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
   }
 end
 
@@ -27,5 +27,7 @@ local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
   end
-  return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+  local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+  local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+  return as_head(unpack_number(record, 1, 7), flags, expires, lane)
 end

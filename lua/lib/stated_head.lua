@@ -1,4 +1,4 @@
--- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+-- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
 -- that does not say them.
 -- gives: stated_head
 local function stated_head(text)
@@ -6,7 +6,7 @@ local function stated_head(text)
   if at then
     local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
     if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-      return tonumber(birth), tonumber(flags), tonumber(expires)
+      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
     end
   end
 end

@@ -14,6 +14,7 @@ from rq_dlq._redis.exchange import perform
 from rq_dlq._redis.proof import refused, trials
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.jobs import calls as job_calls
+from rq_dlq.core.keyed import calls as keyed_calls
 from rq_dlq.core.looking import calls as looking_calls
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.policies import calls as policy_calls
@@ -208,6 +209,9 @@ def _looking(keys: QueueKeys) -> Steps:
     yield redrive_calls.record(keys, ID)
     yield redrive_calls.jobs(keys)
     yield looking_calls.audit(keys, 1)
+    yield keyed_calls.holders(keys, 0)
+    yield keyed_calls.rank(keys, b"0")
+    yield keyed_calls.consumer(keys, ID)
 
 
 def _maintaining(keys: QueueKeys) -> Steps:

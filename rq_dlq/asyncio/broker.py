@@ -146,6 +146,7 @@ class Broker(OwnBroker):
         cron: str | None = ...,
         timezone: str = ...,
         missed: Missed = ...,
+        key: str | Callable[..., str | None] | None = ...,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     @answering
     def task(
@@ -162,6 +163,7 @@ class Broker(OwnBroker):
         cron: str | None = None,
         timezone: str = USUAL_ZONE,
         missed: Missed = "last",
+        key: str | Callable[..., str | None] | None = None,
     ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
         """Make a function a task: its calls can be sent, and `broker.run()` runs them.
 
@@ -179,6 +181,7 @@ class Broker(OwnBroker):
             ack_each: see `Queue.handler`, for all tasks of the queue; None: as another one says, or no.
             every, cron, timezone, missed: the workers of the queue send it again and again, without
                 arguments; see `Queue.schedule`. A worker writes this schedule when it starts.
+            key: of each call (`Queue.send`), or a function that gets a call's arguments and returns its key.
 
         Returns:
             The task; with brackets, a decorator.
@@ -190,7 +193,7 @@ class Broker(OwnBroker):
         rule, running = rule_of(cron, every, timezone, missed), Running(concurrency, timeout, ack_each)
 
         def make(function: Callable[P, R]) -> Task[P, R]:
-            call = TaskFunction(function, name, rule)
+            call = TaskFunction(function, name, rule, key)
             place = self._place(call.name if queue is None else queue)
             named = queue is None or isinstance(queue, str)
             return Task(call, register(place, call, running, named=named))

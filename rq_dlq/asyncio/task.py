@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
@@ -76,7 +77,10 @@ class Task(Answering, Generic[P, R]):
             InvalidInput, KnownId, BrokerUnavailable, Unconfirmed: see `Queue.send`.
         """
         body = self._function.body(args, kwargs)
-        return await self._queue._run(send.send_one(self._queue._core, body, self._id, self._options))
+        options = self._options
+        if self._function.key is not None and "key" not in self._given:
+            options = replace(options, key=self._function.key_of(args, kwargs))
+        return await self._queue._run(send.send_one(self._queue._core, body, self._id, options))
 
     @answering
     def options(
@@ -89,6 +93,7 @@ class Task(Answering, Generic[P, R]):
         headers: Mapping[str, str] | None = _NOT_GIVEN,
         persistent: bool = _NOT_GIVEN,
         new: bool = _NOT_GIVEN,
+        key: str | None = _NOT_GIVEN,
     ) -> Task[P, R]:
         """The same task, whose `send` has these options; they are those of `Queue.send`.
 
@@ -105,6 +110,7 @@ class Task(Answering, Generic[P, R]):
             "headers": headers,
             "persistent": persistent,
             "new": new,
+            "key": key,
         }
         given = {name: value for name, value in now.items() if value is not _NOT_GIVEN}
         return (self._plain or self)._with({**self._given, **given})
@@ -121,4 +127,5 @@ def _options_of(function: TaskFunction, given: Mapping[str, Any]) -> SendOptions
         function.headers(given.get("headers")),
         persistent=given.get("persistent", True),
         new=given.get("new", False),
+        key=given.get("key"),
     )

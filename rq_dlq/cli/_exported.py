@@ -80,6 +80,7 @@ class Exported(msgspec.Struct, frozen=True, omit_defaults=True):
     redriven: Count
     untried: Count = 0
     headers: dict[str, str] = {}
+    key: str | None = None
     body: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     body_base64: str | None = None
     persistent: bool = True
@@ -88,7 +89,7 @@ class Exported(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _COUNTS = ("delivery_count", "charged", "nacked", "lapsed", "released", "redriven")
-_COPIED = ("id", "queue", "part", "reason", "priority", "enqueued_at", *_COUNTS, "untried")
+_COPIED = ("id", "queue", "part", "reason", "priority", "key", "enqueued_at", *_COUNTS, "untried")
 _LAST = 1 << 42  # milliseconds: no time is later (lua/lib/state.lua)
 
 
@@ -142,7 +143,7 @@ def read(line: bytes, number: int, queue: QueueState[Any]) -> Row:
             body = base64.b64decode(letter.body_base64 or "", validate=True)
     except NO_JSON as error:
         raise InvalidMessage(f"not a dead letter that `rq-dlq dlq export` wrote: {error}") from None
-    options = SendOptions(0, 0, letter.priority, letter.headers, letter.persistent, new=False)
+    options = SendOptions(0, 0, letter.priority, letter.headers, letter.persistent, key=letter.key)
     message_id, payload = packed(queue, body, letter.id, options)
     birth = (born << record.NUMBER_BITS) + number % (1 << record.NUMBER_BITS)
     counts = " ".join(str(getattr(letter, name)) for name in _COUNTS)

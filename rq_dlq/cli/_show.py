@@ -39,9 +39,9 @@ class Column:
         title: the heading; empty: the key.
         cut: keep a cell on one line, and cut off what does not fit into the terminal.
         wrap: a cell may have several lines.
-        below: where the table is too wide for the terminal, a cell stands below its row: a text (`cut` or
-            `wrap`) as it is, a figure with its heading, and nothing if it is 0 or empty. The last columns
-            go first. Of those that stay, only the first may wrap: what is too long stands above its row.
+        below: in a table too wide for the terminal, a cell stands below its row: a text as it is, a figure
+            with its heading, nothing if it is 0 or empty. The last columns go first. Of those that stay, only
+            the first may wrap: what is too long stands above its row.
     """
 
     key: str
@@ -124,7 +124,8 @@ def unreachable_row(queue: UnreachableQueue) -> dict[str, Any]:
 def message_row(message: Received[Any]) -> dict[str, Any]:
     """A message, with its body as far as it can be decoded."""
     names = ("id", "queue", "priority", "enqueued_at", "expires_at", "attempt", "delivery_count", "charged")
-    return attributes(message, *names) | {"headers": dict(message.headers), "body": body_of(message)}
+    more = {"key": message.key, "headers": dict(message.headers), "body": body_of(message)}
+    return attributes(message, *names) | more
 
 
 def letter_row(letter: DeadLetter[Any]) -> dict[str, Any]:
@@ -135,11 +136,9 @@ def letter_row(letter: DeadLetter[Any]) -> dict[str, Any]:
 
 def history_rows(message: Received[Any]) -> list[dict[str, Any]]:
     """The history of a message."""
-    return [
-        attributes(event, "event", "at", "delivery", "delay", "consumer")
-        | {"error": str(event.cause), "traceback": event.cause.traceback}
-        for event in message.history
-    ]
+    names = ("event", "at", "delivery", "delay", "consumer")
+    causes = ({"error": str(event.cause), "traceback": event.cause.traceback} for event in message.history)
+    return [attributes(event, *names) | cause for event, cause in zip(message.history, causes, strict=True)]
 
 
 def group_row(group: ErrorGroup) -> dict[str, Any]:

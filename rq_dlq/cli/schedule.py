@@ -82,6 +82,7 @@ def _json(ctx: click.Context, param: click.Parameter, text: str) -> object:
     callback=pairs,
     help="A header of each message; may be repeated. `task=NAME` calls a task.",
 )
+@click.option("--key", help="The key of each message.")
 @pass_context
 def add(
     context: Context,
@@ -96,6 +97,7 @@ def add(
     ttl: str | None,
     priority: int,
     headers: dict[str, str],
+    key: str | None,
 ) -> None:
     """Send BODY, a JSON value, again and again.
 
@@ -112,6 +114,7 @@ def add(
         ttl=ttl,
         priority=priority,
         headers=headers,
+        key=key,
     )
     when = "is paused"
     if added.next_at is not None:

@@ -65,6 +65,7 @@ class _File(click.Path):
     callback=pairs,
     help="A header of each message; may be repeated.",
 )
+@click.option("--key", help="The key of each message, by which a queue may order or limit them.")
 @click.option(
     "--skip-bad",
     is_flag=True,
@@ -129,7 +130,7 @@ def _messages(context: Context, source: IO[bytes], form: str, options: dict[str,
     for line, body in READERS[form](source):
         try:
             if not isinstance(body, InvalidInput):
-                codec.packer(options["priority"], options["headers"])(body)
+                codec.packer(options["priority"], options["headers"], key=options["key"])(body)
             yield line, body
         except InvalidInput as error:
             yield line, error

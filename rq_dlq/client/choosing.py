@@ -23,6 +23,7 @@ class Conditions(TypedDict, total=False):
 
     Attributes:
         ids: the message's id is one of these; the order is that of the place, not of the list.
+        key: the message was sent with this key.
         group: an `ErrorGroup` from `groups`, or its fingerprint; its first six digits stand for one class
             and place.
         reason: exhausted, poison, unprocessable or expired.
@@ -31,6 +32,7 @@ class Conditions(TypedDict, total=False):
     """
 
     ids: Sequence[str] | None
+    key: str | None
     group: str | ErrorGroup | None
     reason: str | None
     since: datetime | None

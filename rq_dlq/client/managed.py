@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from rq_dlq.client.key import Key
 from rq_dlq.client.own import OwnQueue
 from rq_dlq.client.selection import Selection
 from rq_dlq.core.choosing import reading
 from rq_dlq.core.choosing.choice import Choice
+from rq_dlq.core.keyed import keyed
 from rq_dlq.core.looking import explain, outcomes
 from rq_dlq.core.managing import deleting, pausing
 from rq_dlq.core.policies import policies
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.call import Place
     from rq_dlq.policy import QueueSettings
     from rq_dlq.values.counts import QueueStats
+    from rq_dlq.values.key import KeyStats
     from rq_dlq.values.message import Received
     from rq_dlq.values.outcome import Outcome
 
@@ -66,6 +69,7 @@ class Managed(OwnQueue[T]):
         where: str | None = None,
         *,
         ids: Sequence[str] | None = None,
+        key: str | None = None,
         places: Sequence[Place] | None = None,
         limit: int | None = None,
         order: Order = "oldest",
@@ -76,6 +80,7 @@ class Managed(OwnQueue[T]):
         Args:
             where: a condition, such as "tenant = 'a' and delivery_count > 2" (`rq_dlq.filters`).
             ids: only messages with these ids.
+            key: only messages that were sent with this key.
             places: ready, scheduled, leased, dead, expired; None: what waits here for delivery.
             limit: the most messages to choose; None: all.
             order: which messages of a place come first: "oldest", in order of delivery or death, or "newest".
@@ -88,8 +93,25 @@ class Managed(OwnQueue[T]):
             FilterError: the condition is not valid.
             InvalidInput: another argument is not valid.
         """
-        wanted = Choice(where=where, ids=ids, places=places, limit=limit, order=order, all=all)
+        wanted = Choice(where=where, ids=ids, key=key, places=places, limit=limit, order=order, all=all)
         return Selection(self._core, self._broker, wanted)
+
+    def keys(self, limit: int = 20, *, exact: bool = False) -> list[KeyStats]:
+        """Find the keys of which most messages are blocked, the longest first.
+
+        Args:
+            limit: the most keys to find.
+            exact: False: those of 200 blocked messages that are drawn, so long lanes are found, however many
+                there are. True: all are looked at, a round trip each.
+
+        Raises:
+            InvalidInput: the limit is not valid, or this is the name of dead letters.
+        """
+        return self._broker._run(keyed.longest(self._core, limit, exact=exact))
+
+    def key(self, key: str) -> Key:
+        """The messages of one key; `select(key=…)` chooses them."""
+        return Key(key, self._core, self._broker)
 
     def pause(self, by: str | None = None) -> bool:
         """Deliver nothing until `resume`. Messages can still be sent and settled, and still expire.

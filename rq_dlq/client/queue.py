@@ -81,6 +81,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         headers: Mapping[str, str] | None = None,
         persistent: bool = True,
         new: bool = False,
+        key: str | None = None,
     ) -> Sent:
         """Send a message.
 
@@ -97,6 +98,8 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 dead-letter strategy says so.
             new: True: raise KnownId if the queue has a message with this id, also a dead or expired one. The
                 client's own repetition after a lost reply is not an error.
+            key: a text of at most 200 bytes that the message has for life, as a customer's id; None: it has
+                none. A queue with `per_key` orders or limits messages by it, others ignore it.
 
         Returns:
             The message's id; its `new` says whether the message was sent, its `known` where the known one is.
@@ -108,7 +111,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             Unconfirmed: with durability "replicated": the message is sent, but too few replicas confirmed
                 it. It is safe to send again with the same id.
         """
-        options = send.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
+        options = send.send_options(delay, ttl, priority, headers, persistent=persistent, new=new, key=key)
         return self._run(send.send_one(self._core, body, id, options))
 
     def send_many(
@@ -121,6 +124,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         headers: Mapping[str, str] | None = None,
         persistent: bool = True,
         new: bool = False,
+        key: str | None = None,
     ) -> list[Sent]:
         """Send any number of messages, a thousand per round trip.
 
@@ -129,7 +133,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
 
         Args:
             bodies: any iterable.
-                Pass a `Message` for a body with its own id, headers or priority.
+                Pass a `Message` for a body with its own id, headers, priority or key.
 
         Returns:
             The ids, in order, each as from `send`.
@@ -142,7 +146,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             Unconfirmed: with durability "replicated": too few replicas confirmed the ids in the error; later
                 messages were not sent.
         """
-        options = send.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
+        options = send.send_options(delay, ttl, priority, headers, persistent=persistent, new=new, key=key)
         return self._send_all(bodies, options)
 
     def claim(

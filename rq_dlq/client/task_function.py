@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -29,15 +29,22 @@ if TYPE_CHECKING:
     from rq_dlq.values.leased import Leased
     from rq_dlq.values.signature import Signature
 
+Key: TypeAlias = "str | Callable[..., str | None] | None"
+
 
 class TaskFunction:
     """A task's function and its name, and the rule by which it is sent again and again, if there is one.
+
+    Args:
+        key: of its messages, or a function of a call's arguments that returns it; None: they have none.
 
     Raises:
         ConfigurationError: it is not a function, has a `yield`, or has no name that a message could have.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str | None, rule: Rule | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], name: str | None, rule: Rule | None = None, key: Key = None
+    ) -> None:
         if not inspect.isroutine(function):
             raise ConfigurationError(f"{shown(function)} cannot be a task: decorate a function")
         if _takes_self(function):
@@ -45,6 +52,7 @@ class TaskFunction:
             raise ConfigurationError(message)
         self.function = function
         self.rule = rule
+        self.key = key
         self.name = function.__name__ if name is None else name
         self.is_async = is_async(function, "a task")
         if not isinstance(self.name, str) or not self.name or self.name == "<lambda>":
@@ -85,6 +93,21 @@ class TaskFunction:
             message = f"the arguments do not fit {self}: {error.__cause__}; nothing was sent"
             raise InvalidMessage(message) from None
         return msgspec.Raw(data)
+
+    def key_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
+        """The key of a call with arguments that `body` has taken; its function gets them as the task does.
+
+        Raises:
+            InvalidMessage: the function of the key failed.
+        """
+        if not callable(self.key):
+            return self.key
+        try:
+            return self.key(*args, **kwargs)
+        except Exception as error:
+            raise InvalidMessage(
+                f"{self}: the function of its key failed: {error!r}; nothing was sent"
+            ) from error
 
     def signature(self, max_bytes: int, version: str) -> Signature:
         """What this task takes, for the reports of processes; see `signature.of_bodies`."""

@@ -173,6 +173,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "id": Field(NOTHING, lambda message, _: message.id),
     "queue": Field(NOTHING, lambda message, _: message.queue),
     "priority": Field(HEAD, lambda message, _: message.priority),
+    "key": Field(RECORD, lambda message, _: message.key),
     "size": Field(RECORD, lambda message, _: len(message.data)),
     "age": Field(HEAD, _age),
     **{name: Field(STATE, _of_state(name)) for name in _COUNTS},
@@ -192,6 +193,8 @@ ALIASES: Final[Mapping[str, str]] = {
     "AMQUserID": "id",
     "JMSPriority": "priority",
     "AMQPriority": "priority",
+    "JMSXGroupID": "key",
+    "AMQGroupID": "key",
     "JMSXDeliveryCount": "attempt",
     "JMSRedelivered": "redelivered",
     "AMQSize": "size",
@@ -201,7 +204,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "_AMQ_ORIG_QUEUE": "original_queue",
 }
 
-OTHER_BROKERS: Final = frozenset({"AMQDurable", "AMQAddress", "AMQGroupID"})
+OTHER_BROKERS: Final = frozenset({"AMQDurable", "AMQAddress"})
 """Names of Artemis without a counterpart. JMS reserves all names that begin with JMS."""
 
 SPANS: Final = frozenset({"age", "died"})

@@ -3,8 +3,9 @@
 `redelivery` is the policy. It is made of the other modules: `arithmetic` computes its waits, `presets`
 compute them as other brokers do, `arguments` reads what Redis stores and the settings of other brokers,
 `tenacity` is a bridge to that library, `preview` and `simulation` show a policy at work. `dead_letter` and
-`expiry` say where messages end. `policy_map` holds what is stored of all three, an `entry` for each of the
-`patterns` of queue names, and computes the `settings` of one queue from it.
+`expiry` say where messages end, `per_key` what messages of one key do. `policy_map` holds what is stored of
+all of them, an `entry` for each of the `patterns` of queue names, and computes the `settings` of one queue
+from it.
 """
 
 from rq_dlq.policy.dead_letter import (
@@ -16,6 +17,7 @@ from rq_dlq.policy.dead_letter import (
 from rq_dlq.policy.entry import Entry
 from rq_dlq.policy.expiry import ExpiryPolicy
 from rq_dlq.policy.patterns import Pattern
+from rq_dlq.policy.per_key import PerKey
 from rq_dlq.policy.policy_map import PolicyMap
 from rq_dlq.policy.presets import ActiveMQRedelivery, ArtemisRedelivery
 from rq_dlq.policy.preview import Preview, Row, Span

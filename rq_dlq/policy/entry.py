@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rq_dlq.policy._checks import JSON
     from rq_dlq.policy.settings import EntryFields
 
+KEYED: Final = "keyed "
+"""Stands in Redis before the strategy of an entry with a rule for keys. A version that does not know of keys
+takes that for a kind of a later one, and refuses to open the queue."""
 READERS: Final = {"redelivery": partial, "dead_letter": dead_letters, "expiry": expiries}
 """By part: what checks its fields together."""
 
@@ -74,7 +77,11 @@ class Entry:
 
     def encode(self) -> bytes:
         """The JSON text that Redis stores."""
-        return msgspec.json.encode({**self.stored, **({"pinned": True} if self.pinned else {})})
+        stored = {**self.stored, **({"pinned": True} if self.pinned else {})}
+        if stored.get("per_key") is not None:
+            dead = self.part("dead_letter")
+            stored["dead_letter"] = {**dead, "strategy": f"{KEYED}{dead.get('strategy', '')}"}
+        return msgspec.json.encode(stored)
 
     @classmethod
     def decode(cls, text: bytes) -> Entry:
@@ -90,7 +97,7 @@ class Entry:
             raise PolicyError(message) from None
         if not isinstance(given, dict):
             raise PolicyError(f"not an entry of the map of policies: {shown(text)} is not an object")
-        stored = cast("dict[str, Any]", given)
+        stored = _without_mark(cast("dict[str, Any]", given))
         pinned = check.flag(stored.pop("pinned", False), "pinned")
         entry: dict[str, Any] = {}
         for name, value in stored.items():
@@ -99,6 +106,17 @@ class Entry:
             else:
                 entry[name] = FIELDS[name].read(value, name) if name in FIELDS else value
         return _checked(cls(entry, pinned))
+
+
+def _without_mark(stored: dict[str, Any]) -> dict[str, Any]:
+    """An entry without the mark that it has a rule for keys."""
+    dead = cast("Any", stored.get("dead_letter"))
+    strategy = cast("Any", dead.get("strategy")) if isinstance(dead, dict) else None  # pyright: ignore[reportUnknownMemberType]
+    if stored.get("per_key") is None or not isinstance(strategy, str) or not strategy.startswith(KEYED):
+        return stored
+    usual = strategy.removeprefix(KEYED)
+    fields = {**dead, "strategy": usual} if usual else {k: v for k, v in dead.items() if k != "strategy"}
+    return {**stored, "dead_letter": fields}
 
 
 def _read(part: str, stored: object) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
-from rq_dlq.policy import patterns
+from rq_dlq.policy import patterns, per_key
 from rq_dlq.policy.arithmetic import Backoff
 from rq_dlq.policy.presets import JAVA_LONG, ActiveMQRedelivery, ArtemisRedelivery
 from rq_dlq.values.durations import TEN_YEARS, shown
@@ -210,6 +210,8 @@ TABLE: Final = (
           option="--dedup-window", help="How long the ids of acked messages are known, or `none`."),
     Field(where="dead_letter_aliases", kind="NAME", given=check.queue_names, default=None, none="none",
           option="--dead-letter-aliases", help="More names of its dead letters, blanks between, or `none`."),
+    Field(where="per_key", kind="NAME", given=per_key.given, stored=per_key.stored, default=None, none="none",
+          option="--per-key", help='How messages of a key go: order, "order hold", "limit 8", fair; `none`.'),
 )  # fmt: skip
 
 FIELDS: Final[Mapping[str, Field]] = {field.where: field for field in TABLE}
@@ -245,8 +247,7 @@ def check_kind(part: str, fields: Mapping[str, Any], family: str) -> None:
         UpgradeRequired: it is.
     """
     if kind := later_kind(part, fields):
-        what = f"the policy of {family!r}, whose {KINDS[part][0]} is {kind!r},"
-        raise upgrade(what, "")
+        raise upgrade(f"the policy of {family!r}, whose {KINDS[part][0]} is {kind!r},", "")
 
 
 def meant(where: str, value: Any) -> Any:
@@ -290,7 +291,7 @@ def to_wire(part: str, policy: object, **more: JSON) -> dict[str, JSON]:
 
 def in_redis(field: Field, value: Any) -> Any:
     """A value that a policy holds, as it stands in Redis."""
-    return round(value * 1000) if field.in_ms and value is not None else value
+    return round(value * 1000) if field.in_ms and value is not None else per_key.in_redis(value)
 
 
 def in_seconds(field: Field, value: Any) -> Any:

@@ -10,8 +10,18 @@ from rq_dlq.policy import dead_letter as dead_letters
 from rq_dlq.policy import expiry as expiries
 from rq_dlq.policy import partial
 from rq_dlq.policy.entry import Entry
-from rq_dlq.policy.fields import BY_PART, FIELDS, KINDS, PARTS, PLAIN, check_kind, in_seconds, later_kind
+from rq_dlq.policy.fields import (
+    BY_PART,
+    FIELDS,
+    KINDS,
+    PARTS,
+    PLAIN,
+    check_kind,
+    in_seconds,
+    later_kind,
+)
 from rq_dlq.policy.patterns import Pattern
+from rq_dlq.policy.per_key import in_force
 from rq_dlq.policy.settings import QueueSettings, Source
 from rq_dlq.values.names import Naming, Template
 
@@ -101,7 +111,8 @@ class PolicyMap:
             redelivery=policy,
             expiry=expiry,
             dead_letter=strategy,
-            **{row.name: in_seconds(row, plain[row.name][0]) for row in PLAIN},
+            **{row.name: in_seconds(row, plain[row.name][0]) for row in PLAIN if row.name != "per_key"},
+            per_key=in_force(plain["per_key"][0], family),
             dead_name=dead_name,
             expired_name=expired_name,
             sources=(

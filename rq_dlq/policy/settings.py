@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rq_dlq.policy._checks import JSON
     from rq_dlq.policy.dead_letter import DeadLetterStrategy
     from rq_dlq.policy.expiry import ExpiryPolicy
+    from rq_dlq.policy.per_key import PerKey
     from rq_dlq.policy.redelivery import RedeliveryPolicy
     from rq_dlq.values.durations import Duration
 
@@ -39,6 +40,7 @@ class _Everywhere(TypedDict, total=False):
     outcomes: int | UnsetType | None
     dedup_window: Duration | UnsetType | None
     dead_letter_aliases: str | Sequence[str] | UnsetType | None
+    per_key: PerKey | str | Mapping[str, object] | UnsetType | None
 
 
 class EntryFields(_Everywhere, total=False):
@@ -52,6 +54,7 @@ class EntryFields(_Everywhere, total=False):
     dedup_window: how long after its ack a send under a message's id adds nothing; None: an id is free then.
     dead_letter_aliases: more names under which its dead letters are found, such as one for many queues: each
         letter is there once, whichever name it is claimed by. A list, or text with blanks between them.
+    per_key: what messages of one key do: a `PerKey`, its text or a mapping; None: keys are ignored.
     """
 
     redelivery: RedeliveryPolicy | Mapping[str, object] | UnsetType
@@ -94,6 +97,7 @@ class QueueSettings:
         outcomes: events that the outcome history keeps, about; None: it is not written.
         dedup_window: seconds for which the ids of acked messages are known; None: they are not.
         dead_letter_aliases: more names of the dead-letter queue, with blanks between them; None: none.
+        per_key: what messages of one key do; None: keys are ignored.
         dead_name: of the queue's dead-letter queue, also where dead letters are dropped.
         expired_name: of its expiry queue.
         sources: of every field, in a fixed order.
@@ -106,6 +110,7 @@ class QueueSettings:
     outcomes: int | None
     dedup_window: float | None
     dead_letter_aliases: str | None
+    per_key: PerKey | None
     dead_name: str
     expired_name: str
     sources: tuple[Source, ...]

@@ -36,6 +36,11 @@ GAUGES: dict[str, tuple[str, str, Callable[[QueueOverview], float]]] = {  # name
         "seconds",
         lambda queue: queue.schedules_overdue,
     ),
+    "rq_dlq_blocked": (
+        "Messages that are due and wait for others of their key; `scheduled` counts them, too.",
+        "",
+        lambda queue: float(queue.stats.blocked),
+    ),
     "rq_dlq_queue_paused": (
         "1: the queue is paused, so no messages are delivered.",
         "",

@@ -14,6 +14,7 @@ import msgspec
 from rq_dlq.errors import InvalidMessage, MessageTooLarge, UnfitMessage, UnprocessableMessage
 from rq_dlq.values import models, record
 from rq_dlq.values.forks import this_process
+from rq_dlq.values.key import packed_key
 from rq_dlq.values.repeated import repeated_name
 
 T = TypeVar("T")
@@ -77,7 +78,7 @@ class Codec(Generic[T]):
         self.read = None if self._raw else _reader(type)
 
     def packer(
-        self, priority: int, headers: Mapping[str, str], *, persistent: bool = True
+        self, priority: int, headers: Mapping[str, str], *, persistent: bool = True, key: str | None = None
     ) -> Callable[[T], bytes]:
         """A function that packs a body into a payload: flags, headers, body.
 
@@ -85,17 +86,18 @@ class Codec(Generic[T]):
             priority: 0 (last) to 9 (first).
             headers: text by name.
             persistent: False: a message is dropped instead of dying, if the dead-letter strategy says so.
+            key: None: it has none.
 
         Raises:
-            InvalidMessage: the priority or a header is not valid. The function raises it too, if a body
-                cannot be encoded, or does not fit the type: a consumer could not read it.
+            InvalidMessage: the priority, the key or a header is not valid. The function raises it too, if a
+                body cannot be encoded, or does not fit the type: a consumer could not read it.
             MessageTooLarge: the headers are too long. The function raises it too, if a message is longer than
                 `max_bytes`.
         """
         if priority is not DEFAULT_PRIORITY:
             check_priority(priority)
-        if headers:
-            return self._packer(priority, _pack_headers(headers), persistent)
+        if headers or key is not None:
+            return self._packer(priority, _pack_headers(headers, key), persistent)
         pack = self._plain.get((priority, persistent))
         if pack is None:
             pack = self._plain[priority, persistent] = self._packer(priority, b"", persistent)
@@ -256,7 +258,7 @@ def _not_finite(value: Any, path: str = "body") -> Iterator[str]:
             yield from _not_finite(inner, f"{path}[{place}]")
 
 
-def _pack_headers(headers: Any) -> bytes:
+def _pack_headers(headers: Any, key: str | None) -> bytes:
     if not isinstance(headers, Mapping):
         message = f"headers must be a mapping of text to text, not of type {type(headers).__name__}"
         raise InvalidMessage(message)
@@ -266,9 +268,12 @@ def _pack_headers(headers: Any) -> bytes:
             message = f"header {name!r}: names and values must be text, not {type(value).__name__}"
             raise InvalidMessage(message)
     try:
-        data = msgspec.json.encode(dict(given), enc_hook=str)  # of what is a kind of text, as `Sent`
+        # The hook is for what is a kind of text, as `Sent`.
+        data = msgspec.json.encode(dict(given), enc_hook=str) if given else b""
     except UnicodeEncodeError:
         raise InvalidMessage("a header has text that UTF-8 cannot encode (a lone surrogate)") from None
+    if key is not None:
+        data = record.pack_field(record.KEY, packed_key(key)) + data
     if len(data) > record.MAX_BLOCK:
         message = f"headers of {len(data):,} bytes: {record.MAX_BLOCK:,} are the most; put data into the body"
         raise MessageTooLarge(message)

@@ -143,7 +143,7 @@ class QueueStats:
 
     Attributes:
         oldest: seconds since the first ready message became due; None: none is ready.
-        next_due: seconds until the next scheduled message is due; None: none is scheduled.
+        next_due: seconds until the next scheduled message is due; None: there is none, or all are blocked.
         totals: since the queue began, or the last reset: sent, acked, nacked, lapsed, released, exhausted,
             poison, unprocessable, expired, redriven, discarded, moved, purged, passed_on, known. `passed_on`
             are those released that rest for another version of the program; `known` are sends that added
@@ -153,6 +153,7 @@ class QueueStats:
             lapsed; 0: none waits for that.
         orphaned: messages that no index leads to, since a key of the queue was deleted or restored in part:
             nobody gets them until maintenance has put them back. Beside more than 5,000 claims at a time: 0.
+        blocked: of those scheduled, how many are due and wait for others of their key (`PerKey`).
     """
 
     name: str
@@ -167,6 +168,7 @@ class QueueStats:
     paused: bool = False
     overdue: float = 0.0
     orphaned: int = 0
+    blocked: int = 0
 
     @property
     def waiting(self) -> int:

@@ -16,6 +16,7 @@ from rq_dlq.values import record as records
 from rq_dlq.values import state as states
 from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec, strings_of
 from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment, read_history
+from rq_dlq.values.key import WIDTH
 from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.names import check_id
 
@@ -26,12 +27,13 @@ _HEADERS = msgspec.json.Decoder(dict[str, str])
 
 @dataclass(frozen=True, slots=True)
 class Message(Generic[T]):
-    """A message for `send_many` with its own id, headers or priority."""
+    """A message for `send_many` with its own id, headers, priority or key."""
 
     body: T
     id: str | None = field(default=None, kw_only=True)
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
     priority: int | None = field(default=None, kw_only=True)
+    key: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.id is not None:
@@ -116,12 +118,12 @@ class Received(Answering, Generic[T]):
         return record[records.FLAGS]
 
     @property
-    def _content(self) -> tuple[Mapping[str, str], bytes]:
-        """The headers and the encoded body."""
+    def _content(self) -> tuple[Mapping[str, str], bytes, Mapping[int, bytes]]:
+        """The headers, the encoded body, and the other fields by their numbers."""
         _ = self._flags  # raises if the record is damaged
         try:
-            _, headers, body = records.content_of(self._row.record)
-            return (NO_HEADERS if headers is None else _HEADERS.decode(headers)), body
+            fields, headers, body = records.content_of(self._row.record)
+            return (NO_HEADERS if headers is None else _HEADERS.decode(headers)), body, fields
         except NO_JSON as why:
             raise UnprocessableMessage(f"the headers of message {self.id} cannot be decoded: {why}") from why
 
@@ -131,6 +133,16 @@ class Received(Answering, Generic[T]):
         yield self.id
         with suppress(UnprocessableMessage):
             yield from (*self.headers.values(), *strings_of(self.data))
+
+    @property
+    def key(self) -> str | None:
+        """The text by which its queue may order or limit messages (`PerKey`); None: it was sent without.
+
+        Raises:
+            UnprocessableMessage: its headers cannot be decoded.
+        """
+        field = self._content[2].get(records.KEY)
+        return None if field is None else field[WIDTH:].decode(errors="replace")
 
     @property
     def data(self) -> bytes:

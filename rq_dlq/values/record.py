@@ -26,6 +26,7 @@ PLAIN = range(10)  # flags with a priority alone: the body is JSON and begins at
 
 LENGTH = 2  # bytes of a length
 MAX_BLOCK = 0xFFFF  # bytes of fields and headers
+KEY: Final = 1  # a field: the message's key (`values.key`); scripts look for it in front of the others
 _FIELDS = range(1, 32)  # the first byte of a field; headers are JSON and begin with "{"
 
 
@@ -43,15 +44,20 @@ class Content(NamedTuple):
 
 
 def pack_head(priority: int, headers: bytes, *, raw: bool, persistent: bool) -> bytes:
-    """The part of a payload before the body: flags and headers.
+    """The part of a payload before the body: flags, fields and headers.
 
     Args:
-        headers: as JSON; empty: none.
+        headers: as JSON, after the fields; empty: neither.
         raw: the body is bytes, not JSON.
     """
     flags = priority | (HEADERS if headers else 0) | (BYTES if raw else 0) | (0 if persistent else TRANSIENT)
     block = len(headers).to_bytes(LENGTH, "big") + headers if headers else b""
     return bytes((flags,)) + block
+
+
+def pack_field(number: int, value: bytes) -> bytes:
+    """A field; they stand before the headers."""
+    return bytes((number,)) + len(value).to_bytes(LENGTH, "big") + value
 
 
 def sent(birth: int, payload: bytes, expires: int | None = None) -> bytes:

@@ -9,7 +9,9 @@ from typing import Any
 
 import rq_dlq
 import rq_dlq.asyncio
+import rq_dlq.asyncio.key
 from rq_dlq.client.dlq import DeadLetters
+from rq_dlq.client.key import Key
 from rq_dlq.client.policies import Policies
 from tests import colours_twin
 from tests.colours import PLAIN
@@ -21,6 +23,7 @@ TWINS = {
     "Queue": (rq_dlq.Queue, rq_dlq.asyncio.Queue),
     "Delivery": (rq_dlq.Delivery, rq_dlq.asyncio.Delivery),
     "DeadLetters": (DeadLetters, rq_dlq.asyncio.DeadLetters),
+    "Key": (Key, rq_dlq.asyncio.key.Key),
     "Policies": (Policies, rq_dlq.asyncio.Policies),
     "RedriveJob": (rq_dlq.RedriveJob, rq_dlq.asyncio.RedriveJob),
     "Selection": (rq_dlq.Selection, rq_dlq.asyncio.Selection),
@@ -31,13 +34,14 @@ TWINS = {
 NAMES = {
     "Broker": """audit close lifespan observe overview policies queue queues run schedules task url
         workers""",
-    "Queue": """ack claim consume delete dlq expired explain extend handler maintain nack name open outcomes
-        pause pause_schedule peek poison purge release reset resume resume_schedule schedule select send
-        send_many session settings stats unschedule""",
+    "Queue": """ack claim consume delete dlq expired explain extend handler key keys maintain nack name
+        open outcomes pause pause_schedule peek poison purge release reset resume resume_schedule schedule
+        select send send_many session settings stats unschedule""",
     "Delivery": """ack attempt body cause charged data delivery_count died_at due enqueued_at expires_at
-        extend fingerprint headers history lapsed lease_until lost nack nacked original_queue outcome part
+        extend fingerprint headers history key lapsed lease_until lost nack nacked original_queue outcome part
         poison priority queue reason redelivered redriven release released settled state token untried""",
     "DeadLetters": "browse groups job jobs purge redrive select",
+    "Key": "stats",
     "Policies": "explain put read remove set undeclare",
     "RedriveJob": "began by cancel chosen counts how id pause refresh refusals resume state undo wait why",
     "Selection": """browse copy count count_by dead_letter deliver_now expire groups move prioritize
@@ -67,7 +71,7 @@ async def test_nothing_else_becomes_public_by_use(broker: Any) -> None:
     (delivery,) = await queue.claim()
     session, chosen, task = queue.session(), queue.select(all=True), broker.task(repr)
     job = await queue.dlq.redrive(all=True)
-    things = (broker, queue, delivery, queue.dlq, broker.policies, job, chosen, session, task)
+    things = (broker, queue, delivery, queue.dlq, queue.key("k"), broker.policies, job, chosen, session, task)
     used = zip(TWINS, things, strict=True)
     for name, thing in used:
         inside = vars(getattr(thing, "inner", thing))

@@ -44,6 +44,8 @@ NONSENSE: dict[str, list[str | bytes]] = {
     "max_in_flight": ["", "x", "-1", "0", "nan", "inf", "1.5", "1e0", " 1", b"\xff", "9" * 40],
     "outcomes": ["", "x", "-1", "0", "nan", "1.5", "0x10", b"\xff", "9" * 40],
     "dedup_window": ["", "x", "-1", "0", "nan", "inf", "1.5", " 1", b"\xff", "9" * 40],
+    "per_key": ["", "x", "order  hold", "limit", "limit 0", "limit x", "limit 1 2", "fair -1", "1", b"\xff",
+                "limit " + "9" * 40],
     "version": ["", "x", "-1", "1.5", "nan", "inf", "999999", "9" * 40, b"\xff"],
     "declared": ["", "x", "{}", "[]", '{"redelivery": 1}', '{"max_in_flight": "x"}', b"\xff"],
     "names": ["", "x", "\t", "a\tb\tc", b"\xff\xfe"],

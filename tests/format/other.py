@@ -1,7 +1,7 @@
 """Another form of the format, made of the present one: more fields in states, in records and in settings.
 
 A state counts in `seen` how often scripts of this form wrote it, and ends in a field of each shape that the
-grammar in lua/README.md allows; a record names its writer in field 1.
+grammar in lua/README.md allows; a record names its writer in field 31.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rq_dlq.values import record
 from tests.assembled_lua import ROOT
 from tests.conftest import MOVED_CLOCK
 
-FIELD, WRITER = 1, b"other"
+FIELD, WRITER = 31, b"other"
 _SEEN = re.compile(rb" seen=(\d+)")
 _VALUE = bytes(set(range(256)) - set(b" \t\n\v\f\r"))
 SHAPES = b" _= 9=0 Az_09=a=b overhead=1/2/3/4 groups=x GROUP=x redrive_=a/b of=+T was=-T any=" + _VALUE

@@ -13,6 +13,7 @@ from rq_dlq.policy import (
     Entry,
     ExpiryPolicy,
     IndividualDeadLetterStrategy,
+    PerKey,
     SharedDeadLetterStrategy,
 )
 from tests.policy import policies
@@ -94,6 +95,7 @@ def entry(draw: st.DrawFn) -> Entry:
         "outcomes": draw(st.sampled_from([UNSET, None, 0, 1_000])),
         "dedup_window": draw(st.sampled_from([UNSET, None, 120, "1h"])),
         "dead_letter_aliases": draw(st.sampled_from([UNSET, None, "lost", ["a.lost", "b"]])),
+        "per_key": draw(st.sampled_from([UNSET, UNSET, None, "order hold", "limit 8", PerKey(fair=True)])),
     }
     drawn = {
         "redelivery": policies.every | redelivery(),

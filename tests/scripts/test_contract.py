@@ -48,6 +48,9 @@ BOUNDED = {
     "names",  # of the fields of a redrive
     "tokens",  # of claims: PAGE
     "back",  # what a step of a redrive moves: steps.CHANGED
+    "blocked",  # what a send or a promotion blocks: as places and moved
+    "given", "came", "new_seats",  # seats of a call's messages; let_in: MOST
+    "due",  # unblock: MOST
     "unset", "cells",  # the fields of a queue's settings
     "KEYS",  # of a queue
     "ARGV, first + 1, first + asked",  # the ids of a call: steps.CHUNK

@@ -17,8 +17,8 @@ TEXTS = {
 # Keys in which no message is, and `expiring` and `groups`, whose rows say no more than states and `dead` do.
 NOT_MESSAGES = {
     "acked_ids", "alarm", "claims", "cleared", "committed", "counters", "expiring", "grouped", "groups",
-    "leases", "policies", "redrives", "redriving", "reindexed", "schedules", "settings", "staged",
-    "ticks", "wake",
+    "leases", "policies", "redrives", "redriving", "reindexed", "schedules", "seats", "settings", "staged",
+    "tended", "ticks", "wake",
 }  # fmt: skip
 COMMANDS = {"lib/gone": "HDEL|DEL|UNLINK", "lib/put": "ZADD|ZINCRBY", "lib/leave": "ZREM\\w*|ZPOP\\w*"}
 """Of the one file that gives them for messages."""
@@ -28,6 +28,15 @@ EXCEPT = {
     ("lib/gone", "lib/hand_over", "to_history"): "a transfer was cut off: the message is not there yet",
     ("lib/gone", "restore", "history"): "a restore was cut off: the message is not there yet",
     ("lib/put", "lib/sent", "delay > 0 and scheduled or ready"): "new messages, in one command",
+    ("lib/put", "lib/sent", "scheduled"): "new messages that wait for a seat, in one command",
+    ("lib/put", "lib/promote", "scheduled"): "due messages that wait for a seat, in one command",
+    ("lib/put", "lib/with_seats", "scheduled"): "it is ready without a seat; its state stays",
+    ("lib/leave", "lib/with_seats", "ready"): "it is ready without a seat; its state stays",
+    ("lib/put", "lib/let_in", "ready"): "those that get a seat, in one command; their states stay",
+    ("lib/leave", "lib/let_in", "scheduled"): "those that get a seat, in one command",
+    ("lib/put", "lib/seat_is_due", "ready"): "a script was cut off: it has a seat; its state stays",
+    ("lib/leave", "lib/seat_is_due", "scheduled"): "a script was cut off: it has a seat",
+    ("lib/put", "lib/unblock", "scheduled"): "blocked messages that are due by now, in one command",
     ("lib/put", "lib/promote", "ready"): "due messages, in one command; their states stay",
     ("lib/put", "lib/put_off", "scheduled"): "a later form cannot be read",
     ("lib/put", "lib/put_off", "index"): "a later form cannot be read",

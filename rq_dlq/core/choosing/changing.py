@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WAITING: Final[tuple[Index, ...]] = ("ready", "scheduled")
+# Blocked messages first: who goes lets in the next, which would be passed.
 TAKES: Final[Mapping[str, tuple[Index, ...]]] = {
     "redrive": ("dead", "expired"),
-    "purge": (*WAITING, "dead", "expired"),
+    "purge": (*reversed(WAITING), "dead", "expired"),
     "dead_letter": (*WAITING, "expired"),
     "expire": WAITING,
     "deliver_now": ("scheduled",),
@@ -73,19 +74,28 @@ def change(
     def change_these(keys: QueueKeys, place: Place, ids: Sequence[str]) -> Steps[int]:
         return senders.once(queue.senders, keys, verb, place=place, ids=ids)
 
-    reading = read(queue, choice, STATE if whole else NOTHING, only=places, but=but)
     done = 0
     waiting: list[tuple[QueueKeys, Place, Sequence[str]]] = []
-    while page := (yield from following(reading)):
-        for rows in bounded(page.rows, lambda row: length_of(row.state or b"")):
-            ids = [row.id for row in rows]
-            if all_first:
-                waiting.append((page.queue.keys, page.place, ids))
-            else:
-                done += yield from change_these(page.queue.keys, page.place, ids)
-    for chunk in waiting:
+    all_first = all_first or choice.limit is not None
+    for some in _in_turn(choice, places):
+        reading = read(queue, choice, STATE if whole else NOTHING, only=some, but=but)
+        while page := (yield from following(reading)):
+            for rows in bounded(page.rows, lambda row: length_of(row.state or b"")):
+                ids = [row.id for row in rows]
+                if all_first:
+                    waiting.append((page.queue.keys, page.place, ids))
+                else:
+                    done += yield from change_these(page.queue.keys, page.place, ids)
+    for chunk in sorted(waiting, key=lambda chunk: chunk[1] != "scheduled"):
         done += yield from change_these(*chunk)
     return done
+
+
+def _in_turn(choice: Choice, places: Sequence[Place]) -> list[Sequence[Place]]:
+    """The places to be read one after the other; the first of all of them, if there is a limit."""
+    if choice.limit is not None or "scheduled" not in places:
+        return [places]
+    return [("scheduled",), [place for place in places if place != "scheduled"]]
 
 
 def change_all(

@@ -9,15 +9,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rq_dlq.core.queues.queue import check_limit, places_of
-from rq_dlq.errors import InvalidInput
+from rq_dlq.errors import InvalidInput, UnprocessableMessage
 from rq_dlq.filters import Filter
 from rq_dlq.values.counts import DIED, ErrorGroup
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.failure import epoch_milliseconds
 from rq_dlq.values.fingerprint import is_of
+from rq_dlq.values.key import packed_key
 from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.names import check_id
-from rq_dlq.values.wanted import NOTHING, STATE, STORY
+from rq_dlq.values.wanted import NOTHING, RECORD, STATE, STORY
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
@@ -39,6 +40,7 @@ class Choice:
         places: the states to look in, in this order; None: those in which the messages of a queue wait.
         ids: only messages with these ids.
         where: a condition in words.
+        key: the key that they were sent with.
         group: a kind of failure, or its fingerprint; the first six digits stand for all kinds of one class of
             error at one place. This and the following are conditions on dead letters.
         reason: why they died.
@@ -62,6 +64,7 @@ class Choice:
         places: Sequence[Place] | None = None,
         ids: Sequence[str] | None = None,
         where: str | None = None,
+        key: str | None = None,
         group: str | ErrorGroup | None = None,
         reason: str | None = None,
         since: datetime | None = None,
@@ -76,6 +79,7 @@ class Choice:
         self.places = _places_of(places)
         self.ids = _ids_of(ids)
         self.where = None if where is None else Filter.parse(where)
+        self.key = None if key is None else _key_of(key)
         self.group = _group_of(group)
         self.reason = reason_of(reason)
         self.since = _moment_of(since)
@@ -96,7 +100,7 @@ class Choice:
     @property
     def conditional(self) -> bool:
         """Whether it has any condition."""
-        return self.where is not None or self._of_dead_letters
+        return self.where is not None or self.key is not None or self._of_dead_letters
 
     @property
     def is_all(self) -> bool:
@@ -119,14 +123,14 @@ class Choice:
     @property
     def only_group(self) -> bool:
         """Whether it has no condition, except perhaps the group."""
-        others = (self.ids, self.where, self.reason, self.since, self.older_than)
+        others = (self.ids, self.where, self.key, self.reason, self.since, self.older_than)
         return all(condition is None for condition in others)
 
     @property
     def sparse(self) -> bool:
         """Whether it may leave out messages of the ranges that are read for it."""
         by_reading = self.group is not None and not self.indexed
-        return by_reading or self.where is not None or self.reason is not None
+        return by_reading or self.where is not None or self.key is not None or self.reason is not None
 
     def of_group(self, name: str) -> Choice:
         """The same among the letters of one group, which the index of groups has."""
@@ -138,6 +142,8 @@ class Choice:
     def needs(self) -> Wanted:
         """The parts of messages that the conditions read."""
         needs = NOTHING if self.where is None else self.where.needs
+        if self.key is not None:
+            needs |= RECORD
         if self._of_dead_letters:
             needs |= STATE if self.group is None or self.indexed else STORY
         return needs
@@ -145,6 +151,8 @@ class Choice:
     def takes(self, message: Received[Any], now: int) -> bool:
         """Whether a message meets the conditions; `now` is the server's time in milliseconds."""
         if self._of_dead_letters and not (isinstance(message, DeadLetter) and self._takes_dead(message, now)):
+            return False
+        if self.key is not None and _key_in(message) != self.key:
             return False
         return self.where is None or self.where.takes(message, now)
 
@@ -212,6 +220,18 @@ def _group_of(group: str | ErrorGroup | None) -> str | None:
         f"group {shown(group)}: pass an ErrorGroup, or all twelve digits of its fingerprint, or the first six"
     )
     raise InvalidInput(message)
+
+
+def _key_of(key: object) -> str:
+    packed_key(key)  # raises if it cannot be one
+    return str(key)
+
+
+def _key_in(message: Received[Any]) -> str | None:
+    try:
+        return message.key
+    except UnprocessableMessage:
+        return None
 
 
 def is_group(text: str) -> bool:

@@ -18,9 +18,14 @@ NAMED = 5  # ids that a warning names
 
 
 class Blocked:
-    """The last ids, by their queues, that a broker has warned of."""
+    """The last ids, by their queues, that a broker has warned of.
+
+    Attributes:
+        looked_at: queues to which a message with a key was sent, so that it is known whether they ignore it.
+    """
 
     def __init__(self) -> None:
+        self.looked_at: set[str] = set()
         self._warned: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def warn(self, queue: str, ids: Iterable[str]) -> None:

@@ -78,6 +78,11 @@ def opening(keys: QueueKeys) -> Command[str]:
     return Command((b"HGET", keys["settings"], b"opening"), lambda reply: (reply or b"").decode())
 
 
+def per_key(keys: QueueKeys) -> Command[str]:
+    """The rule of a queue for keys, as text; empty: it ignores them."""
+    return Command((b"HGET", keys["settings"], b"per_key"), lambda reply: (reply or b"").decode())
+
+
 def was_sent_to(keys: QueueKeys) -> Command[int]:
     """Whether anything was ever sent to a queue."""
     return Command((b"EXISTS", keys["messages"], keys["counters"]), int)
@@ -124,7 +129,7 @@ def stats(keys: QueueKeys, name: str) -> Call[tuple[int, QueueStats]]:
 def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
     now, ready, scheduled, leased, dead, expired = reply[:6]
     head, due, lapse = (float(cell) if cell else None for cell in reply[6:9])
-    paused, orphaned, *cells = reply[9:]
+    paused, orphaned, blocked, *cells = reply[9:]
     totals = {cells[i].decode(): int(cells[i + 1]) for i in range(0, len(cells), 2)}
     totals.pop("birth", None)
     return now, QueueStats(
@@ -135,6 +140,7 @@ def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
         paused=bool(paused),
         overdue=max(0.0, *((now - time) / 1000 for time in (due, lapse) if time is not None), 0.0),
         orphaned=orphaned,
+        blocked=blocked,
     )  # fmt: skip
 
 

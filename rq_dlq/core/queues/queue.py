@@ -53,6 +53,7 @@ class QueueState(Generic[T]):
         seen: where a view's letters are.
         viewed: this is such a member; its tokens name its family.
         takes: what the program takes of the queue; empty: bodies of the codec's type (`taken_of`).
+        keyed: a message with a key was to be sent.
         tended: a worker extends the leases of what is claimed, so no extension may make one end sooner.
         confirm: the replicas that have to confirm a send; None: none.
         fingerprint: names the kind of an exception, as the user sees it.
@@ -82,6 +83,7 @@ class QueueState(Generic[T]):
     seen: Seen = field(default_factory=Seen)
     viewed: bool = False
     takes: Taken = field(default_factory=dict[str, Signature])
+    keyed: bool = False
     tended: bool = False
     confirm: Confirm | None = None
     fingerprint: Callable[[BaseException], str | None] | None = None

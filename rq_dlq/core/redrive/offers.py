@@ -101,7 +101,7 @@ class Editor:
         body = self._edit(letter.body)
         if body is None:
             raise InvalidInput("the edit returned nothing: it has to return the body")
-        payload = self.target.codec.packer(letter.priority, letter.headers)(body)
+        payload = self.target.codec.packer(letter.priority, letter.headers, key=letter.key)(body)
         packed = bytes(record.FLAGS) + payload
         raw = bool(packed[record.FLAGS] & record.BYTES)
         return record.with_body(row.record, record.content_of(packed).body, raw=raw)

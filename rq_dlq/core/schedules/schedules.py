@@ -20,6 +20,7 @@ from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue, lost_queue
 from rq_dlq.core.schedules import calls
 from rq_dlq.core.schedules.schedule import MINUTE, MOST_BYTES, SECOND, Record, Rule, Schedule, text_of
+from rq_dlq.core.sending.ignored import warn_if_ignored
 from rq_dlq.core.steps.step import CHANGED, Batch, NodeUnavailable, Steps
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.values.codec import Codec
@@ -50,7 +51,7 @@ def recurring(
     """
     if isinstance(body, bytes | bytearray | memoryview):
         raise InvalidMessage("a schedule sends JSON: its body cannot be bytes")
-    queue.codec.packer(options.priority, options.headers)(body)
+    queue.codec.packer(options.priority, options.headers, key=options.key)(body)
     headers = dict(options.headers)
     if taken := {NAME, TICK} & headers.keys():
         raise InvalidMessage(f"header {min(taken)!r}: it says which schedule sent the message; use another")
@@ -60,6 +61,7 @@ def recurring(
         headers=headers,
         priority=options.priority,
         ttl=options.ttl,
+        key=options.key,
         declared=declared,
     )
     if (size := len(record.written(b""))) > MOST_BYTES:
@@ -77,6 +79,8 @@ def schedule(queue: QueueState[Any], name: str, wanted: Record) -> Steps[Schedul
     _check_name(name)
     while True:
         yield from open_live(queue, VERB)
+        if wanted.key is not None:
+            yield from warn_if_ignored(queue)
         (now, _), before = yield Batch([calls.due(queue.keys, limit=0), calls.record_of(queue.keys, name)])
         record = _renewed(wanted, before, now)
         text = record.written(before)
@@ -248,7 +252,7 @@ def _call_of(keys: QueueKeys, name: str, text: bytes, now: int) -> tuple[Call[bo
     if tick is not None:
         message_id = f"{name}@{text_of(tick)}"
         headers = {**record.headers, NAME: name, TICK: text_of(tick)}
-        items = [message_id, CODEC.packer(record.priority, headers)(record.body)]
+        items = [message_id, CODEC.packer(record.priority, headers, key=record.key)(record.body)]
         record = msgspec.structs.replace(record, last=tick, last_id=message_id)
     record = msgspec.structs.replace(record, due=following)
     call = calls.schedule(

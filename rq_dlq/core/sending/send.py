@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.sending.answers import answer
+from rq_dlq.core.sending.ignored import warn_if_ignored
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
 from rq_dlq.core.steps.senders import answered
 from rq_dlq.core.steps.step import CHUNK, CHUNK_BYTES, WINDOW, Steps
@@ -26,7 +27,6 @@ from rq_dlq.values.sent import Sent
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Argument
-    from rq_dlq.values.codec import Codec
     from rq_dlq.values.sent import Known
 
 T = TypeVar("T")
@@ -48,6 +48,7 @@ class SendOptions:
     persistent: bool = True
     new: bool = False
     carried: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
+    key: str | None = None
 
     def carrying(self, carried: Mapping[str, str]) -> SendOptions:
         """The same options, with these headers of observers."""
@@ -65,6 +66,7 @@ def send_options(
     *,
     persistent: bool = True,
     new: bool = False,
+    key: str | None = None,
 ) -> SendOptions:
     """The options that a user passed, checked.
 
@@ -73,7 +75,7 @@ def send_options(
         InvalidInput: `persistent` or `new` is neither True nor False.
     """
     plain = delay is None and ttl is None and headers is None and persistent is True and new is False
-    if plain and priority is DEFAULT_PRIORITY:  # nearly always
+    if plain and priority is DEFAULT_PRIORITY and key is None:  # nearly always
         return PLAIN
     check_flag(persistent, "persistent")
     check_flag(new, "new")
@@ -84,6 +86,7 @@ def send_options(
         headers or NO_HEADERS,
         persistent,
         new,
+        key=key,
     )
 
 
@@ -118,6 +121,8 @@ def _send_one(queue: QueueState[T], body: T, message_id: str | None, options: Se
     item = packed(queue, body, message_id, options)
     if not queue.opened:
         yield from open_live(queue, "send to")
+    if options.key is not None:
+        yield from warn_if_ignored(queue)
     known: sending_calls.Places | None = None
     why = ""
     while True:
@@ -189,7 +194,9 @@ def packed(queue: QueueState[T], body: T, message_id: str | None, options: SendO
         message_id = next(queue.ids.drawn())
     else:
         check_id(message_id)
-    pack = queue.codec.packer(options.priority, options.headers, persistent=options.persistent)
+    pack = queue.codec.packer(
+        options.priority, options.headers, persistent=options.persistent, key=options.key
+    )
     return message_id, pack(body)
 
 
@@ -222,6 +229,8 @@ def _send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendO
             chunks = _window(queue, source, options, ids)
             if not chunks:
                 return sent
+            if queue.keyed:
+                yield from warn_if_ignored(queue)
             known, why = yield from _put(queue, chunks, options)
             if why:
                 raise unconfirmed(ids, why)
@@ -260,11 +269,14 @@ def _items(
     """Ids and payloads of a chunk, flat, and their bytes: `most`, or one message more."""
     items: list[Argument] = []
     size = 0
-    pack = queue.codec.packer(options.priority, options.headers, persistent=options.persistent)
+    pack = queue.codec.packer(
+        options.priority, options.headers, persistent=options.persistent, key=options.key
+    )
+    queue.keyed = queue.keyed or options.key is not None
     drawn = queue.ids.drawn()
     for body in islice(source, CHUNK):
         if isinstance(body, Message):
-            message_id, payload = body.id or next(drawn), _pack_message(queue.codec, body, options)  # pyright: ignore[reportUnknownArgumentType]
+            message_id, payload = body.id or next(drawn), _pack_message(queue, body, options)  # pyright: ignore[reportUnknownArgumentType]
         else:
             message_id, payload = next(drawn), pack(body)
         items.append(message_id)
@@ -276,8 +288,10 @@ def _items(
     return items, size
 
 
-def _pack_message(codec: Codec[Any], message: Message[Any], options: SendOptions) -> bytes:
-    """The payload of a message that may have a priority and headers of its own."""
+def _pack_message(queue: QueueState[Any], message: Message[Any], options: SendOptions) -> bytes:
+    """The payload of a message that may have a priority, headers and a key of its own."""
     priority = options.priority if message.priority is None else message.priority
     headers = options.headers if message.headers is None else _joined(message.headers, options.carried)
-    return codec.packer(priority, headers, persistent=options.persistent)(message.body)
+    key = options.key if message.key is None else message.key
+    queue.keyed = queue.keyed or key is not None
+    return queue.codec.packer(priority, headers, persistent=options.persistent, key=key)(message.body)

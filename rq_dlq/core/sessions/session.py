@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq.core.jobs.jobs import GRACE
 from rq_dlq.core.opening import open_again, open_live
+from rq_dlq.core.sending.ignored import warn_if_ignored
 from rq_dlq.core.sending.send import observed, packed
 from rq_dlq.core.sessions import calls, staging
 from rq_dlq.core.sessions.shares import ids_of, shares_of
@@ -117,6 +118,8 @@ def _stage(
     if session.sent == MOST:
         raise InvalidInput(f"a session sends at most {MOST:,} messages: commit() before more")
     item = packed(queue, body, message_id, options)
+    if options.key is not None:
+        yield from warn_if_ignored(queue)
     session.targets[queue.keys] = queue
     groups = session.outgoing.setdefault(queue.keys, {})
     groups.setdefault((options.delay, options.ttl), []).extend(item)

@@ -104,7 +104,7 @@ class Row:
     """What is tried, and what is promised.
 
     Attributes:
-        name: as in T5.
+        name: as in T5; K5 is of keys (docs/keys.md).
         fault: what goes wrong, and under which load.
         goal: what must hold, with its numbers.
         run: makes the trials; raises only where the harness itself is at fault.
@@ -122,4 +122,4 @@ class Row:
     @property
     def number(self) -> int:
         """Its place in the table."""
-        return int(self.name[1:])
+        return int(self.name[1:]) + (1_000 if self.name.startswith("K") else 0)

@@ -15,7 +15,7 @@ local seed, default_policy, lapse_error = ARGV[12], ARGV[13], ARGV[14]
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, alarm, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local groups, redrives = KEYS[16], KEYS[17]
+local groups, redrives, seats, tended = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -109,9 +109,9 @@ if lapsed + fallen_due + outlived > 0 then
     return sound and found or nil
   end
   -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
   local function setting(name)
-    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
     return found[FIELDS[name]]
   end
   -- The immutable half of a message, written once by send:
@@ -141,6 +141,7 @@ if lapsed + fallen_due + outlived > 0 then
   -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
   -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
   -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+  -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
   -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
   -- reads the priority from the member.
   local BAND = 2 ^ 42
@@ -153,7 +154,7 @@ if lapsed + fallen_due + outlived > 0 then
   local function order_of(head, due)
     local number = head.birth % 4096
     local last = number % 256
-    if (head.birth - number) / 4096 == due then
+    if not head.lane and (head.birth - number) / 4096 == due then
       return string.char(16 + (number - last) / 256)
     end
     return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -221,7 +222,8 @@ if lapsed + fallen_due + outlived > 0 then
   --   be due in the future.
   --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
   --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
-  local in_group
+  --   Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+  local in_group, seat_or_block, give_back
 
   local function put(id, state, head, waits, rest, arrive)
     local member, index, score = member_of(id, head, state.due), scheduled, state.due
@@ -231,6 +233,213 @@ if lapsed + fallen_due + outlived > 0 then
       index = expired
     elseif not waits then
       index, score = ready, score_of(head.priority, state.due)
+    end
+    local in_lane = head.lane and setting('per_key')
+    if in_lane then
+      if not give_back then
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.in_turn: given back when the message is handed out
+        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+        local rule = {
+          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+        }
+        -- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
+        local function keeps_seat(state, waits)
+          if state.part ~= 'live' then
+            return rule.holds and state.part == 'dead' and state.reason ~= 'expired'
+          end
+          return not waits or rule.in_order
+        end
+        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+        local BLOCKED = 2 ^ 43
+        -- The id in a member of an index (lib/order says what precedes it).
+        local function id_of(member)
+          return member:sub(member:byte(1) < 16 and 9 or 3)
+        end
+        -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+        -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+        -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+        --   full: lanes that were found full, for a call that only enters; nil: look
+        local function enter(id, lane, full)
+          if rule.limit == math.huge then
+            return true
+          end
+          local has_room = not (full and full[lane])
+          if has_room then
+            local score = BLOCKED + lane
+            local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+            has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+          end
+          if has_room then
+            redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+            return true
+          elseif full then
+            full[lane] = true
+          end
+          return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+        end
+        -- The flag of a record (lib/record) that has an expiry.
+        local EXPIRES = 0x10
+        -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+        -- beside the body. nil: it has no key.
+        --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+        local KEY = 1 -- the number of the field
+
+        local function lane_in(text, first)
+          if text:byte(first + 2) ~= KEY then
+            return nil
+          end
+          local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+          return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+        end
+        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+        local HEADERS, TRANSIENT = 0x20, 0x80
+
+        local function unpack_number(text, first, width)
+          local value = 0
+          for i = first, first + width - 1 do
+            value = value * 256 + text:byte(i)
+          end
+          return value
+        end
+
+        local function has_expiry(record)
+          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+        end
+
+        local function as_head(birth, flags, expires, lane)
+          return {
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+          }
+        end
+
+        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+        -- something.
+        local function read_record(record)
+          if #record < 14 and (#record < 8 or has_expiry(record)) then
+            return { birth = 0, priority = 4 }
+          end
+          local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+          local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+        end
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        --   text, record: its state and its record, as they were read
+        local function is_blocked_row(row, id, text, record)
+          if not record then
+            return false
+          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+            return true -- as most: nobody has touched it
+          elseif is_later(record, text) then
+            return true
+          end
+          local head = read_record(record)
+          local state = parse_state(text, head.birth)
+          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+        end
+        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+        -- So no client polls, and a message wakes one of a thousand.
+        local function wake_one()
+          if redis.call('LLEN', wake) == 0 then
+            redis.call('LPUSH', wake, 1)
+            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+          end
+        end
+        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+        --   room: so many of each lane, whether seats are free or not; nil: as many as are
+        local MOST = 1000 -- rows that one call looks at (I9)
+        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+
+        -- The first rows of these lanes, their ids and their lanes.
+        local function heads_of(lanes, room)
+          local rows, ids, lane_of = {}, {}, {}
+          for _, lane in ipairs(lanes) do
+            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            if free > 0 then
+              local score = string.format('%.0f', BLOCKED + lane)
+              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+              end
+            end
+          end
+          return rows, ids, lane_of
+        end
+
+        local let_in
+        function let_in(lanes, room)
+          local rows, ids, lane_of = heads_of(lanes, room)
+          if #rows == 0 then
+            return
+          end
+          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+          local taken, came, again = {}, {}, {}
+          for n, row in ipairs(rows) do
+            if is_blocked_row(row, ids[n], texts[n], records[n]) then
+              local first = row:byte(1)
+              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+              came[#came + 1], came[#came + 2] = scores[first], row
+            else
+              again[#again + 1] = lane_of[n]
+            end
+          end
+          if #came > 0 then
+            redis.call('ZADD', seats, unpack(taken))
+            redis.call('ZADD', ready, unpack(came))
+            wake_one()
+          end
+          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+          if #again > 0 then
+            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+          end
+        end
+        -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+        local function vacate(ids)
+          if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+            redis.call('ZREM', seats, unpack(ids))
+            return
+          end
+          local given, lanes, seen = {}, {}, {}
+          for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+            if lane then
+              given[#given + 1] = ids[n]
+              if not seen[lane] then
+                lanes[#lanes + 1], seen[lane] = lane, true
+              end
+            end
+          end
+          if #given > 0 then
+            redis.call('ZREM', seats, unpack(given))
+            let_in(lanes)
+          end
+        end
+        -- What lib/put does with a message that has a key, where keys count.
+
+        -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
+        local function seated_or_blocked(id, lane, score)
+          if enter(id, lane) then
+            return ready, score
+          end
+          return scheduled, BLOCKED + lane
+        end
+
+        -- After its row and its state are written: whoever is cut off before has only the next one to let in.
+        local function given_back(id, state, waits)
+          if not keeps_seat(state, waits) then
+            vacate({ id })
+          end
+        end
+        seat_or_block, give_back = seated_or_blocked, given_back
+      end
+      if index == ready then
+        index, score = seat_or_block(id, head.lane, score)
+      end
     end
     redis.call('ZADD', index, score, member)
     local expires = state.part == 'live' and expiry_of(head, state)
@@ -301,6 +510,9 @@ if lapsed + fallen_due + outlived > 0 then
         end
       end
       count_redriven(died_again, 'died')
+    end
+    if in_lane then
+      give_back(id, state, waits)
     end
     return index, member
   end
@@ -452,11 +664,12 @@ if lapsed + fallen_due + outlived > 0 then
     if fate == 'discard' then
       -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
       local function drop(ids)
-        local once_gone = nil
+        local once_gone, per_key = nil, setting('per_key')
         -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
         -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
         --   ids: of the messages; also of those of which a script that was cut off left something behind
         --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+        --   per_key: what the settings say of keys; where they do, the seats are given back
         local gone = #ids
         redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
         if once_gone then
@@ -464,6 +677,162 @@ if lapsed + fallen_due + outlived > 0 then
         end
         redis.call('HDEL', history, unpack(ids))
         redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+        if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+          -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+          local BLOCKED = 2 ^ 43
+          -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+          -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+          --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+          --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+          --   rule.in_turn: given back when the message is handed out
+          local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+          local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+          local rule = {
+            limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+            in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+          }
+          -- The id in a member of an index (lib/order says what precedes it).
+          local function id_of(member)
+            return member:sub(member:byte(1) < 16 and 9 or 3)
+          end
+          -- The flag of a record (lib/record) that has an expiry.
+          local EXPIRES = 0x10
+          -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+          -- beside the body. nil: it has no key.
+          --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+          local KEY = 1 -- the number of the field
+
+          local function lane_in(text, first)
+            if text:byte(first + 2) ~= KEY then
+              return nil
+            end
+            local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+            return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          end
+          -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+          local HEADERS, TRANSIENT = 0x20, 0x80
+
+          local function unpack_number(text, first, width)
+            local value = 0
+            for i = first, first + width - 1 do
+              value = value * 256 + text:byte(i)
+            end
+            return value
+          end
+
+          local function has_expiry(record)
+            return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+          end
+
+          local function as_head(birth, flags, expires, lane)
+            return {
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+            }
+          end
+
+          -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+          -- something.
+          local function read_record(record)
+            if #record < 14 and (#record < 8 or has_expiry(record)) then
+              return { birth = 0, priority = 4 }
+            end
+            local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+            local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+            return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+          end
+          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+          --   text, record: its state and its record, as they were read
+          local function is_blocked_row(row, id, text, record)
+            if not record then
+              return false
+            elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+              return true -- as most: nobody has touched it
+            elseif is_later(record, text) then
+              return true
+            end
+            local head = read_record(record)
+            local state = parse_state(text, head.birth)
+            return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          end
+          -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+          -- So no client polls, and a message wakes one of a thousand.
+          local function wake_one()
+            if redis.call('LLEN', wake) == 0 then
+              redis.call('LPUSH', wake, 1)
+              redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+            end
+          end
+          -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+          -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+          --   room: so many of each lane, whether seats are free or not; nil: as many as are
+          local MOST = 1000 -- rows that one call looks at (I9)
+          local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+
+          -- The first rows of these lanes, their ids and their lanes.
+          local function heads_of(lanes, room)
+            local rows, ids, lane_of = {}, {}, {}
+            for _, lane in ipairs(lanes) do
+              local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+              if free > 0 then
+                local score = string.format('%.0f', BLOCKED + lane)
+                for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                  rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+                end
+              end
+            end
+            return rows, ids, lane_of
+          end
+
+          local let_in
+          function let_in(lanes, room)
+            local rows, ids, lane_of = heads_of(lanes, room)
+            if #rows == 0 then
+              return
+            end
+            local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+            local taken, came, again = {}, {}, {}
+            for n, row in ipairs(rows) do
+              if is_blocked_row(row, ids[n], texts[n], records[n]) then
+                local first = row:byte(1)
+                scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+                taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+                came[#came + 1], came[#came + 2] = scores[first], row
+              else
+                again[#again + 1] = lane_of[n]
+              end
+            end
+            if #came > 0 then
+              redis.call('ZADD', seats, unpack(taken))
+              redis.call('ZADD', ready, unpack(came))
+              wake_one()
+            end
+            redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+            if #again > 0 then
+              let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+            end
+          end
+          -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+          local function vacate(ids)
+            if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+              redis.call('ZREM', seats, unpack(ids))
+              return
+            end
+            local given, lanes, seen = {}, {}, {}
+            for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+              if lane then
+                given[#given + 1] = ids[n]
+                if not seen[lane] then
+                  lanes[#lanes + 1], seen[lane] = lane, true
+                end
+              end
+            end
+            if #given > 0 then
+              redis.call('ZREM', seats, unpack(given))
+              let_in(lanes)
+            end
+          end
+          vacate(ids)
+        end
         return gone
       end
       redis.call('HINCRBY', counters, 'discarded', drop({ id }))
@@ -578,21 +947,33 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return text and text:find(needle, 1, true) ~= nil
   end
-  -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+  -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
   -- that does not say them.
   local function stated_head(text)
     local at = text and text:find(' head=')
     if at then
       local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
       if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-        return tonumber(birth), tonumber(flags), tonumber(expires)
+        return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
       end
     end
   end
   -- The flag of a record (lib/record) that has an expiry.
   local EXPIRES = 0x10
+  -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+  -- beside the body. nil: it has no key.
+  --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+  local KEY = 1 -- the number of the field
+
+  local function lane_in(text, first)
+    if text:byte(first + 2) ~= KEY then
+      return nil
+    end
+    local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+    return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+  end
   -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-  local TRANSIENT = 0x80
+  local HEADERS, TRANSIENT = 0x20, 0x80
 
   local function unpack_number(text, first, width)
     local value = 0
@@ -606,9 +987,9 @@ if lapsed + fallen_due + outlived > 0 then
     return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
   end
 
-  local function as_head(birth, flags, expires)
+  local function as_head(birth, flags, expires, lane)
     return {
-      birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+      birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
     }
   end
 
@@ -618,20 +999,22 @@ if lapsed + fallen_due + outlived > 0 then
     if #record < 14 and (#record < 8 or has_expiry(record)) then
       return { birth = 0, priority = 4 }
     end
-    return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+    local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+    local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+    return as_head(unpack_number(record, 1, 7), flags, expires, lane)
   end
   -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
   -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
   -- true where it is of a later form.
   local function head_of(id, text)
-    local birth, flags, expires = stated_head(text)
+    local birth, flags, expires, lane = stated_head(text)
     if birth then
       if redis.call('HEXISTS', messages, id) == 0 then
         return nil, false
       elseif is_later('', text) then
         return nil, true
       end
-      return as_head(birth, flags, expires > 0 and expires or nil), false
+      return as_head(birth, flags, expires > 0 and expires or nil, lane), false
     end
     local record = redis.call('HGET', messages, id)
     if not record then
@@ -648,11 +1031,12 @@ if lapsed + fallen_due + outlived > 0 then
     if not head and not later then
       -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
       local function drop(ids)
-        local once_gone = nil
+        local once_gone, per_key = nil, setting('per_key')
         -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
         -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
         --   ids: of the messages; also of those of which a script that was cut off left something behind
         --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+        --   per_key: what the settings say of keys; where they do, the seats are given back
         local gone = #ids
         redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
         if once_gone then
@@ -660,6 +1044,117 @@ if lapsed + fallen_due + outlived > 0 then
         end
         redis.call('HDEL', history, unpack(ids))
         redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+        if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+          -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+          local BLOCKED = 2 ^ 43
+          -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+          -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+          --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+          --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+          --   rule.in_turn: given back when the message is handed out
+          local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+          local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+          local rule = {
+            limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+            in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+          }
+          -- The id in a member of an index (lib/order says what precedes it).
+          local function id_of(member)
+            return member:sub(member:byte(1) < 16 and 9 or 3)
+          end
+          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+          --   text, record: its state and its record, as they were read
+          local function is_blocked_row(row, id, text, record)
+            if not record then
+              return false
+            elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+              return true -- as most: nobody has touched it
+            elseif is_later(record, text) then
+              return true
+            end
+            local head = read_record(record)
+            local state = parse_state(text, head.birth)
+            return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          end
+          -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+          -- So no client polls, and a message wakes one of a thousand.
+          local function wake_one()
+            if redis.call('LLEN', wake) == 0 then
+              redis.call('LPUSH', wake, 1)
+              redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+            end
+          end
+          -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+          -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+          --   room: so many of each lane, whether seats are free or not; nil: as many as are
+          local MOST = 1000 -- rows that one call looks at (I9)
+          local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+
+          -- The first rows of these lanes, their ids and their lanes.
+          local function heads_of(lanes, room)
+            local rows, ids, lane_of = {}, {}, {}
+            for _, lane in ipairs(lanes) do
+              local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+              if free > 0 then
+                local score = string.format('%.0f', BLOCKED + lane)
+                for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                  rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+                end
+              end
+            end
+            return rows, ids, lane_of
+          end
+
+          local let_in
+          function let_in(lanes, room)
+            local rows, ids, lane_of = heads_of(lanes, room)
+            if #rows == 0 then
+              return
+            end
+            local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+            local taken, came, again = {}, {}, {}
+            for n, row in ipairs(rows) do
+              if is_blocked_row(row, ids[n], texts[n], records[n]) then
+                local first = row:byte(1)
+                scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+                taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+                came[#came + 1], came[#came + 2] = scores[first], row
+              else
+                again[#again + 1] = lane_of[n]
+              end
+            end
+            if #came > 0 then
+              redis.call('ZADD', seats, unpack(taken))
+              redis.call('ZADD', ready, unpack(came))
+              wake_one()
+            end
+            redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+            if #again > 0 then
+              let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+            end
+          end
+          -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+          local function vacate(ids)
+            if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+              redis.call('ZREM', seats, unpack(ids))
+              return
+            end
+            local given, lanes, seen = {}, {}, {}
+            for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+              if lane then
+                given[#given + 1] = ids[n]
+                if not seen[lane] then
+                  lanes[#lanes + 1], seen[lane] = lane, true
+                end
+              end
+            end
+            if #given > 0 then
+              redis.call('ZREM', seats, unpack(given))
+              let_in(lanes)
+            end
+          end
+          vacate(ids)
+        end
         return gone
       end
       drop({ id })
@@ -778,21 +1273,84 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return looked
   end
-  -- The move of due messages: from the scheduled to the ready. Only the index moves; the state says the same.
+  -- The move of due messages: from the scheduled to the ready. Only the index moves; the state says the same. Where keys count,
+  -- one with a key needs a seat of its lane, else it is blocked there.
   local function promote(limit)
     local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
-    local moved, members = {}, {}
+    local moved, members, blocked = {}, {}, {}
+    local blocks = #rows > 0 and setting('per_key') and (function()
+      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+      -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+      --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+      --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.in_turn: given back when the message is handed out
+      local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+      local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+      local rule = {
+        limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+      }
+      -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+      local BLOCKED = 2 ^ 43
+      -- The id in a member of an index (lib/order says what precedes it).
+      local function id_of(member)
+        return member:sub(member:byte(1) < 16 and 9 or 3)
+      end
+      -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+      -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+      -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+      --   full: lanes that were found full, for a call that only enters; nil: look
+      local function enter(id, lane, full)
+        if rule.limit == math.huge then
+          return true
+        end
+        local has_room = not (full and full[lane])
+        if has_room then
+          local score = BLOCKED + lane
+          local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+          has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+        end
+        if has_room then
+          redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+          return true
+        elseif full then
+          full[lane] = true
+        end
+        return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+      end
+      -- The lane of a message with this state that waits for its delivery; nil: it has no key, or does not wait.
+      local function waiting_lane(id, text)
+        if text and not text:find('^live/?%a* %-') then
+          return nil
+        end
+        local head = head_of(id, text)
+        return head and head.lane
+      end
+      local full = {}
+      return function(row)
+        local id = id_of(row)
+        local lane = waiting_lane(id, redis.call('HGET', states, id))
+        return lane and not enter(id, lane, full) and BLOCKED + lane
+      end
+    end)()
     for i = 1, #rows, 2 do
-      members[#members + 1] = rows[i]
-      local first = rows[i]:byte(1)
-      local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/later)
-      moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+      local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
+      if lane then
+        blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
+      else
+        members[#members + 1] = rows[i]
+        local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/later)
+        moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+      end
+    end
+    if #blocked > 0 then
+      redis.call('ZADD', scheduled, unpack(blocked))
     end
     if #members > 0 then
       redis.call('ZADD', ready, unpack(moved))
       redis.call('ZREM', scheduled, unpack(members))
     end
-    return #members
+    return #rows / 2
   end
   -- Takes a waiting message off the row where it stood. The last that a move or a removal does: by that row a claim finds what
   -- was cut off.
@@ -866,13 +1424,14 @@ end
 -- How many messages a claim may lease: none while the queue is paused, and never more than leave the messages in
 -- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
 -- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
--- command. A claim ends here where the queue was deleted since the client opened it.
-local capacity = count
+-- command. A claim ends here where the queue was deleted since the client opened it. `per_key`: what the settings say of keys.
+local capacity, per_key = count, nil
 if part == 'live' then
-  local values = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening')
+  local values = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key')
   if opening ~= '' and values[3] ~= opening then
     return { now, -3 }
   end
+  per_key = values[4]
   local most = tonumber((values[2] or ''):match('^%d+$') or nil)
   if values[1] == '1' then
     capacity = 0
@@ -882,6 +1441,713 @@ if part == 'live' then
       in_flight = in_flight - redis.call('ZCARD', index)
     end
     capacity = math.max(0, math.min(count, most - in_flight))
+  end
+  if per_key then
+    -- Before a claim takes messages of a queue where keys count: repairs lanes, once a second (lib/tend); and where lanes take
+    -- turns and less is ready than it may take, lets in the rest from all lanes alike, so that a batch is filled even by one
+    -- lane. What is let in so is handed out now, so no lane has more than its window for good.
+    local PAUSE = 1000 -- milliseconds between two calls of tend
+
+    local function prepare_lanes(per_key, capacity)
+      local at = tonumber((redis.call('GET', tended) or ''):match('^%d+') or 0)
+      if at > now or now >= at + PAUSE then -- or the clock stepped back
+        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+        local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+        local function setting(name)
+          found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+          return found[FIELDS[name]]
+        end
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.in_turn: given back when the message is handed out
+        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+        local rule = {
+          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+        }
+        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+        local BLOCKED = 2 ^ 43
+        -- The id in a member of an index (lib/order says what precedes it).
+        local function id_of(member)
+          return member:sub(member:byte(1) < 16 and 9 or 3)
+        end
+        -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+        -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+        -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+        -- that it blocks no other message, and a version that can read it finds it.
+        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+        local function is_later(record, text)
+          return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+        end
+        -- The flag of a record (lib/record) that has an expiry.
+        local EXPIRES = 0x10
+        -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+        -- beside the body. nil: it has no key.
+        --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+        local KEY = 1 -- the number of the field
+
+        local function lane_in(text, first)
+          if text:byte(first + 2) ~= KEY then
+            return nil
+          end
+          local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+          return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+        end
+        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+        local HEADERS, TRANSIENT = 0x20, 0x80
+
+        local function unpack_number(text, first, width)
+          local value = 0
+          for i = first, first + width - 1 do
+            value = value * 256 + text:byte(i)
+          end
+          return value
+        end
+
+        local function has_expiry(record)
+          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+        end
+
+        local function as_head(birth, flags, expires, lane)
+          return {
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+          }
+        end
+
+        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+        -- something.
+        local function read_record(record)
+          if #record < 14 and (#record < 8 or has_expiry(record)) then
+            return { birth = 0, priority = 4 }
+          end
+          local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+          local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+        end
+        -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+        -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+        --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+        -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+        -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+        -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+        -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+        local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+        local MORE = ' [%w_]+=%S*'
+        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+        local function new_state(due)
+          return {
+            part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+            deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+          }
+        end
+
+        local function parse_state(text, birth)
+          local s = new_state(math.floor(birth / 4096))
+          local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+          if text then
+            part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+              text:match(STATE)
+          end
+          if part and (more == '' or more:gsub(MORE, '') == '') then
+            s.part, s.reason, s.mark, s.token = part, reason, mark, token
+            local at = tonumber(due)
+            s.due = at > 0 and at < LATER and at or s.due
+            s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+            s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+            s.delay, s.more = tonumber(delay), more
+          end
+          return s
+        end
+
+        local function format_state(s)
+          local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+          return table.concat({
+            part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+          }, ' ') .. s.more
+        end
+
+        -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+        -- redrive gave it another (lib/redriven_expiry).
+        local function expiry_of(head, state)
+          if state.redriven == 0 then
+            return head.expires
+          end
+          return tonumber(state.more:match(' expires=(%d+)') or nil)
+        end
+        -- The immutable half of a message, written once by send:
+        --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+        --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+        --            when it fails (persistent=False); the other bits are the sender's
+        --   6 bytes  expiry in milliseconds, only with that flag
+        --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+        -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+        -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+        local function pack_number(value, width)
+          local g = value % 256
+          value = (value - g) / 256
+          local f = value % 256
+          value = (value - f) / 256
+          local e = value % 256
+          value = (value - e) / 256
+          local d = value % 256
+          value = (value - d) / 256
+          local c = value % 256
+          value = (value - c) / 256
+          local b = value % 256
+          return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+        end
+        -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+        -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+        -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+        -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+        -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+        -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+        -- reads the priority from the member.
+        local BAND = 2 ^ 42
+
+        local function score_of(priority, due)
+          return (9 - priority) * BAND + due
+        end
+
+        -- The send order but its last byte, which is that of the birth.
+        local function order_of(head, due)
+          local number = head.birth % 4096
+          local last = number % 256
+          if not head.lane and (head.birth - number) / 4096 == due then
+            return string.char(16 + (number - last) / 256)
+          end
+          return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+        end
+
+        local function member_of(id, head, due)
+          return order_of(head, due) .. string.char(head.birth % 256) .. id
+        end
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        --   text, record: its state and its record, as they were read
+        local function is_blocked_row(row, id, text, record)
+          if not record then
+            return false
+          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+            return true -- as most: nobody has touched it
+          elseif is_later(record, text) then
+            return true
+          end
+          local head = read_record(record)
+          local state = parse_state(text, head.birth)
+          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+        end
+        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+        -- So no client polls, and a message wakes one of a thousand.
+        local function wake_one()
+          if redis.call('LLEN', wake) == 0 then
+            redis.call('LPUSH', wake, 1)
+            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+          end
+        end
+        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+        --   room: so many of each lane, whether seats are free or not; nil: as many as are
+        local MOST = 1000 -- rows that one call looks at (I9)
+        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+
+        -- The first rows of these lanes, their ids and their lanes.
+        local function heads_of(lanes, room)
+          local rows, ids, lane_of = {}, {}, {}
+          for _, lane in ipairs(lanes) do
+            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            if free > 0 then
+              local score = string.format('%.0f', BLOCKED + lane)
+              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+              end
+            end
+          end
+          return rows, ids, lane_of
+        end
+
+        local let_in
+        function let_in(lanes, room)
+          local rows, ids, lane_of = heads_of(lanes, room)
+          if #rows == 0 then
+            return
+          end
+          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+          local taken, came, again = {}, {}, {}
+          for n, row in ipairs(rows) do
+            if is_blocked_row(row, ids[n], texts[n], records[n]) then
+              local first = row:byte(1)
+              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+              came[#came + 1], came[#came + 2] = scores[first], row
+            else
+              again[#again + 1] = lane_of[n]
+            end
+          end
+          if #came > 0 then
+            redis.call('ZADD', seats, unpack(taken))
+            redis.call('ZADD', ready, unpack(came))
+            wake_one()
+          end
+          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+          if #again > 0 then
+            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+          end
+        end
+        -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+        local function vacate(ids)
+          if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+            redis.call('ZREM', seats, unpack(ids))
+            return
+          end
+          local given, lanes, seen = {}, {}, {}
+          for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+            if lane then
+              given[#given + 1] = ids[n]
+              if not seen[lane] then
+                lanes[#lanes + 1], seen[lane] = lane, true
+              end
+            end
+          end
+          if #given > 0 then
+            redis.call('ZREM', seats, unpack(given))
+            let_in(lanes)
+          end
+        end
+        -- Where keys count no more: makes blocked messages due, some a call; when none is left, forgets the seats and the rule.
+        local UNBLOCKED = 1000 -- rows a call (I9)
+
+        local function unblock()
+          local rows, due = redis.call('ZRANGEBYSCORE', scheduled, BLOCKED, '+inf', 'LIMIT', 0, UNBLOCKED), {}
+          for _, row in ipairs(rows) do
+            due[#due + 1], due[#due + 2] = now, row
+          end
+          if #due > 0 then
+            redis.call('ZADD', scheduled, unpack(due))
+          elseif setting('per_key') == 'off' then -- else it is damaged, or of a later version
+            redis.call('UNLINK', seats, tended)
+            redis.call('HDEL', settings, 'per_key')
+          end
+        end
+        -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
+        -- score as many as a binary search finds.
+
+        -- By bytes, as Redis sorts; Lua compares by the server's locale.
+        local function is_after(one, other)
+          for i = 1, math.min(#one, #other) do
+            local a, b = one:byte(i), other:byte(i)
+            if a ~= b then
+              return a > b
+            end
+          end
+          return #one > #other
+        end
+
+        local function rows_up_to(index, score, member)
+          local low = redis.call('ZCOUNT', index, '-inf', '(' .. score)
+          local high = low + redis.call('ZCOUNT', index, score, score)
+          while low < high do
+            local middle = math.floor((low + high) / 2)
+            if is_after(redis.call('ZRANGE', index, middle, middle)[1], member) then
+              high = middle
+            else
+              low = middle + 1
+            end
+          end
+          return low
+        end
+        -- The first `limit` rows of an index after (score, member), up to (last_score, last_member); then the score and the
+        -- member of the last of them, where more follow, else both empty.
+        local function rows_of_range(index, range)
+          local low = rows_up_to(index, range.score, range.member)
+          local stop = rows_up_to(index, range.last_score, range.last_member)
+          local high = math.min(low + range.limit, stop)
+          if low >= high then
+            return {}, '', ''
+          end
+          local rows = redis.call('ZRANGE', index, low, high - 1)
+          if high >= stop then
+            return rows, '', ''
+          end
+          return rows, redis.call('ZSCORE', index, rows[#rows]), rows[#rows]
+        end
+        -- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
+        local function keeps_seat(state, waits)
+          if state.part ~= 'live' then
+            return rule.holds and state.part == 'dead' and state.reason ~= 'expired'
+          end
+          return not waits or rule.in_order
+        end
+        -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
+        -- that does not say them.
+        local function stated_head(text)
+          local at = text and text:find(' head=')
+          if at then
+            local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+            if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+              return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+            end
+          end
+        end
+        -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+        -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+        -- true where it is of a later form.
+        local function head_of(id, text)
+          local birth, flags, expires, lane = stated_head(text)
+          if birth then
+            if redis.call('HEXISTS', messages, id) == 0 then
+              return nil, false
+            elseif is_later('', text) then
+              return nil, true
+            end
+            return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+          end
+          local record = redis.call('HGET', messages, id)
+          if not record then
+            return nil, false
+          elseif is_later(record, text) then
+            return nil, true
+          end
+          return read_record(record), false
+        end
+        -- Whether a message keeps the seat that it holds; one that is blocked all the same becomes ready.
+        local function seat_is_due(id)
+          local text = redis.call('HGET', states, id)
+          local head, later = head_of(id, text)
+          if not head then
+            return later
+          end
+          local state = parse_state(text, head.birth)
+          if state.mark == '+' then
+            return not rule.in_turn
+          end
+          local member = member_of(id, head, state.due)
+          local score = state.part == 'live' and tonumber(redis.call('ZSCORE', scheduled, member) or 0) or 0
+          if score >= BLOCKED then
+            redis.call('ZADD', ready, score_of(head.priority, now), member)
+            redis.call('ZREM', scheduled, member)
+            wake_one()
+          end
+          return keeps_seat(state, score > 0 and score < BLOCKED)
+        end
+        -- Repairs what a script that was cut off left behind in lanes: lets in who waits beside a free seat, makes ready who waits with
+        -- one, and takes seats away from messages that are gone, or hold none where they are. Looks at some lanes and some seats a
+        -- call, and goes on there at the next: however many lanes are held, each has its turn.
+        local LANES, SEATS = 100, 100 -- that one call looks at (I9)
+        local KEPT = 600000 -- milliseconds for which the place is kept
+
+        local function tend()
+          if rule.limit == math.huge then
+            unblock()
+            return
+          end
+          local front = string.format('%.0f', BLOCKED - 1)
+          local after, score, member = (redis.call('GET', tended) or ''):match('^%d+ (%d+) (%S+) (.*)$')
+          local lanes, lost = {}, {}
+          after = after or front
+          for _ = 1, LANES do
+            local found = redis.call('ZRANGEBYSCORE', scheduled, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+            after = found or front
+            if not found then
+              break
+            end
+            lanes[#lanes + 1] = tonumber(found) - BLOCKED
+          end
+          let_in(lanes)
+          local range = { score = score or '-inf', member = member or '', last_score = '+inf', last_member = '\255', limit = SEATS }
+          local held, next_score, next_member = rows_of_range(seats, range)
+          for _, id in ipairs(held) do
+            if not seat_is_due(id) then
+              lost[#lost + 1] = id
+            end
+          end
+          if #lost > 0 then
+            vacate(lost)
+          end
+          local at = now .. ' ' .. after .. ' ' .. (next_score == '' and '-inf' or next_score) .. ' ' .. next_member
+          redis.call('SET', tended, at, 'PX', KEPT)
+        end
+        tend()
+      end
+      local lacking = per_key:find('^fair') and capacity - redis.call('ZCARD', ready) or 0
+      if lacking > 0 then
+        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+        local BLOCKED = 2 ^ 43
+        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+        local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+        local function setting(name)
+          found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+          return found[FIELDS[name]]
+        end
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.in_turn: given back when the message is handed out
+        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+        local rule = {
+          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+        }
+        -- The id in a member of an index (lib/order says what precedes it).
+        local function id_of(member)
+          return member:sub(member:byte(1) < 16 and 9 or 3)
+        end
+        -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+        -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+        -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+        -- that it blocks no other message, and a version that can read it finds it.
+        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+        local function is_later(record, text)
+          return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+        end
+        -- The flag of a record (lib/record) that has an expiry.
+        local EXPIRES = 0x10
+        -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+        -- beside the body. nil: it has no key.
+        --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+        local KEY = 1 -- the number of the field
+
+        local function lane_in(text, first)
+          if text:byte(first + 2) ~= KEY then
+            return nil
+          end
+          local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+          return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+        end
+        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+        local HEADERS, TRANSIENT = 0x20, 0x80
+
+        local function unpack_number(text, first, width)
+          local value = 0
+          for i = first, first + width - 1 do
+            value = value * 256 + text:byte(i)
+          end
+          return value
+        end
+
+        local function has_expiry(record)
+          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+        end
+
+        local function as_head(birth, flags, expires, lane)
+          return {
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+          }
+        end
+
+        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+        -- something.
+        local function read_record(record)
+          if #record < 14 and (#record < 8 or has_expiry(record)) then
+            return { birth = 0, priority = 4 }
+          end
+          local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+          local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+        end
+        -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+        -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+        --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+        -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+        -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+        -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+        -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+        local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+        local MORE = ' [%w_]+=%S*'
+        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+        local function new_state(due)
+          return {
+            part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+            deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+          }
+        end
+
+        local function parse_state(text, birth)
+          local s = new_state(math.floor(birth / 4096))
+          local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+          if text then
+            part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+              text:match(STATE)
+          end
+          if part and (more == '' or more:gsub(MORE, '') == '') then
+            s.part, s.reason, s.mark, s.token = part, reason, mark, token
+            local at = tonumber(due)
+            s.due = at > 0 and at < LATER and at or s.due
+            s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+            s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+            s.delay, s.more = tonumber(delay), more
+          end
+          return s
+        end
+
+        local function format_state(s)
+          local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+          return table.concat({
+            part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+          }, ' ') .. s.more
+        end
+
+        -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+        -- redrive gave it another (lib/redriven_expiry).
+        local function expiry_of(head, state)
+          if state.redriven == 0 then
+            return head.expires
+          end
+          return tonumber(state.more:match(' expires=(%d+)') or nil)
+        end
+        -- The immutable half of a message, written once by send:
+        --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+        --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+        --            when it fails (persistent=False); the other bits are the sender's
+        --   6 bytes  expiry in milliseconds, only with that flag
+        --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+        -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+        -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+        local function pack_number(value, width)
+          local g = value % 256
+          value = (value - g) / 256
+          local f = value % 256
+          value = (value - f) / 256
+          local e = value % 256
+          value = (value - e) / 256
+          local d = value % 256
+          value = (value - d) / 256
+          local c = value % 256
+          value = (value - c) / 256
+          local b = value % 256
+          return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+        end
+        -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+        -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+        -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+        -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+        -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+        -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+        -- reads the priority from the member.
+        local BAND = 2 ^ 42
+
+        local function score_of(priority, due)
+          return (9 - priority) * BAND + due
+        end
+
+        -- The send order but its last byte, which is that of the birth.
+        local function order_of(head, due)
+          local number = head.birth % 4096
+          local last = number % 256
+          if not head.lane and (head.birth - number) / 4096 == due then
+            return string.char(16 + (number - last) / 256)
+          end
+          return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+        end
+
+        local function member_of(id, head, due)
+          return order_of(head, due) .. string.char(head.birth % 256) .. id
+        end
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        --   text, record: its state and its record, as they were read
+        local function is_blocked_row(row, id, text, record)
+          if not record then
+            return false
+          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+            return true -- as most: nobody has touched it
+          elseif is_later(record, text) then
+            return true
+          end
+          local head = read_record(record)
+          local state = parse_state(text, head.birth)
+          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+        end
+        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+        -- So no client polls, and a message wakes one of a thousand.
+        local function wake_one()
+          if redis.call('LLEN', wake) == 0 then
+            redis.call('LPUSH', wake, 1)
+            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+          end
+        end
+        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+        --   room: so many of each lane, whether seats are free or not; nil: as many as are
+        local MOST = 1000 -- rows that one call looks at (I9)
+        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+
+        -- The first rows of these lanes, their ids and their lanes.
+        local function heads_of(lanes, room)
+          local rows, ids, lane_of = {}, {}, {}
+          for _, lane in ipairs(lanes) do
+            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            if free > 0 then
+              local score = string.format('%.0f', BLOCKED + lane)
+              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+              end
+            end
+          end
+          return rows, ids, lane_of
+        end
+
+        local let_in
+        function let_in(lanes, room)
+          local rows, ids, lane_of = heads_of(lanes, room)
+          if #rows == 0 then
+            return
+          end
+          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+          local taken, came, again = {}, {}, {}
+          for n, row in ipairs(rows) do
+            if is_blocked_row(row, ids[n], texts[n], records[n]) then
+              local first = row:byte(1)
+              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+              came[#came + 1], came[#came + 2] = scores[first], row
+            else
+              again[#again + 1] = lane_of[n]
+            end
+          end
+          if #came > 0 then
+            redis.call('ZADD', seats, unpack(taken))
+            redis.call('ZADD', ready, unpack(came))
+            wake_one()
+          end
+          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+          if #again > 0 then
+            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+          end
+        end
+        -- Lets in so many blocked messages, from all lanes alike.
+        local LANES = 100 -- from which one claim is filled (I9)
+
+        local function fill(count)
+          local lanes, score = {}, string.format('%.0f', BLOCKED)
+          while score and #lanes < math.min(count, LANES) do
+            score = redis.call('ZRANGEBYSCORE', scheduled, score, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+            lanes[#lanes + 1] = score and tonumber(score) - BLOCKED
+            score = score and '(' .. score
+          end
+          if #lanes == 0 then
+            return
+          end
+          local share, first, one_more = math.floor(count / #lanes), math.floor(tonumber(seed) * #lanes), {}
+          let_in(lanes, share)
+          for n = 1, count - share * #lanes do
+            one_more[n] = lanes[(first + n) % #lanes + 1]
+          end
+          let_in(one_more, 1)
+        end
+        fill(lacking)
+      end
+    end
+    prepare_lanes(per_key, capacity)
   end
 end
 -- The index that a claim takes from.
@@ -935,9 +2201,9 @@ if marked then
         return sound and found or nil
       end
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
       local function setting(name)
-        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
         return found[FIELDS[name]]
       end
       -- Whether so many charged failures are more than the policy in Redis allows now. Where that policy cannot be read,
@@ -1033,6 +2299,298 @@ if marked then
   long = true -- perhaps
 end
 local only_suspects = marked and #rows == 0
+-- Leaves to a claim, of the rows that it may take, those of messages without a key, or with a seat (lib/with_seats).
+local seated = true
+if per_key and #rows > 0 then
+  local held = redis.call('ZMSCORE', seats, unpack(ids))
+  for n, row in ipairs(rows) do
+    seated = seated and (held[n] or row:byte() > 15) -- the short form of a row (lib/order) is of one without a key
+  end
+  if not seated then
+    -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+    local function setting(name)
+      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+      return found[FIELDS[name]]
+    end
+    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+    -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+    --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+    --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   rule.in_turn: given back when the message is handed out
+    local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+    local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+    local rule = {
+      limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+    }
+    -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+    local BLOCKED = 2 ^ 43
+    -- The id in a member of an index (lib/order says what precedes it).
+    local function id_of(member)
+      return member:sub(member:byte(1) < 16 and 9 or 3)
+    end
+    -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+    -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+    -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+    --   full: lanes that were found full, for a call that only enters; nil: look
+    local function enter(id, lane, full)
+      if rule.limit == math.huge then
+        return true
+      end
+      local has_room = not (full and full[lane])
+      if has_room then
+        local score = BLOCKED + lane
+        local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+        has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+      end
+      if has_room then
+        redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+        return true
+      elseif full then
+        full[lane] = true
+      end
+      return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+    end
+    -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
+    -- that does not say them.
+    local function stated_head(text)
+      local at = text and text:find(' head=')
+      if at then
+        local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+        end
+      end
+    end
+    -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+    -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+    -- that it blocks no other message, and a version that can read it finds it.
+    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+    local function is_later(record, text)
+      return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+    end
+    -- The flag of a record (lib/record) that has an expiry.
+    local EXPIRES = 0x10
+    -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+    -- beside the body. nil: it has no key.
+    --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+    local KEY = 1 -- the number of the field
+
+    local function lane_in(text, first)
+      if text:byte(first + 2) ~= KEY then
+        return nil
+      end
+      local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+      return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+    end
+    -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+    local HEADERS, TRANSIENT = 0x20, 0x80
+
+    local function unpack_number(text, first, width)
+      local value = 0
+      for i = first, first + width - 1 do
+        value = value * 256 + text:byte(i)
+      end
+      return value
+    end
+
+    local function has_expiry(record)
+      return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+    end
+
+    local function as_head(birth, flags, expires, lane)
+      return {
+        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+      }
+    end
+
+    -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+    -- something.
+    local function read_record(record)
+      if #record < 14 and (#record < 8 or has_expiry(record)) then
+        return { birth = 0, priority = 4 }
+      end
+      local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+      local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+      return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+    end
+    -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+    -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+    -- true where it is of a later form.
+    local function head_of(id, text)
+      local birth, flags, expires, lane = stated_head(text)
+      if birth then
+        if redis.call('HEXISTS', messages, id) == 0 then
+          return nil, false
+        elseif is_later('', text) then
+          return nil, true
+        end
+        return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+      end
+      local record = redis.call('HGET', messages, id)
+      if not record then
+        return nil, false
+      elseif is_later(record, text) then
+        return nil, true
+      end
+      return read_record(record), false
+    end
+    -- The lane of a message with this state that waits for its delivery; nil: it has no key, or does not wait.
+    local function waiting_lane(id, text)
+      if text and not text:find('^live/?%a* %-') then
+        return nil
+      end
+      local head = head_of(id, text)
+      return head and head.lane
+    end
+    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+    -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+    --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+    -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+    -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+    -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+    local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+    local MORE = ' [%w_]+=%S*'
+    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+    local function new_state(due)
+      return {
+        part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+        deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+      }
+    end
+
+    local function parse_state(text, birth)
+      local s = new_state(math.floor(birth / 4096))
+      local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+      if text then
+        part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+          text:match(STATE)
+      end
+      if part and (more == '' or more:gsub(MORE, '') == '') then
+        s.part, s.reason, s.mark, s.token = part, reason, mark, token
+        local at = tonumber(due)
+        s.due = at > 0 and at < LATER and at or s.due
+        s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+        s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+        s.delay, s.more = tonumber(delay), more
+      end
+      return s
+    end
+
+    local function format_state(s)
+      local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+      return table.concat({
+        part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+      }, ' ') .. s.more
+    end
+
+    -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+    -- redrive gave it another (lib/redriven_expiry).
+    local function expiry_of(head, state)
+      if state.redriven == 0 then
+        return head.expires
+      end
+      return tonumber(state.more:match(' expires=(%d+)') or nil)
+    end
+    -- The immutable half of a message, written once by send:
+    --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+    --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+    --            when it fails (persistent=False); the other bits are the sender's
+    --   6 bytes  expiry in milliseconds, only with that flag
+    --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+    -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+    local function pack_number(value, width)
+      local g = value % 256
+      value = (value - g) / 256
+      local f = value % 256
+      value = (value - f) / 256
+      local e = value % 256
+      value = (value - e) / 256
+      local d = value % 256
+      value = (value - d) / 256
+      local c = value % 256
+      value = (value - c) / 256
+      local b = value % 256
+      return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+    end
+    -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+    -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+    -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+    -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+    -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+    -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+    -- reads the priority from the member.
+    local BAND = 2 ^ 42
+
+    local function score_of(priority, due)
+      return (9 - priority) * BAND + due
+    end
+
+    -- The send order but its last byte, which is that of the birth.
+    local function order_of(head, due)
+      local number = head.birth % 4096
+      local last = number % 256
+      if not head.lane and (head.birth - number) / 4096 == due then
+        return string.char(16 + (number - last) / 256)
+      end
+      return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+    end
+
+    local function member_of(id, head, due)
+      return order_of(head, due) .. string.char(head.birth % 256) .. id
+    end
+    -- Of the rows that a claim may take, with their ids and states, those of messages that have no key, or a seat. One with a key
+    -- and without a seat gets one, or is blocked: keys did not count when it became ready, or someone else made it ready. If
+    -- messages that came later hold the seats and are still ready, it takes over the seat of one, which is blocked.
+    --   held: for each its lane, if it has a seat
+    local MOST = 100 -- holders that it looks at (I9)
+
+    local function block(lane, row)
+      redis.call('ZADD', scheduled, BLOCKED + lane, row)
+      redis.call('ZREM', ready, row)
+    end
+
+    -- Whether a message takes over a seat; `displaced` has the ids of those who lose theirs.
+    local function takes_over(id, row, lane, displaced)
+      local at = redis.call('ZRANK', ready, row) or math.huge
+      for _, other in ipairs(redis.call('ZRANGEBYSCORE', seats, lane, lane, 'LIMIT', 0, MOST)) do
+        local text = redis.call('HGET', states, other)
+        local head = head_of(other, text)
+        local its_row = head and member_of(other, head, parse_state(text, head.birth).due)
+        if its_row and (redis.call('ZRANK', ready, its_row) or -1) > at then
+          redis.call('ZADD', seats, lane, id)
+          redis.call('ZREM', seats, other)
+          block(lane, its_row)
+          displaced[other] = true
+          return true
+        end
+      end
+      return false
+    end
+
+    local function with_seats(held, rows, ids, texts)
+      local kept, names, lines, displaced = {}, {}, {}, {}
+      for n, row in ipairs(rows) do
+        local id = ids[n]
+        local lane = not held[n] and waiting_lane(id, texts[n])
+        if lane and not enter(id, lane) and not takes_over(id, row, lane, displaced) then
+          block(lane, row)
+        elseif not displaced[id] then
+          kept[#kept + 1], names[#names + 1], lines[#lines + 1] = row, id, texts[n]
+        end
+      end
+      return kept, names, lines
+    end
+    rows, ids, texts = with_seats(held, rows, ids, texts)
+  end
+end
 -- Leases to the token the first messages of its index, and adds them to the reply: `chosen` are their ids. Statements, not
 -- functions, since every claim runs them: a function costs Redis as much as a command, and more for each name that it uses
 -- of those around it. What is rarely needed is defined when it is needed.
@@ -1094,8 +2652,20 @@ for place = 1, #ids do
       end
       -- The flag of a record (lib/record) that has an expiry.
       local EXPIRES = 0x10
+      -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+      -- beside the body. nil: it has no key.
+      --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+      local KEY = 1 -- the number of the field
+
+      local function lane_in(text, first)
+        if text:byte(first + 2) ~= KEY then
+          return nil
+        end
+        local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+        return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      end
       -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-      local TRANSIENT = 0x80
+      local HEADERS, TRANSIENT = 0x20, 0x80
 
       local function unpack_number(text, first, width)
         local value = 0
@@ -1109,9 +2679,9 @@ for place = 1, #ids do
         return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
       end
 
-      local function as_head(birth, flags, expires)
+      local function as_head(birth, flags, expires, lane)
         return {
-          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
         }
       end
 
@@ -1121,7 +2691,9 @@ for place = 1, #ids do
         if #record < 14 and (#record < 8 or has_expiry(record)) then
           return { birth = 0, priority = 4 }
         end
-        return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+        local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+        local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+        return as_head(unpack_number(record, 1, 7), flags, expires, lane)
       end
       -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
       -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -1201,6 +2773,7 @@ for place = 1, #ids do
       -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
       -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
       -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+      -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
       -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
       -- reads the priority from the member.
       local BAND = 2 ^ 42
@@ -1213,7 +2786,7 @@ for place = 1, #ids do
       local function order_of(head, due)
         local number = head.birth % 4096
         local last = number % 256
-        if (head.birth - number) / 4096 == due then
+        if not head.lane and (head.birth - number) / 4096 == due then
           return string.char(16 + (number - last) / 256)
         end
         return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -1244,9 +2817,9 @@ for place = 1, #ids do
         return decoded and type(value) == 'table' and value or {}
       end
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
       local function setting(name)
-        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
         return found[FIELDS[name]]
       end
       -- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
@@ -1262,7 +2835,8 @@ for place = 1, #ids do
       --   be due in the future.
       --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
       --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
-      local in_group
+      --   Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+      local in_group, seat_or_block, give_back
 
       local function put(id, state, head, waits, rest, arrive)
         local member, index, score = member_of(id, head, state.due), scheduled, state.due
@@ -1272,6 +2846,168 @@ for place = 1, #ids do
           index = expired
         elseif not waits then
           index, score = ready, score_of(head.priority, state.due)
+        end
+        local in_lane = head.lane and setting('per_key')
+        if in_lane then
+          if not give_back then
+            -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+            -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+            --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+            --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+            --   rule.in_turn: given back when the message is handed out
+            local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+            local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+            local rule = {
+              limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+              in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+            }
+            -- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
+            local function keeps_seat(state, waits)
+              if state.part ~= 'live' then
+                return rule.holds and state.part == 'dead' and state.reason ~= 'expired'
+              end
+              return not waits or rule.in_order
+            end
+            -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+            local BLOCKED = 2 ^ 43
+            -- The id in a member of an index (lib/order says what precedes it).
+            local function id_of(member)
+              return member:sub(member:byte(1) < 16 and 9 or 3)
+            end
+            -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+            -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+            -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+            --   full: lanes that were found full, for a call that only enters; nil: look
+            local function enter(id, lane, full)
+              if rule.limit == math.huge then
+                return true
+              end
+              local has_room = not (full and full[lane])
+              if has_room then
+                local score = BLOCKED + lane
+                local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+                has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+              end
+              if has_room then
+                redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+                return true
+              elseif full then
+                full[lane] = true
+              end
+              return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+            end
+            -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+            --   text, record: its state and its record, as they were read
+            local function is_blocked_row(row, id, text, record)
+              if not record then
+                return false
+              elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+                return true -- as most: nobody has touched it
+              elseif is_later(record, text) then
+                return true
+              end
+              local head = read_record(record)
+              local state = parse_state(text, head.birth)
+              return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+            end
+            -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+            -- So no client polls, and a message wakes one of a thousand.
+            local function wake_one()
+              if redis.call('LLEN', wake) == 0 then
+                redis.call('LPUSH', wake, 1)
+                redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+              end
+            end
+            -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+            -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+            --   room: so many of each lane, whether seats are free or not; nil: as many as are
+            local MOST = 1000 -- rows that one call looks at (I9)
+            local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+
+            -- The first rows of these lanes, their ids and their lanes.
+            local function heads_of(lanes, room)
+              local rows, ids, lane_of = {}, {}, {}
+              for _, lane in ipairs(lanes) do
+                local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+                if free > 0 then
+                  local score = string.format('%.0f', BLOCKED + lane)
+                  for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                    rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+                  end
+                end
+              end
+              return rows, ids, lane_of
+            end
+
+            local let_in
+            function let_in(lanes, room)
+              local rows, ids, lane_of = heads_of(lanes, room)
+              if #rows == 0 then
+                return
+              end
+              local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+              local taken, came, again = {}, {}, {}
+              for n, row in ipairs(rows) do
+                if is_blocked_row(row, ids[n], texts[n], records[n]) then
+                  local first = row:byte(1)
+                  scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+                  taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+                  came[#came + 1], came[#came + 2] = scores[first], row
+                else
+                  again[#again + 1] = lane_of[n]
+                end
+              end
+              if #came > 0 then
+                redis.call('ZADD', seats, unpack(taken))
+                redis.call('ZADD', ready, unpack(came))
+                wake_one()
+              end
+              redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+              if #again > 0 then
+                let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+              end
+            end
+            -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+            local function vacate(ids)
+              if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+                redis.call('ZREM', seats, unpack(ids))
+                return
+              end
+              local given, lanes, seen = {}, {}, {}
+              for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+                if lane then
+                  given[#given + 1] = ids[n]
+                  if not seen[lane] then
+                    lanes[#lanes + 1], seen[lane] = lane, true
+                  end
+                end
+              end
+              if #given > 0 then
+                redis.call('ZREM', seats, unpack(given))
+                let_in(lanes)
+              end
+            end
+            -- What lib/put does with a message that has a key, where keys count.
+
+            -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
+            local function seated_or_blocked(id, lane, score)
+              if enter(id, lane) then
+                return ready, score
+              end
+              return scheduled, BLOCKED + lane
+            end
+
+            -- After its row and its state are written: whoever is cut off before has only the next one to let in.
+            local function given_back(id, state, waits)
+              if not keeps_seat(state, waits) then
+                vacate({ id })
+              end
+            end
+            seat_or_block, give_back = seated_or_blocked, given_back
+          end
+          if index == ready then
+            index, score = seat_or_block(id, head.lane, score)
+          end
         end
         redis.call('ZADD', index, score, member)
         local expires = state.part == 'live' and expiry_of(head, state)
@@ -1343,6 +3079,9 @@ for place = 1, #ids do
           end
           count_redriven(died_again, 'died')
         end
+        if in_lane then
+          give_back(id, state, waits)
+        end
         return index, member
       end
       -- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
@@ -1401,11 +3140,12 @@ for place = 1, #ids do
         if fate == 'discard' then
           -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
           local function drop(ids)
-            local once_gone = nil
+            local once_gone, per_key = nil, setting('per_key')
             -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
             -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
             --   ids: of the messages; also of those of which a script that was cut off left something behind
             --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+            --   per_key: what the settings say of keys; where they do, the seats are given back
             local gone = #ids
             redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
             if once_gone then
@@ -1413,6 +3153,117 @@ for place = 1, #ids do
             end
             redis.call('HDEL', history, unpack(ids))
             redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+            if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+              -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+              local BLOCKED = 2 ^ 43
+              -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+              -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+              --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+              --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+              --   rule.in_turn: given back when the message is handed out
+              local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+              local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+              local rule = {
+                limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+                in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+              }
+              -- The id in a member of an index (lib/order says what precedes it).
+              local function id_of(member)
+                return member:sub(member:byte(1) < 16 and 9 or 3)
+              end
+              -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+              --   text, record: its state and its record, as they were read
+              local function is_blocked_row(row, id, text, record)
+                if not record then
+                  return false
+                elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+                  return true -- as most: nobody has touched it
+                elseif is_later(record, text) then
+                  return true
+                end
+                local head = read_record(record)
+                local state = parse_state(text, head.birth)
+                return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+              end
+              -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+              -- So no client polls, and a message wakes one of a thousand.
+              local function wake_one()
+                if redis.call('LLEN', wake) == 0 then
+                  redis.call('LPUSH', wake, 1)
+                  redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+                end
+              end
+              -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+              -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+              --   room: so many of each lane, whether seats are free or not; nil: as many as are
+              local MOST = 1000 -- rows that one call looks at (I9)
+              local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+
+              -- The first rows of these lanes, their ids and their lanes.
+              local function heads_of(lanes, room)
+                local rows, ids, lane_of = {}, {}, {}
+                for _, lane in ipairs(lanes) do
+                  local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+                  if free > 0 then
+                    local score = string.format('%.0f', BLOCKED + lane)
+                    for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                      rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+                    end
+                  end
+                end
+                return rows, ids, lane_of
+              end
+
+              local let_in
+              function let_in(lanes, room)
+                local rows, ids, lane_of = heads_of(lanes, room)
+                if #rows == 0 then
+                  return
+                end
+                local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+                local taken, came, again = {}, {}, {}
+                for n, row in ipairs(rows) do
+                  if is_blocked_row(row, ids[n], texts[n], records[n]) then
+                    local first = row:byte(1)
+                    scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+                    taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+                    came[#came + 1], came[#came + 2] = scores[first], row
+                  else
+                    again[#again + 1] = lane_of[n]
+                  end
+                end
+                if #came > 0 then
+                  redis.call('ZADD', seats, unpack(taken))
+                  redis.call('ZADD', ready, unpack(came))
+                  wake_one()
+                end
+                redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+                if #again > 0 then
+                  let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+                end
+              end
+              -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+              local function vacate(ids)
+                if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+                  redis.call('ZREM', seats, unpack(ids))
+                  return
+                end
+                local given, lanes, seen = {}, {}, {}
+                for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+                  if lane then
+                    given[#given + 1] = ids[n]
+                    if not seen[lane] then
+                      lanes[#lanes + 1], seen[lane] = lane, true
+                    end
+                  end
+                end
+                if #given > 0 then
+                  redis.call('ZREM', seats, unpack(given))
+                  let_in(lanes)
+                end
+              end
+              vacate(ids)
+            end
             return gone
           end
           redis.call('HINCRBY', counters, 'discarded', drop({ id }))
@@ -1537,13 +3388,20 @@ for place = 1, #ids do
       mortal[#mortal + 1] = id
     end
     if not records[place] then -- left behind by a send or a purge that was cut off
+      -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+      local function setting(name)
+        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+        return found[FIELDS[name]]
+      end
       -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
       local function drop(ids)
-        local once_gone = nil
+        local once_gone, per_key = nil, setting('per_key')
         -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
         -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
         --   ids: of the messages; also of those of which a script that was cut off left something behind
         --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+        --   per_key: what the settings say of keys; where they do, the seats are given back
         local gone = #ids
         redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
         if once_gone then
@@ -1551,6 +3409,271 @@ for place = 1, #ids do
         end
         redis.call('HDEL', history, unpack(ids))
         redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+        if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+          -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+          local BLOCKED = 2 ^ 43
+          -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+          -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+          --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+          --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+          --   rule.in_turn: given back when the message is handed out
+          local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+          local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+          local rule = {
+            limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+            in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+          }
+          -- The id in a member of an index (lib/order says what precedes it).
+          local function id_of(member)
+            return member:sub(member:byte(1) < 16 and 9 or 3)
+          end
+          -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+          -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+          -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+          -- that it blocks no other message, and a version that can read it finds it.
+          local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+          local function is_later(record, text)
+            return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+          end
+          -- The flag of a record (lib/record) that has an expiry.
+          local EXPIRES = 0x10
+          -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+          -- beside the body. nil: it has no key.
+          --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+          local KEY = 1 -- the number of the field
+
+          local function lane_in(text, first)
+            if text:byte(first + 2) ~= KEY then
+              return nil
+            end
+            local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+            return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          end
+          -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+          local HEADERS, TRANSIENT = 0x20, 0x80
+
+          local function unpack_number(text, first, width)
+            local value = 0
+            for i = first, first + width - 1 do
+              value = value * 256 + text:byte(i)
+            end
+            return value
+          end
+
+          local function has_expiry(record)
+            return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+          end
+
+          local function as_head(birth, flags, expires, lane)
+            return {
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+            }
+          end
+
+          -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+          -- something.
+          local function read_record(record)
+            if #record < 14 and (#record < 8 or has_expiry(record)) then
+              return { birth = 0, priority = 4 }
+            end
+            local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+            local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+            return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+          end
+          -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+          -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+          --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+          -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+          -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+          -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+          -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+          local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+          local MORE = ' [%w_]+=%S*'
+          local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+          local function new_state(due)
+            return {
+              part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+              deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+            }
+          end
+
+          local function parse_state(text, birth)
+            local s = new_state(math.floor(birth / 4096))
+            local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+            if text then
+              part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+                text:match(STATE)
+            end
+            if part and (more == '' or more:gsub(MORE, '') == '') then
+              s.part, s.reason, s.mark, s.token = part, reason, mark, token
+              local at = tonumber(due)
+              s.due = at > 0 and at < LATER and at or s.due
+              s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+              s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+              s.delay, s.more = tonumber(delay), more
+            end
+            return s
+          end
+
+          local function format_state(s)
+            local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+            return table.concat({
+              part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+            }, ' ') .. s.more
+          end
+
+          -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+          -- redrive gave it another (lib/redriven_expiry).
+          local function expiry_of(head, state)
+            if state.redriven == 0 then
+              return head.expires
+            end
+            return tonumber(state.more:match(' expires=(%d+)') or nil)
+          end
+          -- The immutable half of a message, written once by send:
+          --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+          --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+          --            when it fails (persistent=False); the other bits are the sender's
+          --   6 bytes  expiry in milliseconds, only with that flag
+          --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+          -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+          -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+          local function pack_number(value, width)
+            local g = value % 256
+            value = (value - g) / 256
+            local f = value % 256
+            value = (value - f) / 256
+            local e = value % 256
+            value = (value - e) / 256
+            local d = value % 256
+            value = (value - d) / 256
+            local c = value % 256
+            value = (value - c) / 256
+            local b = value % 256
+            return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+          end
+          -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+          -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+          -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+          -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+          -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+          -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+          -- reads the priority from the member.
+          local BAND = 2 ^ 42
+
+          local function score_of(priority, due)
+            return (9 - priority) * BAND + due
+          end
+
+          -- The send order but its last byte, which is that of the birth.
+          local function order_of(head, due)
+            local number = head.birth % 4096
+            local last = number % 256
+            if not head.lane and (head.birth - number) / 4096 == due then
+              return string.char(16 + (number - last) / 256)
+            end
+            return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+          end
+
+          local function member_of(id, head, due)
+            return order_of(head, due) .. string.char(head.birth % 256) .. id
+          end
+          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+          --   text, record: its state and its record, as they were read
+          local function is_blocked_row(row, id, text, record)
+            if not record then
+              return false
+            elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+              return true -- as most: nobody has touched it
+            elseif is_later(record, text) then
+              return true
+            end
+            local head = read_record(record)
+            local state = parse_state(text, head.birth)
+            return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          end
+          -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+          -- So no client polls, and a message wakes one of a thousand.
+          local function wake_one()
+            if redis.call('LLEN', wake) == 0 then
+              redis.call('LPUSH', wake, 1)
+              redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+            end
+          end
+          -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+          -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+          --   room: so many of each lane, whether seats are free or not; nil: as many as are
+          local MOST = 1000 -- rows that one call looks at (I9)
+          local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+
+          -- The first rows of these lanes, their ids and their lanes.
+          local function heads_of(lanes, room)
+            local rows, ids, lane_of = {}, {}, {}
+            for _, lane in ipairs(lanes) do
+              local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+              if free > 0 then
+                local score = string.format('%.0f', BLOCKED + lane)
+                for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                  rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+                end
+              end
+            end
+            return rows, ids, lane_of
+          end
+
+          local let_in
+          function let_in(lanes, room)
+            local rows, ids, lane_of = heads_of(lanes, room)
+            if #rows == 0 then
+              return
+            end
+            local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+            local taken, came, again = {}, {}, {}
+            for n, row in ipairs(rows) do
+              if is_blocked_row(row, ids[n], texts[n], records[n]) then
+                local first = row:byte(1)
+                scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+                taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+                came[#came + 1], came[#came + 2] = scores[first], row
+              else
+                again[#again + 1] = lane_of[n]
+              end
+            end
+            if #came > 0 then
+              redis.call('ZADD', seats, unpack(taken))
+              redis.call('ZADD', ready, unpack(came))
+              wake_one()
+            end
+            redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+            if #again > 0 then
+              let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+            end
+          end
+          -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+          local function vacate(ids)
+            if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+              redis.call('ZREM', seats, unpack(ids))
+              return
+            end
+            local given, lanes, seen = {}, {}, {}
+            for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+              if lane then
+                given[#given + 1] = ids[n]
+                if not seen[lane] then
+                  lanes[#lanes + 1], seen[lane] = lane, true
+                end
+              end
+            end
+            if #given > 0 then
+              redis.call('ZREM', seats, unpack(given))
+              let_in(lanes)
+            end
+          end
+          vacate(ids)
+        end
         return gone
       end
       drop({ id })
@@ -1581,8 +3704,285 @@ if #taken > 0 then
     redis.call('ZREM', expiring, unpack(mortal))
   end
 end
+-- After a claim has taken messages of a queue where keys count: where lanes take turns, gives back the seats of what it hands
+-- out. Whether anything is ready now, which the claim may not have seen, since someone was let in.
+local let_in_since = per_key and capacity > 0
+if let_in_since then
+  if per_key:find('^fair') and #chosen > 0 then
+    -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+    local BLOCKED = 2 ^ 43
+    -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+    local function setting(name)
+      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+      return found[FIELDS[name]]
+    end
+    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+    -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+    --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+    --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   rule.in_turn: given back when the message is handed out
+    local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+    local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+    local rule = {
+      limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+    }
+    -- The id in a member of an index (lib/order says what precedes it).
+    local function id_of(member)
+      return member:sub(member:byte(1) < 16 and 9 or 3)
+    end
+    -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+    -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+    -- that it blocks no other message, and a version that can read it finds it.
+    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+    local function is_later(record, text)
+      return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+    end
+    -- The flag of a record (lib/record) that has an expiry.
+    local EXPIRES = 0x10
+    -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+    -- beside the body. nil: it has no key.
+    --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+    local KEY = 1 -- the number of the field
+
+    local function lane_in(text, first)
+      if text:byte(first + 2) ~= KEY then
+        return nil
+      end
+      local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+      return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+    end
+    -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+    local HEADERS, TRANSIENT = 0x20, 0x80
+
+    local function unpack_number(text, first, width)
+      local value = 0
+      for i = first, first + width - 1 do
+        value = value * 256 + text:byte(i)
+      end
+      return value
+    end
+
+    local function has_expiry(record)
+      return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+    end
+
+    local function as_head(birth, flags, expires, lane)
+      return {
+        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+      }
+    end
+
+    -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+    -- something.
+    local function read_record(record)
+      if #record < 14 and (#record < 8 or has_expiry(record)) then
+        return { birth = 0, priority = 4 }
+      end
+      local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+      local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+      return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+    end
+    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+    -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+    --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+    -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+    -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+    -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+    local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+    local MORE = ' [%w_]+=%S*'
+    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+    local function new_state(due)
+      return {
+        part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+        deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+      }
+    end
+
+    local function parse_state(text, birth)
+      local s = new_state(math.floor(birth / 4096))
+      local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+      if text then
+        part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+          text:match(STATE)
+      end
+      if part and (more == '' or more:gsub(MORE, '') == '') then
+        s.part, s.reason, s.mark, s.token = part, reason, mark, token
+        local at = tonumber(due)
+        s.due = at > 0 and at < LATER and at or s.due
+        s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+        s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+        s.delay, s.more = tonumber(delay), more
+      end
+      return s
+    end
+
+    local function format_state(s)
+      local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+      return table.concat({
+        part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+      }, ' ') .. s.more
+    end
+
+    -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+    -- redrive gave it another (lib/redriven_expiry).
+    local function expiry_of(head, state)
+      if state.redriven == 0 then
+        return head.expires
+      end
+      return tonumber(state.more:match(' expires=(%d+)') or nil)
+    end
+    -- The immutable half of a message, written once by send:
+    --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+    --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+    --            when it fails (persistent=False); the other bits are the sender's
+    --   6 bytes  expiry in milliseconds, only with that flag
+    --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+    -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+    local function pack_number(value, width)
+      local g = value % 256
+      value = (value - g) / 256
+      local f = value % 256
+      value = (value - f) / 256
+      local e = value % 256
+      value = (value - e) / 256
+      local d = value % 256
+      value = (value - d) / 256
+      local c = value % 256
+      value = (value - c) / 256
+      local b = value % 256
+      return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+    end
+    -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+    -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+    -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+    -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+    -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+    -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+    -- reads the priority from the member.
+    local BAND = 2 ^ 42
+
+    local function score_of(priority, due)
+      return (9 - priority) * BAND + due
+    end
+
+    -- The send order but its last byte, which is that of the birth.
+    local function order_of(head, due)
+      local number = head.birth % 4096
+      local last = number % 256
+      if not head.lane and (head.birth - number) / 4096 == due then
+        return string.char(16 + (number - last) / 256)
+      end
+      return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+    end
+
+    local function member_of(id, head, due)
+      return order_of(head, due) .. string.char(head.birth % 256) .. id
+    end
+    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+    --   text, record: its state and its record, as they were read
+    local function is_blocked_row(row, id, text, record)
+      if not record then
+        return false
+      elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+        return true -- as most: nobody has touched it
+      elseif is_later(record, text) then
+        return true
+      end
+      local head = read_record(record)
+      local state = parse_state(text, head.birth)
+      return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+    end
+    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+    -- So no client polls, and a message wakes one of a thousand.
+    local function wake_one()
+      if redis.call('LLEN', wake) == 0 then
+        redis.call('LPUSH', wake, 1)
+        redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+      end
+    end
+    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+    -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+    --   room: so many of each lane, whether seats are free or not; nil: as many as are
+    local MOST = 1000 -- rows that one call looks at (I9)
+    local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+
+    -- The first rows of these lanes, their ids and their lanes.
+    local function heads_of(lanes, room)
+      local rows, ids, lane_of = {}, {}, {}
+      for _, lane in ipairs(lanes) do
+        local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+        if free > 0 then
+          local score = string.format('%.0f', BLOCKED + lane)
+          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+            rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+          end
+        end
+      end
+      return rows, ids, lane_of
+    end
+
+    local let_in
+    function let_in(lanes, room)
+      local rows, ids, lane_of = heads_of(lanes, room)
+      if #rows == 0 then
+        return
+      end
+      local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+      local taken, came, again = {}, {}, {}
+      for n, row in ipairs(rows) do
+        if is_blocked_row(row, ids[n], texts[n], records[n]) then
+          local first = row:byte(1)
+          scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+          taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+          came[#came + 1], came[#came + 2] = scores[first], row
+        else
+          again[#again + 1] = lane_of[n]
+        end
+      end
+      if #came > 0 then
+        redis.call('ZADD', seats, unpack(taken))
+        redis.call('ZADD', ready, unpack(came))
+        wake_one()
+      end
+      redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+      if #again > 0 then
+        let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+      end
+    end
+    -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+    local function vacate(ids)
+      if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+        redis.call('ZREM', seats, unpack(ids))
+        return
+      end
+      local given, lanes, seen = {}, {}, {}
+      for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+        if lane then
+          given[#given + 1] = ids[n]
+          if not seen[lane] then
+            lanes[#lanes + 1], seen[lane] = lane, true
+          end
+        end
+      end
+      if #given > 0 then
+        redis.call('ZREM', seats, unpack(given))
+        let_in(lanes)
+      end
+    end
+    vacate(chosen)
+  end
+  let_in_since = redis.call('ZCARD', ready) > 0
+end
 if part == 'live' then
-  if more or (marked or #taken < #rows) and redis.call('ZCARD', ready) > 0 then
+  if more or let_in_since or (marked or not seated or #taken < #rows) and redis.call('ZCARD', ready) > 0 then
     -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
     -- So no client polls, and a message wakes one of a thousand.
     local function wake_one()

@@ -10,7 +10,7 @@ local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance 
 -- messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of messages; then the list that is
 -- staged for it, as in `committed`, and its length; empty and 0: none.
 local sender = KEYS[1]
--- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, committed, outcomes, acked_ids, redrives, staged
+-- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, committed, outcomes, acked_ids, redrives, seats, staged
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -97,6 +97,7 @@ end
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
 -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
 -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
 -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
 -- reads the priority from the member.
 local BAND = 2 ^ 42
@@ -109,7 +110,7 @@ end
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
-  if (head.birth - number) / 4096 == due then
+  if not head.lane and (head.birth - number) / 4096 == due then
     return string.char(16 + (number - last) / 256)
   end
   return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -123,11 +124,11 @@ local LONG = 2048
 -- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
 local function queue(n)
-  local base = 1 + (n - 1) * 16
+  local base = 1 + (n - 1) * 17
   local messages, states, history, ready, scheduled = KEYS[base + 1], KEYS[base + 2], KEYS[base + 3], KEYS[base + 4], KEYS[base + 5]
   local expiring, leases, claims, counters, settings = KEYS[base + 6], KEYS[base + 7], KEYS[base + 8], KEYS[base + 9], KEYS[base + 10]
   local wake, committed, outcomes, acked_ids, redrives = KEYS[base + 11], KEYS[base + 12], KEYS[base + 13], KEYS[base + 14], KEYS[base + 15]
-  local staged = KEYS[base + 16]
+  local seats, staged = KEYS[base + 16], KEYS[base + 17]
   -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
   -- So no client polls, and a message wakes one of a thousand.
   local function wake_one()
@@ -138,16 +139,15 @@ local function queue(n)
   end
   -- Adds items to the queue, if its opening is the right one (empty: any). Returns what it knew of them (lib/sent).
   local function add(items, first, last, delay, ttl, opening)
-    -- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
-    -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
-    -- (I12): `known`, 1 is the first. `opened`: `opening` is that of the queue, or empty; else nothing is packed. Statements, as
-    -- in lib/chosen, since every send runs them.
-    local count, ids = (last - first + 1) / 2, {}
-    for n = 1, count do
+    -- Looks at what is to be sent, items[first] to items[last] (id, payload, …), and at the settings. `existing`: of each id what
+    -- the queue knows, in whatever state, or true where it was acked within the dedup_window. `opened`: `opening` is that of the
+    -- queue, or empty; else nothing is looked up. Statements, as in lib/chosen, since every send runs them.
+    local asked, ids = (last - first + 1) / 2, {}
+    for n = 1, asked do
       ids[n] = items[first + 2 * n - 2]
     end
-    local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening')
-    local opened, paused = opening == '' or opening == values[4], values[2] == '1'
+    local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening', 'per_key')
+    local opened, paused, keys_count = opening == '' or opening == values[4], values[2] == '1', values[5]
     if values[1] then
       -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
       local function span(text)
@@ -189,27 +189,93 @@ local function queue(n)
       end
       recall_acked(ids, existing, values[3])
     end
-    -- Tables cost Redis as much as a part of a command, so there is none that only some need.
+    -- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
+    -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
+    -- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
+    local PACKED, ABOVE, FIELD = 0x20, 0x40, 1 -- the flag of fields and headers, and the next; the field of a key (lib/lane_in)
+    -- Tables cost Redis as much as a part of a command: none that only some need.
     local records, places, known, head, packed = {}, {}, {}, {}, 0
-    local deadlines, seen = ttl > 0 and {}, count > 1 and {}
+    local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
     local ends, expiry = deadlines and string.format('%.0f', now + ttl), deadlines and pack_number(now + ttl, 6)
-    local birth, stated
+    local birth, stated, blocked, score_if_blocked, new_seats
     local due, score, lead, order -- of all messages whose births differ in the last byte alone
-    for n = 1, opened and count or 0 do
-      local id = ids[n]
+    if delay == 0 and keys_count then
+      -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+      -- beside the body. nil: it has no key.
+      --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+      local KEY = 1 -- the number of the field
+
+      local function lane_in(text, first)
+        if text:byte(first + 2) ~= KEY then
+          return nil
+        end
+        local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+        return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      end
+      -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+      local function setting(name)
+        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+        return found[FIELDS[name]]
+      end
+      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+      -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+      --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+      --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.in_turn: given back when the message is handed out
+      local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+      local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+      local rule = {
+        limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+      }
+      -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+      local BLOCKED = 2 ^ 43
+      -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one, or
+      -- has one since a send was cut off. `taken_seats`: lanes and ids, to be written before the rows.
+      local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats
+
+      local function room_of(lane)
+        if somebody_waits == nil then
+          somebody_waits = redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') > 0
+        end
+        if somebody_waits and redis.call('ZCOUNT', scheduled, BLOCKED + lane, BLOCKED + lane) > 0 then
+          return 0
+        end
+        return rule.limit - redis.call('ZCOUNT', seats, lane, lane)
+      end
+
+      local function score_in_lane(id, payload)
+        local lane = lane_in(payload, 2)
+        if not lane or rule.limit == math.huge then
+          return false
+        end
+        local room = rooms[lane] or room_of(lane)
+        rooms[lane] = math.max(room - 1, 0)
+        if room > 0 then
+          taken_seats[#taken_seats + 1], taken_seats[#taken_seats + 2] = lane, id
+          return false
+        end
+        return not redis.call('ZSCORE', seats, id) and BLOCKED + lane
+      end
+      score_if_blocked, new_seats = score_in_lane, taken_seats
+    end
+    for n = 1, opened and asked or 0 do
+      local id = items[first + 2 * n - 2]
       if existing[n] or seen and seen[id] then
         known[#known + 1] = n
       else
         if not birth then -- the first that is new: takes as many births as may be needed
-          local drawn = redis.pcall('HINCRBY', counters, 'birth', count)
-          birth = type(drawn) == 'number' and drawn - count + 1 or 0 -- else it is damaged
+          local drawn = redis.pcall('HINCRBY', counters, 'birth', asked)
+          birth = type(drawn) == 'number' and drawn - asked + 1 or 0 -- else it is damaged
           if birth < now * 4096 then
             birth = now * 4096
-            redis.call('HSET', counters, 'birth', string.format('%.0f', birth + count - 1))
+            redis.call('HSET', counters, 'birth', string.format('%.0f', birth + asked - 1))
           end
         end
         local payload, low = items[first + 2 * n - 1], birth % 256
-        local priority = payload:byte(1) % EXPIRES
+        local flags = payload:byte(1)
+        local priority, keyed = flags % EXPIRES, flags % ABOVE >= PACKED and payload:byte(4) == FIELD
         if low == 0 or priority ~= head.priority then
           head.birth, head.priority = birth, priority
           local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
@@ -218,14 +284,31 @@ local function queue(n)
           lead, order = pack_number((birth - low) / 256, 6), order_of(head, due)
         end
         low = string.char(low)
+        local row, blocked_at = order .. low .. id, nil
+        if keyed then
+          row = string.char(9 - priority) .. lead .. low .. id -- as in lib/order
+          blocked_at = score_if_blocked and score_if_blocked(id, payload)
+        end
         if deadlines then
           payload = string.char(payload:byte(1) + EXPIRES) .. expiry .. payload:sub(2)
           deadlines[2 * packed + 1], deadlines[2 * packed + 2] = ends, id
         end
         local record, word = lead .. low .. payload, ''
         if #record > LONG then
+          -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+          -- beside the body. nil: it has no key.
+          --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+          local KEY = 1 -- the number of the field
+
+          local function lane_in(text, first)
+            if text:byte(first + 2) ~= KEY then
+              return nil
+            end
+            local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+            return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          end
           -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-          local TRANSIENT = 0x80
+          local HEADERS, TRANSIENT = 0x20, 0x80
 
           local function unpack_number(text, first, width)
             local value = 0
@@ -239,9 +322,9 @@ local function queue(n)
             return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
           end
 
-          local function as_head(birth, flags, expires)
+          local function as_head(birth, flags, expires, lane)
             return {
-              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
             }
           end
 
@@ -251,17 +334,20 @@ local function queue(n)
             if #record < 14 and (#record < 8 or has_expiry(record)) then
               return { birth = 0, priority = 4 }
             end
-            return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+            local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+            local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+            return as_head(unpack_number(record, 1, 7), flags, expires, lane)
           end
           -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
           -- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
-          --    head=birth/flags/expiry/length; expiry 0: none
+          --    head=birth/flags/expiry/length[ lane=N]; expiry 0: none; lane: of its key, if it has one (lib/lane_in)
           local function head_word(record)
             if #record <= LONG then
               return ''
             end
             local head = read_record(record)
-            return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record)
+            local lane = head.lane and string.format(' lane=%.0f', head.lane) or ''
+            return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record) .. lane
           end
           word = head_word(record)
         end
@@ -270,7 +356,12 @@ local function queue(n)
           stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
         end
         records[2 * packed + 1], records[2 * packed + 2] = id, record
-        places[2 * packed + 1], places[2 * packed + 2] = score, order .. low .. id
+        if blocked_at then
+          blocked = blocked or {}
+          blocked[#blocked + 1], blocked[#blocked + 2] = blocked_at, row
+        else
+          places[#places + 1], places[#places + 2] = score, row
+        end
         packed, birth = packed + 1, birth + 1
         if seen then seen[id] = true end
       end
@@ -279,7 +370,15 @@ local function queue(n)
     -- since the client opened it: then nothing was done. `known`: what it knew, each with the name of its place (lib/with_places).
     local sent = opened and packed
     if packed > 0 then
-      redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
+      if new_seats and new_seats[1] then
+        redis.call('ZADD', seats, unpack(new_seats))
+      end
+      if places[1] then
+        redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
+      end
+      if blocked then
+        redis.call('ZADD', scheduled, unpack(blocked))
+      end
       if stated then
         redis.call('HSET', states, unpack(stated))
       end
@@ -288,19 +387,19 @@ local function queue(n)
       end
       redis.call('HSET', messages, unpack(records)) -- from here on they are sent
       redis.call('HINCRBY', counters, 'sent', packed)
-      if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1]) then
+      if not paused and places[1] and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1]) then
         wake_one()
       end
     end
     if #known > 0 then
-      -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+      -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
       -- that does not say them.
       local function stated_head(text)
         local at = text and text:find(' head=')
         if at then
           local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
           if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-            return tonumber(birth), tonumber(flags), tonumber(expires)
+            return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
           end
         end
       end
@@ -313,8 +412,20 @@ local function queue(n)
       local function is_later(record, text)
         return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
       end
+      -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+      -- beside the body. nil: it has no key.
+      --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+      local KEY = 1 -- the number of the field
+
+      local function lane_in(text, first)
+        if text:byte(first + 2) ~= KEY then
+          return nil
+        end
+        local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+        return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      end
       -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-      local TRANSIENT = 0x80
+      local HEADERS, TRANSIENT = 0x20, 0x80
 
       local function unpack_number(text, first, width)
         local value = 0
@@ -328,9 +439,9 @@ local function queue(n)
         return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
       end
 
-      local function as_head(birth, flags, expires)
+      local function as_head(birth, flags, expires, lane)
         return {
-          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
         }
       end
 
@@ -340,20 +451,22 @@ local function queue(n)
         if #record < 14 and (#record < 8 or has_expiry(record)) then
           return { birth = 0, priority = 4 }
         end
-        return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+        local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+        local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+        return as_head(unpack_number(record, 1, 7), flags, expires, lane)
       end
       -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
       -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
       -- true where it is of a later form.
       local function head_of(id, text)
-        local birth, flags, expires = stated_head(text)
+        local birth, flags, expires, lane = stated_head(text)
         if birth then
           if redis.call('HEXISTS', messages, id) == 0 then
             return nil, false
           elseif is_later('', text) then
             return nil, true
           end
-          return as_head(birth, flags, expires > 0 and expires or nil), false
+          return as_head(birth, flags, expires > 0 and expires or nil, lane), false
         end
         local record = redis.call('HGET', messages, id)
         if not record then
@@ -469,8 +582,8 @@ local function queue(n)
     -- Removes messages that were acked, and accounts for them. Statements, as in lib/chosen.
     --   ids, texts: of the messages, and the states that they had
     local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
-    local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
-    local noted, dedup_window = values[1], values[2]
+    local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window', 'per_key')
+    local noted, dedup_window, per_key = values[1], values[2], values[3]
     local acked, note, heads, once_gone
     if noted or dedup_window then
       if dedup_window then
@@ -500,14 +613,14 @@ local function queue(n)
         once_gone = remember_acked
       end
       if noted then
-        -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+        -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
         -- that does not say them.
         local function stated_head(text)
           local at = text and text:find(' head=')
           if at then
             local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
             if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-              return tonumber(birth), tonumber(flags), tonumber(expires)
+              return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
             end
           end
         end
@@ -520,8 +633,20 @@ local function queue(n)
         local function is_later(record, text)
           return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
         end
+        -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+        -- beside the body. nil: it has no key.
+        --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+        local KEY = 1 -- the number of the field
+
+        local function lane_in(text, first)
+          if text:byte(first + 2) ~= KEY then
+            return nil
+          end
+          local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+          return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+        end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-        local TRANSIENT = 0x80
+        local HEADERS, TRANSIENT = 0x20, 0x80
 
         local function unpack_number(text, first, width)
           local value = 0
@@ -535,9 +660,9 @@ local function queue(n)
           return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
         end
 
-        local function as_head(birth, flags, expires)
+        local function as_head(birth, flags, expires, lane)
           return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
           }
         end
 
@@ -547,20 +672,22 @@ local function queue(n)
           if #record < 14 and (#record < 8 or has_expiry(record)) then
             return { birth = 0, priority = 4 }
           end
-          return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+          local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+          local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane)
         end
         -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
         -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
         -- true where it is of a later form.
         local function head_of(id, text)
-          local birth, flags, expires = stated_head(text)
+          local birth, flags, expires, lane = stated_head(text)
           if birth then
             if redis.call('HEXISTS', messages, id) == 0 then
               return nil, false
             elseif is_later('', text) then
               return nil, true
             end
-            return as_head(birth, flags, expires > 0 and expires or nil), false
+            return as_head(birth, flags, expires > 0 and expires or nil, lane), false
           end
           local record = redis.call('HGET', messages, id)
           if not record then
@@ -622,9 +749,9 @@ local function queue(n)
           return tonumber(state.more:match(' expires=(%d+)') or nil)
         end
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+        local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
         local function setting(name)
-          found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+          found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
           return found[FIELDS[name]]
         end
         -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
@@ -690,6 +817,7 @@ local function queue(n)
       -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
       --   ids: of the messages; also of those of which a script that was cut off left something behind
       --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+      --   per_key: what the settings say of keys; where they do, the seats are given back
       local gone = #ids
       redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
       if once_gone then
@@ -697,6 +825,218 @@ local function queue(n)
       end
       redis.call('HDEL', history, unpack(ids))
       redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+      if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+        local BLOCKED = 2 ^ 43
+        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+        local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+        local function setting(name)
+          found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+          return found[FIELDS[name]]
+        end
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.in_turn: given back when the message is handed out
+        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+        local rule = {
+          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+        }
+        -- The id in a member of an index (lib/order says what precedes it).
+        local function id_of(member)
+          return member:sub(member:byte(1) < 16 and 9 or 3)
+        end
+        -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+        -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+        -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+        -- that it blocks no other message, and a version that can read it finds it.
+        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+        local function is_later(record, text)
+          return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+        end
+        -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+        -- beside the body. nil: it has no key.
+        --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+        local KEY = 1 -- the number of the field
+
+        local function lane_in(text, first)
+          if text:byte(first + 2) ~= KEY then
+            return nil
+          end
+          local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+          return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+        end
+        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+        local HEADERS, TRANSIENT = 0x20, 0x80
+
+        local function unpack_number(text, first, width)
+          local value = 0
+          for i = first, first + width - 1 do
+            value = value * 256 + text:byte(i)
+          end
+          return value
+        end
+
+        local function has_expiry(record)
+          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+        end
+
+        local function as_head(birth, flags, expires, lane)
+          return {
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+          }
+        end
+
+        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+        -- something.
+        local function read_record(record)
+          if #record < 14 and (#record < 8 or has_expiry(record)) then
+            return { birth = 0, priority = 4 }
+          end
+          local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+          local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+        end
+        -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+        -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+        --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+        -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+        -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+        -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+        -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+        local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+        local MORE = ' [%w_]+=%S*'
+        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+        local function new_state(due)
+          return {
+            part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+            deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+          }
+        end
+
+        local function parse_state(text, birth)
+          local s = new_state(math.floor(birth / 4096))
+          local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+          if text then
+            part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+              text:match(STATE)
+          end
+          if part and (more == '' or more:gsub(MORE, '') == '') then
+            s.part, s.reason, s.mark, s.token = part, reason, mark, token
+            local at = tonumber(due)
+            s.due = at > 0 and at < LATER and at or s.due
+            s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+            s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+            s.delay, s.more = tonumber(delay), more
+          end
+          return s
+        end
+
+        local function format_state(s)
+          local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+          return table.concat({
+            part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+          }, ' ') .. s.more
+        end
+
+        -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+        -- redrive gave it another (lib/redriven_expiry).
+        local function expiry_of(head, state)
+          if state.redriven == 0 then
+            return head.expires
+          end
+          return tonumber(state.more:match(' expires=(%d+)') or nil)
+        end
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        --   text, record: its state and its record, as they were read
+        local function is_blocked_row(row, id, text, record)
+          if not record then
+            return false
+          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+            return true -- as most: nobody has touched it
+          elseif is_later(record, text) then
+            return true
+          end
+          local head = read_record(record)
+          local state = parse_state(text, head.birth)
+          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+        end
+        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+        --   room: so many of each lane, whether seats are free or not; nil: as many as are
+        local MOST = 1000 -- rows that one call looks at (I9)
+        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+
+        -- The first rows of these lanes, their ids and their lanes.
+        local function heads_of(lanes, room)
+          local rows, ids, lane_of = {}, {}, {}
+          for _, lane in ipairs(lanes) do
+            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            if free > 0 then
+              local score = string.format('%.0f', BLOCKED + lane)
+              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+              end
+            end
+          end
+          return rows, ids, lane_of
+        end
+
+        local let_in
+        function let_in(lanes, room)
+          local rows, ids, lane_of = heads_of(lanes, room)
+          if #rows == 0 then
+            return
+          end
+          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+          local taken, came, again = {}, {}, {}
+          for n, row in ipairs(rows) do
+            if is_blocked_row(row, ids[n], texts[n], records[n]) then
+              local first = row:byte(1)
+              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+              came[#came + 1], came[#came + 2] = scores[first], row
+            else
+              again[#again + 1] = lane_of[n]
+            end
+          end
+          if #came > 0 then
+            redis.call('ZADD', seats, unpack(taken))
+            redis.call('ZADD', ready, unpack(came))
+            wake_one()
+          end
+          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+          if #again > 0 then
+            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+          end
+        end
+        -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+        local function vacate(ids)
+          if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+            redis.call('ZREM', seats, unpack(ids))
+            return
+          end
+          local given, lanes, seen = {}, {}, {}
+          for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+            if lane then
+              given[#given + 1] = ids[n]
+              if not seen[lane] then
+                lanes[#lanes + 1], seen[lane] = lane, true
+              end
+            end
+          end
+          if #given > 0 then
+            redis.call('ZREM', seats, unpack(given))
+            let_in(lanes)
+          end
+        end
+        vacate(ids)
+      end
       acked = gone
     end
     redis.call('HINCRBY', counters, 'acked', acked)

@@ -1,7 +1,8 @@
 -- Makes the scheduled messages that have fallen due ready. Returns how many.
 -- drains
 local limit = ARGV[1]
-local ready, scheduled, wake = KEYS[1], KEYS[2], KEYS[3]
+local messages, states, ready, scheduled, settings = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local wake, seats = KEYS[6], KEYS[7]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -32,6 +33,7 @@ end
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
 -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
 -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
 -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
 -- reads the priority from the member.
 local BAND = 2 ^ 42
@@ -44,7 +46,7 @@ end
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
-  if (head.birth - number) / 4096 == due then
+  if not head.lane and (head.birth - number) / 4096 == due then
     return string.char(16 + (number - last) / 256)
   end
   return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -53,21 +55,176 @@ end
 local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
--- The move of due messages: from the scheduled to the ready. Only the index moves; the state says the same.
+-- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+  return found[FIELDS[name]]
+end
+-- The move of due messages: from the scheduled to the ready. Only the index moves; the state says the same. Where keys count,
+-- one with a key needs a seat of its lane, else it is blocked there.
 local function promote(limit)
   local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
-  local moved, members = {}, {}
+  local moved, members, blocked = {}, {}, {}
+  local blocks = #rows > 0 and setting('per_key') and (function()
+    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+    -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+    --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+    --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   rule.in_turn: given back when the message is handed out
+    local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+    local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+    local rule = {
+      limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+    }
+    -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+    local BLOCKED = 2 ^ 43
+    -- The id in a member of an index (lib/order says what precedes it).
+    local function id_of(member)
+      return member:sub(member:byte(1) < 16 and 9 or 3)
+    end
+    -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+    -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+    -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+    --   full: lanes that were found full, for a call that only enters; nil: look
+    local function enter(id, lane, full)
+      if rule.limit == math.huge then
+        return true
+      end
+      local has_room = not (full and full[lane])
+      if has_room then
+        local score = BLOCKED + lane
+        local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+        has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+      end
+      if has_room then
+        redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+        return true
+      elseif full then
+        full[lane] = true
+      end
+      return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+    end
+    -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
+    -- that does not say them.
+    local function stated_head(text)
+      local at = text and text:find(' head=')
+      if at then
+        local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+        end
+      end
+    end
+    -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+    -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+    -- that it blocks no other message, and a version that can read it finds it.
+    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+    local function is_later(record, text)
+      return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+    end
+    -- The flag of a record (lib/record) that has an expiry.
+    local EXPIRES = 0x10
+    -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+    -- beside the body. nil: it has no key.
+    --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+    local KEY = 1 -- the number of the field
+
+    local function lane_in(text, first)
+      if text:byte(first + 2) ~= KEY then
+        return nil
+      end
+      local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+      return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+    end
+    -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+    local HEADERS, TRANSIENT = 0x20, 0x80
+
+    local function unpack_number(text, first, width)
+      local value = 0
+      for i = first, first + width - 1 do
+        value = value * 256 + text:byte(i)
+      end
+      return value
+    end
+
+    local function has_expiry(record)
+      return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+    end
+
+    local function as_head(birth, flags, expires, lane)
+      return {
+        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+      }
+    end
+
+    -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+    -- something.
+    local function read_record(record)
+      if #record < 14 and (#record < 8 or has_expiry(record)) then
+        return { birth = 0, priority = 4 }
+      end
+      local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+      local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+      return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+    end
+    -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+    -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+    -- true where it is of a later form.
+    local function head_of(id, text)
+      local birth, flags, expires, lane = stated_head(text)
+      if birth then
+        if redis.call('HEXISTS', messages, id) == 0 then
+          return nil, false
+        elseif is_later('', text) then
+          return nil, true
+        end
+        return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+      end
+      local record = redis.call('HGET', messages, id)
+      if not record then
+        return nil, false
+      elseif is_later(record, text) then
+        return nil, true
+      end
+      return read_record(record), false
+    end
+    -- The lane of a message with this state that waits for its delivery; nil: it has no key, or does not wait.
+    local function waiting_lane(id, text)
+      if text and not text:find('^live/?%a* %-') then
+        return nil
+      end
+      local head = head_of(id, text)
+      return head and head.lane
+    end
+    local full = {}
+    return function(row)
+      local id = id_of(row)
+      local lane = waiting_lane(id, redis.call('HGET', states, id))
+      return lane and not enter(id, lane, full) and BLOCKED + lane
+    end
+  end)()
   for i = 1, #rows, 2 do
-    members[#members + 1] = rows[i]
-    local first = rows[i]:byte(1)
-    local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/later)
-    moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+    local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
+    if lane then
+      blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
+    else
+      members[#members + 1] = rows[i]
+      local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/later)
+      moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+    end
+  end
+  if #blocked > 0 then
+    redis.call('ZADD', scheduled, unpack(blocked))
   end
   if #members > 0 then
     redis.call('ZADD', ready, unpack(moved))
     redis.call('ZREM', scheduled, unpack(members))
   end
-  return #members
+  return #rows / 2
 end
 -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
 -- So no client polls, and a message wakes one of a thousand.

@@ -7,7 +7,8 @@ local PAUSE = 600000 -- milliseconds until it begins anew, where that did not fi
 local BYTES = 524288 -- bytes of records, or one message (I9)
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, wake, groups, reindexed, redrives = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local counters, settings, wake, groups, reindexed = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local redrives, seats = KEYS[16], KEYS[17]
 -- How many messages are in no place: no index has them, and no claim that has a lease counts them. Each message is in one,
 -- unless someone else deleted or restored a key. With more claims at a time the number is not known: 0.
 local MOST, PAGE = 5000, 1000 -- claims that one call looks at (I9), some at a time
@@ -52,8 +53,20 @@ local function is_later(record, text)
 end
 -- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
+-- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+-- beside the body. nil: it has no key.
+--   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+local KEY = 1 -- the number of the field
+
+local function lane_in(text, first)
+  if text:byte(first + 2) ~= KEY then
+    return nil
+  end
+  local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+  return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+end
 -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-local TRANSIENT = 0x80
+local HEADERS, TRANSIENT = 0x20, 0x80
 
 local function unpack_number(text, first, width)
   local value = 0
@@ -67,9 +80,9 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
-local function as_head(birth, flags, expires)
+local function as_head(birth, flags, expires, lane)
   return {
-    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
   }
 end
 
@@ -79,7 +92,9 @@ local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
   end
-  return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+  local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+  local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+  return as_head(unpack_number(record, 1, 7), flags, expires, lane)
 end
 -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
 -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -159,6 +174,7 @@ end
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
 -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
 -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
 -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
 -- reads the priority from the member.
 local BAND = 2 ^ 42
@@ -171,7 +187,7 @@ end
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
-  if (head.birth - number) / 4096 == due then
+  if not head.lane and (head.birth - number) / 4096 == due then
     return string.char(16 + (number - last) / 256)
   end
   return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -197,6 +213,12 @@ local function orphaned(id, state, head)
   end
   return true
 end
+-- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+  return found[FIELDS[name]]
+end
 -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
 -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
 -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
@@ -205,7 +227,8 @@ end
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
-local in_group
+--   Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+local in_group, seat_or_block, give_back
 
 local function put(id, state, head, waits, rest, arrive)
   local member, index, score = member_of(id, head, state.due), scheduled, state.due
@@ -215,6 +238,168 @@ local function put(id, state, head, waits, rest, arrive)
     index = expired
   elseif not waits then
     index, score = ready, score_of(head.priority, state.due)
+  end
+  local in_lane = head.lane and setting('per_key')
+  if in_lane then
+    if not give_back then
+      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+      -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+      --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+      --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.in_turn: given back when the message is handed out
+      local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+      local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+      local rule = {
+        limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+      }
+      -- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
+      local function keeps_seat(state, waits)
+        if state.part ~= 'live' then
+          return rule.holds and state.part == 'dead' and state.reason ~= 'expired'
+        end
+        return not waits or rule.in_order
+      end
+      -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+      local BLOCKED = 2 ^ 43
+      -- The id in a member of an index (lib/order says what precedes it).
+      local function id_of(member)
+        return member:sub(member:byte(1) < 16 and 9 or 3)
+      end
+      -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+      -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+      -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+      --   full: lanes that were found full, for a call that only enters; nil: look
+      local function enter(id, lane, full)
+        if rule.limit == math.huge then
+          return true
+        end
+        local has_room = not (full and full[lane])
+        if has_room then
+          local score = BLOCKED + lane
+          local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+          has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+        end
+        if has_room then
+          redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+          return true
+        elseif full then
+          full[lane] = true
+        end
+        return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+      end
+      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+      --   text, record: its state and its record, as they were read
+      local function is_blocked_row(row, id, text, record)
+        if not record then
+          return false
+        elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+          return true -- as most: nobody has touched it
+        elseif is_later(record, text) then
+          return true
+        end
+        local head = read_record(record)
+        local state = parse_state(text, head.birth)
+        return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+      end
+      -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+      -- So no client polls, and a message wakes one of a thousand.
+      local function wake_one()
+        if redis.call('LLEN', wake) == 0 then
+          redis.call('LPUSH', wake, 1)
+          redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+        end
+      end
+      -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+      -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+      --   room: so many of each lane, whether seats are free or not; nil: as many as are
+      local MOST = 1000 -- rows that one call looks at (I9)
+      local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+
+      -- The first rows of these lanes, their ids and their lanes.
+      local function heads_of(lanes, room)
+        local rows, ids, lane_of = {}, {}, {}
+        for _, lane in ipairs(lanes) do
+          local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+          if free > 0 then
+            local score = string.format('%.0f', BLOCKED + lane)
+            for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+              rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+            end
+          end
+        end
+        return rows, ids, lane_of
+      end
+
+      local let_in
+      function let_in(lanes, room)
+        local rows, ids, lane_of = heads_of(lanes, room)
+        if #rows == 0 then
+          return
+        end
+        local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+        local taken, came, again = {}, {}, {}
+        for n, row in ipairs(rows) do
+          if is_blocked_row(row, ids[n], texts[n], records[n]) then
+            local first = row:byte(1)
+            scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+            taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+            came[#came + 1], came[#came + 2] = scores[first], row
+          else
+            again[#again + 1] = lane_of[n]
+          end
+        end
+        if #came > 0 then
+          redis.call('ZADD', seats, unpack(taken))
+          redis.call('ZADD', ready, unpack(came))
+          wake_one()
+        end
+        redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+        if #again > 0 then
+          let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+        end
+      end
+      -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+      local function vacate(ids)
+        if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+          redis.call('ZREM', seats, unpack(ids))
+          return
+        end
+        local given, lanes, seen = {}, {}, {}
+        for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+          if lane then
+            given[#given + 1] = ids[n]
+            if not seen[lane] then
+              lanes[#lanes + 1], seen[lane] = lane, true
+            end
+          end
+        end
+        if #given > 0 then
+          redis.call('ZREM', seats, unpack(given))
+          let_in(lanes)
+        end
+      end
+      -- What lib/put does with a message that has a key, where keys count.
+
+      -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
+      local function seated_or_blocked(id, lane, score)
+        if enter(id, lane) then
+          return ready, score
+        end
+        return scheduled, BLOCKED + lane
+      end
+
+      -- After its row and its state are written: whoever is cut off before has only the next one to let in.
+      local function given_back(id, state, waits)
+        if not keeps_seat(state, waits) then
+          vacate({ id })
+        end
+      end
+      seat_or_block, give_back = seated_or_blocked, given_back
+    end
+    if index == ready then
+      index, score = seat_or_block(id, head.lane, score)
+    end
   end
   redis.call('ZADD', index, score, member)
   local expires = state.part == 'live' and expiry_of(head, state)
@@ -285,6 +470,9 @@ local function put(id, state, head, waits, rest, arrive)
       end
     end
     count_redriven(died_again, 'died')
+  end
+  if in_lane then
+    give_back(id, state, waits)
   end
   return index, member
 end

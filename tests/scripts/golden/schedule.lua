@@ -6,7 +6,7 @@ local at, tick, ttl, opening = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), AR
 -- items from ARGV[8]: id, payload
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, settings, wake, acked_ids, schedules = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local ticks = KEYS[11]
+local ticks, seats = KEYS[11], KEYS[12]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -49,6 +49,7 @@ if #ARGV > 7 then
   -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
   -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
   -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+  -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
   -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
   -- reads the priority from the member.
   local BAND = 2 ^ 42
@@ -61,7 +62,7 @@ if #ARGV > 7 then
   local function order_of(head, due)
     local number = head.birth % 4096
     local last = number % 256
-    if (head.birth - number) / 4096 == due then
+    if not head.lane and (head.birth - number) / 4096 == due then
       return string.char(16 + (number - last) / 256)
     end
     return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -80,16 +81,15 @@ if #ARGV > 7 then
   end
   -- Adds items to the queue, if its opening is the right one (empty: any). Returns what it knew of them (lib/sent).
   local function add(items, first, last, delay, ttl, opening)
-    -- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
-    -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
-    -- (I12): `known`, 1 is the first. `opened`: `opening` is that of the queue, or empty; else nothing is packed. Statements, as
-    -- in lib/chosen, since every send runs them.
-    local count, ids = (last - first + 1) / 2, {}
-    for n = 1, count do
+    -- Looks at what is to be sent, items[first] to items[last] (id, payload, …), and at the settings. `existing`: of each id what
+    -- the queue knows, in whatever state, or true where it was acked within the dedup_window. `opened`: `opening` is that of the
+    -- queue, or empty; else nothing is looked up. Statements, as in lib/chosen, since every send runs them.
+    local asked, ids = (last - first + 1) / 2, {}
+    for n = 1, asked do
       ids[n] = items[first + 2 * n - 2]
     end
-    local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening')
-    local opened, paused = opening == '' or opening == values[4], values[2] == '1'
+    local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening', 'per_key')
+    local opened, paused, keys_count = opening == '' or opening == values[4], values[2] == '1', values[5]
     if values[1] then
       -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
       local function span(text)
@@ -131,27 +131,93 @@ if #ARGV > 7 then
       end
       recall_acked(ids, existing, values[3])
     end
-    -- Tables cost Redis as much as a part of a command, so there is none that only some need.
+    -- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
+    -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
+    -- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
+    local PACKED, ABOVE, FIELD = 0x20, 0x40, 1 -- the flag of fields and headers, and the next; the field of a key (lib/lane_in)
+    -- Tables cost Redis as much as a part of a command: none that only some need.
     local records, places, known, head, packed = {}, {}, {}, {}, 0
-    local deadlines, seen = ttl > 0 and {}, count > 1 and {}
+    local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
     local ends, expiry = deadlines and string.format('%.0f', now + ttl), deadlines and pack_number(now + ttl, 6)
-    local birth, stated
+    local birth, stated, blocked, score_if_blocked, new_seats
     local due, score, lead, order -- of all messages whose births differ in the last byte alone
-    for n = 1, opened and count or 0 do
-      local id = ids[n]
+    if delay == 0 and keys_count then
+      -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+      -- beside the body. nil: it has no key.
+      --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+      local KEY = 1 -- the number of the field
+
+      local function lane_in(text, first)
+        if text:byte(first + 2) ~= KEY then
+          return nil
+        end
+        local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+        return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      end
+      -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+      local function setting(name)
+        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+        return found[FIELDS[name]]
+      end
+      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+      -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+      --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+      --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.in_turn: given back when the message is handed out
+      local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+      local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+      local rule = {
+        limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+      }
+      -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+      local BLOCKED = 2 ^ 43
+      -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one, or
+      -- has one since a send was cut off. `taken_seats`: lanes and ids, to be written before the rows.
+      local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats
+
+      local function room_of(lane)
+        if somebody_waits == nil then
+          somebody_waits = redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') > 0
+        end
+        if somebody_waits and redis.call('ZCOUNT', scheduled, BLOCKED + lane, BLOCKED + lane) > 0 then
+          return 0
+        end
+        return rule.limit - redis.call('ZCOUNT', seats, lane, lane)
+      end
+
+      local function score_in_lane(id, payload)
+        local lane = lane_in(payload, 2)
+        if not lane or rule.limit == math.huge then
+          return false
+        end
+        local room = rooms[lane] or room_of(lane)
+        rooms[lane] = math.max(room - 1, 0)
+        if room > 0 then
+          taken_seats[#taken_seats + 1], taken_seats[#taken_seats + 2] = lane, id
+          return false
+        end
+        return not redis.call('ZSCORE', seats, id) and BLOCKED + lane
+      end
+      score_if_blocked, new_seats = score_in_lane, taken_seats
+    end
+    for n = 1, opened and asked or 0 do
+      local id = items[first + 2 * n - 2]
       if existing[n] or seen and seen[id] then
         known[#known + 1] = n
       else
         if not birth then -- the first that is new: takes as many births as may be needed
-          local drawn = redis.pcall('HINCRBY', counters, 'birth', count)
-          birth = type(drawn) == 'number' and drawn - count + 1 or 0 -- else it is damaged
+          local drawn = redis.pcall('HINCRBY', counters, 'birth', asked)
+          birth = type(drawn) == 'number' and drawn - asked + 1 or 0 -- else it is damaged
           if birth < now * 4096 then
             birth = now * 4096
-            redis.call('HSET', counters, 'birth', string.format('%.0f', birth + count - 1))
+            redis.call('HSET', counters, 'birth', string.format('%.0f', birth + asked - 1))
           end
         end
         local payload, low = items[first + 2 * n - 1], birth % 256
-        local priority = payload:byte(1) % EXPIRES
+        local flags = payload:byte(1)
+        local priority, keyed = flags % EXPIRES, flags % ABOVE >= PACKED and payload:byte(4) == FIELD
         if low == 0 or priority ~= head.priority then
           head.birth, head.priority = birth, priority
           local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
@@ -160,14 +226,31 @@ if #ARGV > 7 then
           lead, order = pack_number((birth - low) / 256, 6), order_of(head, due)
         end
         low = string.char(low)
+        local row, blocked_at = order .. low .. id, nil
+        if keyed then
+          row = string.char(9 - priority) .. lead .. low .. id -- as in lib/order
+          blocked_at = score_if_blocked and score_if_blocked(id, payload)
+        end
         if deadlines then
           payload = string.char(payload:byte(1) + EXPIRES) .. expiry .. payload:sub(2)
           deadlines[2 * packed + 1], deadlines[2 * packed + 2] = ends, id
         end
         local record, word = lead .. low .. payload, ''
         if #record > LONG then
+          -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+          -- beside the body. nil: it has no key.
+          --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+          local KEY = 1 -- the number of the field
+
+          local function lane_in(text, first)
+            if text:byte(first + 2) ~= KEY then
+              return nil
+            end
+            local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+            return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          end
           -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-          local TRANSIENT = 0x80
+          local HEADERS, TRANSIENT = 0x20, 0x80
 
           local function unpack_number(text, first, width)
             local value = 0
@@ -181,9 +264,9 @@ if #ARGV > 7 then
             return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
           end
 
-          local function as_head(birth, flags, expires)
+          local function as_head(birth, flags, expires, lane)
             return {
-              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
             }
           end
 
@@ -193,17 +276,20 @@ if #ARGV > 7 then
             if #record < 14 and (#record < 8 or has_expiry(record)) then
               return { birth = 0, priority = 4 }
             end
-            return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+            local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+            local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+            return as_head(unpack_number(record, 1, 7), flags, expires, lane)
           end
           -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
           -- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
-          --    head=birth/flags/expiry/length; expiry 0: none
+          --    head=birth/flags/expiry/length[ lane=N]; expiry 0: none; lane: of its key, if it has one (lib/lane_in)
           local function head_word(record)
             if #record <= LONG then
               return ''
             end
             local head = read_record(record)
-            return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record)
+            local lane = head.lane and string.format(' lane=%.0f', head.lane) or ''
+            return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record) .. lane
           end
           word = head_word(record)
         end
@@ -212,7 +298,12 @@ if #ARGV > 7 then
           stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
         end
         records[2 * packed + 1], records[2 * packed + 2] = id, record
-        places[2 * packed + 1], places[2 * packed + 2] = score, order .. low .. id
+        if blocked_at then
+          blocked = blocked or {}
+          blocked[#blocked + 1], blocked[#blocked + 2] = blocked_at, row
+        else
+          places[#places + 1], places[#places + 2] = score, row
+        end
         packed, birth = packed + 1, birth + 1
         if seen then seen[id] = true end
       end
@@ -221,7 +312,15 @@ if #ARGV > 7 then
     -- since the client opened it: then nothing was done. `known`: what it knew, each with the name of its place (lib/with_places).
     local sent = opened and packed
     if packed > 0 then
-      redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
+      if new_seats and new_seats[1] then
+        redis.call('ZADD', seats, unpack(new_seats))
+      end
+      if places[1] then
+        redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
+      end
+      if blocked then
+        redis.call('ZADD', scheduled, unpack(blocked))
+      end
       if stated then
         redis.call('HSET', states, unpack(stated))
       end
@@ -230,19 +329,19 @@ if #ARGV > 7 then
       end
       redis.call('HSET', messages, unpack(records)) -- from here on they are sent
       redis.call('HINCRBY', counters, 'sent', packed)
-      if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1]) then
+      if not paused and places[1] and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1]) then
         wake_one()
       end
     end
     if #known > 0 then
-      -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+      -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
       -- that does not say them.
       local function stated_head(text)
         local at = text and text:find(' head=')
         if at then
           local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
           if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-            return tonumber(birth), tonumber(flags), tonumber(expires)
+            return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
           end
         end
       end
@@ -255,8 +354,20 @@ if #ARGV > 7 then
       local function is_later(record, text)
         return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
       end
+      -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+      -- beside the body. nil: it has no key.
+      --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+      local KEY = 1 -- the number of the field
+
+      local function lane_in(text, first)
+        if text:byte(first + 2) ~= KEY then
+          return nil
+        end
+        local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+        return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      end
       -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-      local TRANSIENT = 0x80
+      local HEADERS, TRANSIENT = 0x20, 0x80
 
       local function unpack_number(text, first, width)
         local value = 0
@@ -270,9 +381,9 @@ if #ARGV > 7 then
         return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
       end
 
-      local function as_head(birth, flags, expires)
+      local function as_head(birth, flags, expires, lane)
         return {
-          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
         }
       end
 
@@ -282,20 +393,22 @@ if #ARGV > 7 then
         if #record < 14 and (#record < 8 or has_expiry(record)) then
           return { birth = 0, priority = 4 }
         end
-        return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+        local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+        local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+        return as_head(unpack_number(record, 1, 7), flags, expires, lane)
       end
       -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
       -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
       -- true where it is of a later form.
       local function head_of(id, text)
-        local birth, flags, expires = stated_head(text)
+        local birth, flags, expires, lane = stated_head(text)
         if birth then
           if redis.call('HEXISTS', messages, id) == 0 then
             return nil, false
           elseif is_later('', text) then
             return nil, true
           end
-          return as_head(birth, flags, expires > 0 and expires or nil), false
+          return as_head(birth, flags, expires > 0 and expires or nil, lane), false
         end
         local record = redis.call('HGET', messages, id)
         if not record then

@@ -1,5 +1,6 @@
 -- Counts the messages of a queue. Returns now; the numbers by state; the oldest ready, the next due and the next
--- lapse (times; empty: none); 1 if the queue is paused; how many messages are in no place; then the counters since the queue
+-- lapse (times; empty: none); 1 if the queue is paused; how many messages are in no place; how many
+-- wait for a seat of their lanes, which count as scheduled; then the counters since the queue
 -- began, name by name.
 local messages, ready, scheduled, dead, expired = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, claims, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
@@ -32,6 +33,8 @@ local function count_orphans()
   end
   return math.max(count, 0)
 end
+-- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+local BLOCKED = 2 ^ 43
 local function head(index)
   return redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')[2] or ''
 end
@@ -43,6 +46,10 @@ local reply = { now, waiting[1], waiting[2], leased, over[1], over[2] }
 reply[7], reply[8], reply[9] = head(ready), head(scheduled), head(leases)
 reply[10] = redis.call('HGET', settings, 'paused') == '1' and 1 or 0
 reply[11] = orphans
+reply[12] = redis.call('ZCOUNT', scheduled, BLOCKED, '+inf')
+if reply[12] == waiting[2] then
+  reply[8] = '' -- nothing falls due
+end
 for _, cell in ipairs(redis.call('HGETALL', counters)) do
   reply[#reply + 1] = cell
 end

@@ -5,10 +5,11 @@ local number, place, keep, by, reason, opening = ARGV[1], ARGV[2], ARGV[3], ARGV
 -- items from ARGV[7]: id
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local settings, outcomes, groups, cleared, to_messages = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local to_states, to_history, to_ready, to_scheduled, to_dead = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
-local to_expired, to_expiring, to_counters, to_settings, to_wake = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
-local to_groups, to_redrives, sender = KEYS[26], KEYS[27], KEYS[28]
+local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local seats, to_messages, to_states, to_history, to_ready = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local to_scheduled, to_dead, to_expired, to_expiring, to_counters = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
+local to_settings, to_wake, to_groups, to_redrives, to_seats = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
+local sender = KEYS[31]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -33,14 +34,14 @@ end
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
 end
--- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+-- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
 -- that does not say them.
 local function stated_head(text)
   local at = text and text:find(' head=')
   if at then
     local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
     if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-      return tonumber(birth), tonumber(flags), tonumber(expires)
+      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
     end
   end
 end
@@ -55,8 +56,20 @@ local function is_later(record, text)
 end
 -- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
+-- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+-- beside the body. nil: it has no key.
+--   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+local KEY = 1 -- the number of the field
+
+local function lane_in(text, first)
+  if text:byte(first + 2) ~= KEY then
+    return nil
+  end
+  local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+  return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+end
 -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-local TRANSIENT = 0x80
+local HEADERS, TRANSIENT = 0x20, 0x80
 
 local function unpack_number(text, first, width)
   local value = 0
@@ -70,9 +83,9 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
-local function as_head(birth, flags, expires)
+local function as_head(birth, flags, expires, lane)
   return {
-    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
   }
 end
 
@@ -82,20 +95,22 @@ local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
   end
-  return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+  local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+  local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+  return as_head(unpack_number(record, 1, 7), flags, expires, lane)
 end
 -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
 -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
 -- true where it is of a later form.
 local function head_of(id, text)
-  local birth, flags, expires = stated_head(text)
+  local birth, flags, expires, lane = stated_head(text)
   if birth then
     if redis.call('HEXISTS', messages, id) == 0 then
       return nil, false
     elseif is_later('', text) then
       return nil, true
     end
-    return as_head(birth, flags, expires > 0 and expires or nil), false
+    return as_head(birth, flags, expires > 0 and expires or nil, lane), false
   end
   local record = redis.call('HGET', messages, id)
   if not record then
@@ -183,6 +198,7 @@ end
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
 -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
 -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
 -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
 -- reads the priority from the member.
 local BAND = 2 ^ 42
@@ -195,7 +211,7 @@ end
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
-  if (head.birth - number) / 4096 == due then
+  if not head.lane and (head.birth - number) / 4096 == due then
     return string.char(16 + (number - last) / 256)
   end
   return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -220,10 +236,147 @@ local function left_over(index, row, id, state, head)
   end
   return false
 end
--- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
+-- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
 -- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
+local function drop_rest(left)
+  -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+  local function setting(name)
+    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+    return found[FIELDS[name]]
+  end
+  -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+  local function drop(ids)
+    local once_gone, per_key = nil, setting('per_key')
+    -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+    -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+    --   ids: of the messages; also of those of which a script that was cut off left something behind
+    --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+    --   per_key: what the settings say of keys; where they do, the seats are given back
+    local gone = #ids
+    redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+    if once_gone then
+      once_gone(ids)
+    end
+    redis.call('HDEL', history, unpack(ids))
+    redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+    if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+      -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+      local BLOCKED = 2 ^ 43
+      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+      -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+      --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+      --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.in_turn: given back when the message is handed out
+      local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+      local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+      local rule = {
+        limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+      }
+      -- The server's clock in whole milliseconds, read once a script (I11).
+      local clock = redis.call('TIME')
+      local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+      --   text, record: its state and its record, as they were read
+      local function is_blocked_row(row, id, text, record)
+        if not record then
+          return false
+        elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+          return true -- as most: nobody has touched it
+        elseif is_later(record, text) then
+          return true
+        end
+        local head = read_record(record)
+        local state = parse_state(text, head.birth)
+        return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+      end
+      -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+      -- So no client polls, and a message wakes one of a thousand.
+      local function wake_one()
+        if redis.call('LLEN', wake) == 0 then
+          redis.call('LPUSH', wake, 1)
+          redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+        end
+      end
+      -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+      -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+      --   room: so many of each lane, whether seats are free or not; nil: as many as are
+      local MOST = 1000 -- rows that one call looks at (I9)
+      local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+
+      -- The first rows of these lanes, their ids and their lanes.
+      local function heads_of(lanes, room)
+        local rows, ids, lane_of = {}, {}, {}
+        for _, lane in ipairs(lanes) do
+          local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+          if free > 0 then
+            local score = string.format('%.0f', BLOCKED + lane)
+            for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+              rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+            end
+          end
+        end
+        return rows, ids, lane_of
+      end
+
+      local let_in
+      function let_in(lanes, room)
+        local rows, ids, lane_of = heads_of(lanes, room)
+        if #rows == 0 then
+          return
+        end
+        local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+        local taken, came, again = {}, {}, {}
+        for n, row in ipairs(rows) do
+          if is_blocked_row(row, ids[n], texts[n], records[n]) then
+            local first = row:byte(1)
+            scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+            taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+            came[#came + 1], came[#came + 2] = scores[first], row
+          else
+            again[#again + 1] = lane_of[n]
+          end
+        end
+        if #came > 0 then
+          redis.call('ZADD', seats, unpack(taken))
+          redis.call('ZADD', ready, unpack(came))
+          wake_one()
+        end
+        redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+        if #again > 0 then
+          let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+        end
+      end
+      -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+      local function vacate(ids)
+        if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+          redis.call('ZREM', seats, unpack(ids))
+          return
+        end
+        local given, lanes, seen = {}, {}, {}
+        for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+          if lane then
+            given[#given + 1] = ids[n]
+            if not seen[lane] then
+              lanes[#lanes + 1], seen[lane] = lane, true
+            end
+          end
+        end
+        if #given > 0 then
+          redis.call('ZREM', seats, unpack(given))
+          let_in(lanes)
+        end
+      end
+      vacate(ids)
+    end
+    return gone
+  end
+  drop({ left })
+end
+
 local function each_chosen(index, first, visit, range)
   local ids, rows, seen, count = {}, {}, {}, 0
   local next_score, next_member = '', ''
@@ -288,30 +441,15 @@ local function each_chosen(index, first, visit, range)
       local state = head and parse_state(text, head.birth)
       local member = rows[n] or state and member_of(id, head, state.due)
       local waits = state and not left_over(index, member, id, state, head)
-      if waits and not seen[id] and redis.call('ZSCORE', index, member) then
+      local score = waits and not seen[id] and redis.call('ZSCORE', index, member)
+      if score then
         seen[id] = true
-        if visit(id, state, head, member) ~= false then
+        if visit(id, state, head, member, tonumber(score)) ~= false then
           count = count + 1
         end
       elseif rows[n] then -- left behind by a script that was cut off
         if not head then
-          -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-          local function drop(ids)
-            local once_gone = nil
-            -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
-            -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
-            --   ids: of the messages; also of those of which a script that was cut off left something behind
-            --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-            local gone = #ids
-            redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
-            if once_gone then
-              once_gone(ids)
-            end
-            redis.call('HDEL', history, unpack(ids))
-            redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
-            return gone
-          end
-          drop({ id })
+          drop_rest(id)
         end
         redis.call('ZREM', index, member)
       end
@@ -339,17 +477,18 @@ end
 local LONG = 2048
 -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
 -- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
---    head=birth/flags/expiry/length; expiry 0: none
+--    head=birth/flags/expiry/length[ lane=N]; expiry 0: none; lane: of its key, if it has one (lib/lane_in)
 local function head_word(record)
   if #record <= LONG then
     return ''
   end
   local head = read_record(record)
-  return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record)
+  local lane = head.lane and string.format(' lane=%.0f', head.lane) or ''
+  return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record) .. lane
 end
 -- The fields of a state (lib/state) with the head of this record.
 local function with_head(more, record)
-  return more:gsub(' head=%S*', '') .. head_word(record)
+  return more:gsub(' head=%S*', ''):gsub(' lane=%S*', '') .. head_word(record)
 end
 -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
 -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
@@ -381,13 +520,20 @@ local function ungroup(state, member)
     redis.call('PEXPIRE', cleared, FOR)
   end
 end
+-- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+  return found[FIELDS[name]]
+end
 -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
 local function drop(ids)
-  local once_gone = nil
+  local once_gone, per_key = nil, setting('per_key')
   -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
   -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
   --   ids: of the messages; also of those of which a script that was cut off left something behind
   --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+  --   per_key: what the settings say of keys; where they do, the seats are given back
   local gone = #ids
   redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
   if once_gone then
@@ -395,6 +541,113 @@ local function drop(ids)
   end
   redis.call('HDEL', history, unpack(ids))
   redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+  if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+    -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+    local BLOCKED = 2 ^ 43
+    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+    -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+    --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+    --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   rule.in_turn: given back when the message is handed out
+    local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+    local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+    local rule = {
+      limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+    }
+    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+    --   text, record: its state and its record, as they were read
+    local function is_blocked_row(row, id, text, record)
+      if not record then
+        return false
+      elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+        return true -- as most: nobody has touched it
+      elseif is_later(record, text) then
+        return true
+      end
+      local head = read_record(record)
+      local state = parse_state(text, head.birth)
+      return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+    end
+    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+    -- So no client polls, and a message wakes one of a thousand.
+    local function wake_one()
+      if redis.call('LLEN', wake) == 0 then
+        redis.call('LPUSH', wake, 1)
+        redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+      end
+    end
+    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+    -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+    --   room: so many of each lane, whether seats are free or not; nil: as many as are
+    local MOST = 1000 -- rows that one call looks at (I9)
+    local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+
+    -- The first rows of these lanes, their ids and their lanes.
+    local function heads_of(lanes, room)
+      local rows, ids, lane_of = {}, {}, {}
+      for _, lane in ipairs(lanes) do
+        local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+        if free > 0 then
+          local score = string.format('%.0f', BLOCKED + lane)
+          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+            rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+          end
+        end
+      end
+      return rows, ids, lane_of
+    end
+
+    local let_in
+    function let_in(lanes, room)
+      local rows, ids, lane_of = heads_of(lanes, room)
+      if #rows == 0 then
+        return
+      end
+      local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+      local taken, came, again = {}, {}, {}
+      for n, row in ipairs(rows) do
+        if is_blocked_row(row, ids[n], texts[n], records[n]) then
+          local first = row:byte(1)
+          scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+          taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+          came[#came + 1], came[#came + 2] = scores[first], row
+        else
+          again[#again + 1] = lane_of[n]
+        end
+      end
+      if #came > 0 then
+        redis.call('ZADD', seats, unpack(taken))
+        redis.call('ZADD', ready, unpack(came))
+        wake_one()
+      end
+      redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+      if #again > 0 then
+        let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+      end
+    end
+    -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+    local function vacate(ids)
+      if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+        redis.call('ZREM', seats, unpack(ids))
+        return
+      end
+      local given, lanes, seen = {}, {}, {}
+      for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+        if lane then
+          given[#given + 1] = ids[n]
+          if not seen[lane] then
+            lanes[#lanes + 1], seen[lane] = lane, true
+          end
+        end
+      end
+      if #given > 0 then
+        redis.call('ZREM', seats, unpack(given))
+        let_in(lanes)
+      end
+    end
+    vacate(ids)
+  end
   return gone
 end
 -- Takes a waiting message off the row where it stood. The last that a move or a removal does: by that row a claim finds what
@@ -407,12 +660,6 @@ local function leave(id, index, row, new_index, new_row)
   if new_index ~= index or new_row ~= row then
     redis.call('ZREM', index, row)
   end
-end
--- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
-local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
-  return found[FIELDS[name]]
 end
 -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
 local function read_json(text)
@@ -461,9 +708,15 @@ end
 --   index: where it waits, and `member` its row there; by: who asked for it; cause: cells of a cause
 --   how.copies: copy it; how.expires: when it expires if it was dead; nil: never; how.record: as in lib/bring_back
 local function there()
-  local states, history, ready, scheduled, dead = to_states, to_history, to_ready, to_scheduled, to_dead
-  local expired, expiring, settings, wake, groups = to_expired, to_expiring, to_settings, to_wake, to_groups
-  local redrives = to_redrives
+  local messages, states, history, ready, scheduled = to_messages, to_states, to_history, to_ready, to_scheduled
+  local dead, expired, expiring, settings, wake = to_dead, to_expired, to_expiring, to_settings, to_wake
+  local groups, redrives, seats = to_groups, to_redrives, to_seats
+  -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+  local function setting(name)
+    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+    return found[FIELDS[name]]
+  end
   -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
   -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
   -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
@@ -472,7 +725,8 @@ local function there()
   --   be due in the future.
   --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
   --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
-  local in_group
+  --   Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+  local in_group, seat_or_block, give_back
 
   local function put(id, state, head, waits, rest, arrive)
     local member, index, score = member_of(id, head, state.due), scheduled, state.due
@@ -482,6 +736,164 @@ local function there()
       index = expired
     elseif not waits then
       index, score = ready, score_of(head.priority, state.due)
+    end
+    local in_lane = head.lane and setting('per_key')
+    if in_lane then
+      if not give_back then
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.in_turn: given back when the message is handed out
+        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+        local rule = {
+          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+        }
+        -- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
+        local function keeps_seat(state, waits)
+          if state.part ~= 'live' then
+            return rule.holds and state.part == 'dead' and state.reason ~= 'expired'
+          end
+          return not waits or rule.in_order
+        end
+        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+        local BLOCKED = 2 ^ 43
+        -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+        -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+        -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+        --   full: lanes that were found full, for a call that only enters; nil: look
+        local function enter(id, lane, full)
+          if rule.limit == math.huge then
+            return true
+          end
+          local has_room = not (full and full[lane])
+          if has_room then
+            local score = BLOCKED + lane
+            local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+            has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+          end
+          if has_room then
+            redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+            return true
+          elseif full then
+            full[lane] = true
+          end
+          return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+        end
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        --   text, record: its state and its record, as they were read
+        local function is_blocked_row(row, id, text, record)
+          if not record then
+            return false
+          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+            return true -- as most: nobody has touched it
+          elseif is_later(record, text) then
+            return true
+          end
+          local head = read_record(record)
+          local state = parse_state(text, head.birth)
+          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+        end
+        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+        -- So no client polls, and a message wakes one of a thousand.
+        local function wake_one()
+          if redis.call('LLEN', wake) == 0 then
+            redis.call('LPUSH', wake, 1)
+            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+          end
+        end
+        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+        --   room: so many of each lane, whether seats are free or not; nil: as many as are
+        local MOST = 1000 -- rows that one call looks at (I9)
+        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+
+        -- The first rows of these lanes, their ids and their lanes.
+        local function heads_of(lanes, room)
+          local rows, ids, lane_of = {}, {}, {}
+          for _, lane in ipairs(lanes) do
+            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            if free > 0 then
+              local score = string.format('%.0f', BLOCKED + lane)
+              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+              end
+            end
+          end
+          return rows, ids, lane_of
+        end
+
+        local let_in
+        function let_in(lanes, room)
+          local rows, ids, lane_of = heads_of(lanes, room)
+          if #rows == 0 then
+            return
+          end
+          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+          local taken, came, again = {}, {}, {}
+          for n, row in ipairs(rows) do
+            if is_blocked_row(row, ids[n], texts[n], records[n]) then
+              local first = row:byte(1)
+              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
+              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+              came[#came + 1], came[#came + 2] = scores[first], row
+            else
+              again[#again + 1] = lane_of[n]
+            end
+          end
+          if #came > 0 then
+            redis.call('ZADD', seats, unpack(taken))
+            redis.call('ZADD', ready, unpack(came))
+            wake_one()
+          end
+          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+          if #again > 0 then
+            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+          end
+        end
+        -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+        local function vacate(ids)
+          if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+            redis.call('ZREM', seats, unpack(ids))
+            return
+          end
+          local given, lanes, seen = {}, {}, {}
+          for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+            if lane then
+              given[#given + 1] = ids[n]
+              if not seen[lane] then
+                lanes[#lanes + 1], seen[lane] = lane, true
+              end
+            end
+          end
+          if #given > 0 then
+            redis.call('ZREM', seats, unpack(given))
+            let_in(lanes)
+          end
+        end
+        -- What lib/put does with a message that has a key, where keys count.
+
+        -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
+        local function seated_or_blocked(id, lane, score)
+          if enter(id, lane) then
+            return ready, score
+          end
+          return scheduled, BLOCKED + lane
+        end
+
+        -- After its row and its state are written: whoever is cut off before has only the next one to let in.
+        local function given_back(id, state, waits)
+          if not keeps_seat(state, waits) then
+            vacate({ id })
+          end
+        end
+        seat_or_block, give_back = seated_or_blocked, given_back
+      end
+      if index == ready then
+        index, score = seat_or_block(id, head.lane, score)
+      end
     end
     redis.call('ZADD', index, score, member)
     local expires = state.part == 'live' and expiry_of(head, state)
@@ -542,6 +954,9 @@ local function there()
         end
       end
       count_redriven(died_again, 'died')
+    end
+    if in_lane then
+      give_back(id, state, waits)
     end
     return index, member
   end

@@ -1,0 +1,20 @@
+-- Looks at what is to be sent, items[first] to items[last] (id, payload, …), and at the settings. `existing`: of each id what
+-- the queue knows, in whatever state, or true where it was acked within the dedup_window. `opened`: `opening` is that of the
+-- queue, or empty; else nothing is looked up. Statements, as in lib/chosen, since every send runs them.
+-- needs: now; keys: messages, settings; locals: items, first, last, ttl, opening
+-- gives: asked, existing, opened, paused, keys_count
+local asked, ids = (last - first + 1) / 2, {}
+for n = 1, asked do
+  ids[n] = items[first + 2 * n - 2]
+end
+local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening', 'per_key')
+local opened, paused, keys_count = opening == '' or opening == values[4], values[2] == '1', values[5]
+if values[1] then
+  -- needs: allowed_ttl
+  ttl = allowed_ttl(ttl, values[1])
+end
+local existing = opened and redis.call('HMGET', messages, unpack(ids)) or {}
+if values[3] then
+  -- needs: recall_acked
+  recall_acked(ids, existing, values[3])
+end

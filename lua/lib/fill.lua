@@ -1,0 +1,22 @@
+-- Lets in so many blocked messages, from all lanes alike.
+-- needs: BLOCKED, let_in; keys: scheduled; args: seed
+-- gives: fill
+local LANES = 100 -- from which one claim is filled (I9)
+
+local function fill(count)
+  local lanes, score = {}, string.format('%.0f', BLOCKED)
+  while score and #lanes < math.min(count, LANES) do
+    score = redis.call('ZRANGEBYSCORE', scheduled, score, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    lanes[#lanes + 1] = score and tonumber(score) - BLOCKED
+    score = score and '(' .. score
+  end
+  if #lanes == 0 then
+    return
+  end
+  local share, first, one_more = math.floor(count / #lanes), math.floor(tonumber(seed) * #lanes), {}
+  let_in(lanes, share)
+  for n = 1, count - share * #lanes do
+    one_more[n] = lanes[(first + n) % #lanes + 1]
+  end
+  let_in(one_more, 1)
+end

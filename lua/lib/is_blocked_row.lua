@@ -1,0 +1,16 @@
+-- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+--   text, record: its state and its record, as they were read
+-- needs: is_later, read_record, parse_state, member_of
+-- gives: is_blocked_row
+local function is_blocked_row(row, id, text, record)
+  if not record then
+    return false
+  elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+    return true -- as most: nobody has touched it
+  elseif is_later(record, text) then
+    return true
+  end
+  local head = read_record(record)
+  local state = parse_state(text, head.birth)
+  return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+end

@@ -1,0 +1,18 @@
+-- What lib/put does with a message that has a key, where keys count.
+-- needs: keeps_seat, enter, vacate, BLOCKED; keys: ready, scheduled
+-- gives: seated_or_blocked, given_back
+
+-- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
+local function seated_or_blocked(id, lane, score)
+  if enter(id, lane) then
+    return ready, score
+  end
+  return scheduled, BLOCKED + lane
+end
+
+-- After its row and its state are written: whoever is cut off before has only the next one to let in.
+local function given_back(id, state, waits)
+  if not keeps_seat(state, waits) then
+    vacate({ id })
+  end
+end

@@ -1,0 +1,44 @@
+-- Of the rows that a claim may take, with their ids and states, those of messages that have no key, or a seat. One with a key
+-- and without a seat gets one, or is blocked: keys did not count when it became ready, or someone else made it ready. If
+-- messages that came later hold the seats and are still ready, it takes over the seat of one, which is blocked.
+--   held: for each its lane, if it has a seat
+-- needs: enter, waiting_lane, head_of, parse_state, member_of, BLOCKED; keys: states, ready, scheduled, seats
+-- gives: with_seats
+local MOST = 100 -- holders that it looks at (I9)
+
+local function block(lane, row)
+  redis.call('ZADD', scheduled, BLOCKED + lane, row)
+  redis.call('ZREM', ready, row)
+end
+
+-- Whether a message takes over a seat; `displaced` has the ids of those who lose theirs.
+local function takes_over(id, row, lane, displaced)
+  local at = redis.call('ZRANK', ready, row) or math.huge
+  for _, other in ipairs(redis.call('ZRANGEBYSCORE', seats, lane, lane, 'LIMIT', 0, MOST)) do
+    local text = redis.call('HGET', states, other)
+    local head = head_of(other, text)
+    local its_row = head and member_of(other, head, parse_state(text, head.birth).due)
+    if its_row and (redis.call('ZRANK', ready, its_row) or -1) > at then
+      redis.call('ZADD', seats, lane, id)
+      redis.call('ZREM', seats, other)
+      block(lane, its_row)
+      displaced[other] = true
+      return true
+    end
+  end
+  return false
+end
+
+local function with_seats(held, rows, ids, texts)
+  local kept, names, lines, displaced = {}, {}, {}, {}
+  for n, row in ipairs(rows) do
+    local id = ids[n]
+    local lane = not held[n] and waiting_lane(id, texts[n])
+    if lane and not enter(id, lane) and not takes_over(id, row, lane, displaced) then
+      block(lane, row)
+    elseif not displaced[id] then
+      kept[#kept + 1], names[#names + 1], lines[#lines + 1] = row, id, texts[n]
+    end
+  end
+  return kept, names, lines
+end

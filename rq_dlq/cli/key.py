@@ -1,0 +1,54 @@
+"""`rq-dlq key …`: the keys of a queue's messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rq_dlq.cli import _show
+from rq_dlq.cli._context import Context, Group, pass_context
+from rq_dlq.cli._options import queue_argument
+from rq_dlq.cli.queues import used
+
+if TYPE_CHECKING:
+    from rq_dlq.values.key import KeyStats
+
+KEYS = (
+    _show.Column("key", "bold", wrap=True), _show.Column("blocked"), _show.Column("seats"),
+    _show.Column("head"), _show.Column("held_by", wrap=True, below=True),
+)  # fmt: skip
+
+
+@click.group(cls=Group)
+def key() -> None:
+    """Look at the keys of a queue, by which it orders or limits messages.
+
+    `rq-dlq msg ls QUEUE --where "key = 'K'"` lists the messages of one.
+    """
+
+
+@key.command("ls")
+@queue_argument
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
+@click.option("--exact", is_flag=True, help="Look at all keys, not only at those of 200 blocked messages.")
+@pass_context
+def ls(context: Context, name: str, *, limit: int, exact: bool) -> None:
+    """List the keys of which most messages are blocked."""
+    found = used(context, name).keys(limit, exact=exact)
+    none = f"no message of {name} waits for others of its key"
+    context.output.rows([_row(one) for one in found], KEYS, none)
+
+
+@key.command("show")
+@queue_argument
+@click.argument("key_text", metavar="KEY")
+@pass_context
+def show(context: Context, name: str, key_text: str) -> None:
+    """Show how many messages of KEY are blocked, and who holds its seats."""
+    context.output.record(_row(used(context, name).key(key_text).stats()))
+
+
+def _row(found: KeyStats) -> dict[str, Any]:
+    holders = (f"{name} ({consumer})" if consumer else name for name, consumer in found.held_by)
+    return _show.attributes(found, "key", "blocked", "seats", "head") | {"held_by": ", ".join(holders)}

@@ -1,0 +1,81 @@
+"""Plain reads of lanes (lua/README.md, "Lanes")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rq_dlq.core.pages.calls import id_of
+from rq_dlq.core.steps.call import Command, read_ids
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+
+BLOCKED: Final = 1 << 43  # lua/lib/BLOCKED.lua
+HOLDERS = 100  # of the seats of a lane that are read
+
+
+def blocked(keys: QueueKeys, lane: int | None = None) -> Command[int]:
+    """How many messages of a lane, or of all, are blocked."""
+    first, last = (BLOCKED, "+inf") if lane is None else (BLOCKED + lane, BLOCKED + lane)
+    return Command((b"ZCOUNT", keys["scheduled"], first, last), int)
+
+
+def seats(keys: QueueKeys, lane: int) -> Command[int]:
+    """How many messages of a lane hold a seat."""
+    return Command((b"ZCOUNT", keys["seats"], lane, lane), int)
+
+
+def holders(keys: QueueKeys, lane: int) -> Command[list[str]]:
+    """The ids of those, as far as they are read."""
+    return Command((b"ZRANGEBYSCORE", keys["seats"], lane, lane, b"LIMIT", 0, HOLDERS), read_ids)
+
+
+def head(keys: QueueKeys, lane: int) -> Command[str]:
+    """The id of the first blocked message of a lane; empty: there is none."""
+    score = BLOCKED + lane
+    command = (b"ZRANGEBYSCORE", keys["scheduled"], score, score, b"LIMIT", 0, 1)
+    return Command(command, lambda reply: id_of(reply[0]).decode() if reply else "")
+
+
+def lane_at(keys: QueueKeys, rank: int) -> Command[int | None]:
+    """The lane of the row of this rank in `scheduled`; None: it is not blocked."""
+    return Command((b"ZRANGE", keys["scheduled"], rank, rank, b"WITHSCORES"), _read_lane)
+
+
+def lane_after(keys: QueueKeys, lane: int) -> Command[int | None]:
+    """The next lane with blocked messages; None: there is none."""
+    bound = f"({BLOCKED + lane}"
+    command = (b"ZRANGEBYSCORE", keys["scheduled"], bound, b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
+    return Command(command, _read_lane)
+
+
+def place_in_lane(keys: QueueKeys, row: bytes) -> Command[float | None]:
+    """The score of a message's row in `scheduled`."""
+    command = (b"ZSCORE", keys["scheduled"], row)
+    return Command(command, lambda reply: None if reply is None else float(reply))
+
+
+def rank(keys: QueueKeys, row: bytes) -> Command[int]:
+    """Its rank there; -1: it is not there."""
+    return Command((b"ZRANK", keys["scheduled"], row), lambda reply: -1 if reply is None else int(reply))
+
+
+def before(keys: QueueKeys, lane: int) -> Command[int]:
+    """How many rows of `scheduled` stand before those of a lane."""
+    return Command((b"ZCOUNT", keys["scheduled"], b"-inf", f"({BLOCKED + lane}"), int)
+
+
+def consumer(keys: QueueKeys, token: str) -> Command[str]:
+    """Who made a claim, as a JSON text; empty: it is over."""
+    return Command(
+        (b"HGET", keys["claims"], token),
+        lambda reply: (reply or b"").split(b"\n")[0].split(b"\t")[0].decode(errors="replace"),
+    )
+
+
+def _read_lane(reply: Any) -> int | None:
+    if not reply:
+        return None
+    last: Any = reply[-1]
+    score = int(float(last if isinstance(last, bytes) else last[-1]))  # in pairs, where a pool speaks RESP3
+    return score - BLOCKED if score >= BLOCKED else None

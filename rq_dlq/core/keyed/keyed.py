@@ -1,0 +1,150 @@
+"""What is known of the lanes of a queue."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rq_dlq.core.keyed import calls
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.queues.queue import check_limit, only_live
+from rq_dlq.core.queues.views import find
+from rq_dlq.core.steps.step import Batch, Steps, chunks, seed
+from rq_dlq.errors import UnprocessableMessage
+from rq_dlq.values import record as records
+from rq_dlq.values.codec import NO_JSON
+from rq_dlq.values.failure import moment
+from rq_dlq.values.key import KeyStats, lane_of, packed_key
+from rq_dlq.values.message import Received
+from rq_dlq.values.state import read_state
+
+if TYPE_CHECKING:
+    from rq_dlq.core.pages.calls import Page
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.values.message import Row
+
+SAMPLED = 200  # blocked messages by which lanes are found
+
+
+def longest(queue: QueueState[Any], limit: int, *, exact: bool) -> Steps[list[KeyStats]]:
+    """The longest lanes, the longest first.
+
+    Raises:
+        InvalidInput: the limit is not valid, or the queue is one of dead letters.
+    """
+    check_limit(limit, optional=False)
+    yield from find(queue)
+    only_live(queue, "look for keys of")
+    lanes = yield from (_all if exact else _some)(queue)
+    lengths: list[int] = []
+    for part in chunks(lanes):
+        lengths += yield Batch([calls.blocked(queue.keys, lane) for lane in part])
+    by_length = sorted(zip(lengths, lanes, strict=True), reverse=True)
+    found: list[KeyStats] = []
+    for _, lane in by_length[:limit]:
+        found.append((yield from _of_lane(queue, lane, None)))
+    return found
+
+
+def of_key(queue: QueueState[Any], key: str) -> Steps[KeyStats]:
+    """The lane of a key.
+
+    Raises:
+        InvalidMessage: this cannot be a key.
+        InvalidInput: the queue is one of dead letters.
+    """
+    packed_key(key)
+    yield from find(queue)
+    only_live(queue, "look for keys of")
+    return (yield from _of_lane(queue, lane_of(key), key))
+
+
+def _all(queue: QueueState[Any]) -> Steps[list[int]]:
+    lanes: list[int] = []
+    lane: int | None = yield calls.lane_after(queue.keys, -1)
+    while lane is not None:
+        lanes.append(lane)
+        lane = yield calls.lane_after(queue.keys, lane)
+    return lanes
+
+
+def _some(queue: QueueState[Any]) -> Steps[list[int]]:
+    count, size = yield Batch([calls.blocked(queue.keys), page_calls.size(queue.keys, "scheduled")])
+    drawn = random.Random(seed())  # noqa: S311 - a sample, guards nothing
+    ranks = sorted(drawn.sample(range(max(0, size - count), size), min(SAMPLED, count, size)))
+    reads = [calls.lane_at(queue.keys, rank) for rank in ranks]
+    lanes: list[int | None] = (yield Batch(reads)) if reads else []
+    return [lane for lane in dict.fromkeys(lanes) if lane is not None]
+
+
+def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeyStats]:
+    reads = (calls.blocked, calls.seats, calls.head, calls.holders)
+    blocked, seats, head, holding = yield Batch([read(queue.keys, lane) for read in reads])
+    ids = [*holding, *([head] if head else [])]
+    page: Page | None = (yield page_calls.browse(queue.keys, ids=ids)) if ids else None
+    rows = {row.id: row for row in (page.rows() if page else [])}
+    held_by: list[tuple[str, str]] = []
+    for message_id in holding:
+        consumer = yield from _consumer(queue, rows.get(message_id))
+        held_by.append((message_id, consumer))
+    for row in rows.values() if key is None else ():
+        key = _key_of(queue, row) or key
+    return KeyStats(key or "", blocked, seats, head, tuple(held_by))
+
+
+def _consumer(queue: QueueState[Any], row: Row | None) -> Steps[str]:
+    """Who works on a message; empty: nobody."""
+    if row is None or not row.lease_until:
+        return ""
+    token = row.state.split(b" ")[1][1:]  # lua/lib/state.lua
+    return _name((yield calls.consumer(queue.keys, token.decode(errors="replace"))))
+
+
+def _name(text: str) -> str:
+    try:
+        return msgspec.json.decode(text, type=str)
+    except NO_JSON:
+        return ""
+
+
+def _key_of(queue: QueueState[Any], row: Row) -> str | None:
+    try:
+        return Received(row, queue.codec, queue.name).key
+    except UnprocessableMessage:
+        return None
+
+
+def why_blocked(queue: QueueState[Any], row: Row) -> Steps[str]:
+    """What a message waits for that is blocked, in words; empty: it is not."""
+    message = Received(row, queue.codec, queue.name)
+    key = _key_of(queue, row)
+    if key is None or message.part != "live" or row.lease_until:
+        return ""
+    keys, lane = queue.keys, lane_of(key)
+    place = bytes((9 - message.priority,)) + row.record[records.BIRTH] + row.id.encode()
+    score, rank, before = yield Batch(
+        [calls.place_in_lane(keys, place), calls.rank(keys, place), calls.before(keys, lane)]
+    )
+    if score is None or score < calls.BLOCKED:
+        return ""
+    found: KeyStats = yield from _of_lane(queue, lane, key)
+    text = f"it waits for its key {key}: {max(0, rank - before) + found.seats} in front"
+    for message_id, consumer in found.held_by[:1]:
+        page: Page = yield page_calls.browse(keys, ids=[message_id])
+        until = page.rows()[0].lease_until if page.ids else 0
+        text += f"; {message_id} "
+        if until:
+            at = f" at {consumer}" if consumer else ""
+            text += f"is in work{at} until {moment(until):%H:%M:%S} UTC"
+        else:
+            text += _where(page)
+    return text
+
+
+def _where(page: Page) -> str:
+    state = read_state(page.rows()[0].state) if page.ids else None
+    if state is not None and state.part == "dead":
+        return "is dead, and holds its lane until it is redriven, purged, moved or acked"
+    return "holds its seat"

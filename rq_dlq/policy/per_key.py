@@ -1,0 +1,116 @@
+"""What a queue does with the keys of its messages: order, a limit, or turns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast
+
+from rq_dlq.errors import PolicyError
+from rq_dlq.policy import _checks as check
+from rq_dlq.values.durations import shown
+from rq_dlq.values.later import upgrade
+
+USUAL_WINDOW: Final = 4
+MOST_WINDOW, MOST_SEATS = 100, 1_000
+_TEXT = re.compile(r"order(?: (skip|hold))?|(limit|fair) (\d{1,4})|fair")
+_GRAMMAR = "order, order hold, limit N, fair or fair N"
+
+
+@dataclass(frozen=True, slots=True)
+class PerKey:
+    """The rule of a queue for messages that have the same key. Pass one of order, limit and fair.
+
+    Attributes:
+        order: one after the other, in the order of priority and sending: a message is handed out when all
+            before it are done, also where one of them waits for its next attempt.
+        on_dead: with `order`: what the followers of a dead letter do. "skip": they go on. "hold": they wait
+            until it is redriven, purged, moved, dropped or acked.
+        limit: at most so many at a time are ready or in work, 1 to 1,000. One that waits for its next attempt
+            lets another one in.
+        fair: keys take turns: a key has at most this many ready in front of others, 1 to 100; True: 4. No key
+            is limited while others have nothing.
+
+    Raises:
+        PolicyError: there is none of the three, or more than one, or a value is not valid.
+    """
+
+    order: bool = False
+    on_dead: Literal["skip", "hold"] = "skip"
+    limit: int | None = None
+    fair: bool | int = False
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        check.flag(self.order, "per_key.order")
+        fair = self.fair is not False
+        if self.order + (self.limit is not None) + fair != 1:
+            raise PolicyError("per_key: pass one of order=True, limit=… and fair=True")
+        if self.on_dead not in {"skip", "hold"}:
+            raise PolicyError(f"per_key.on_dead is {shown(self.on_dead)}. Pass 'skip' or 'hold'")
+        if self.on_dead == "hold" and not self.order:
+            raise PolicyError(
+                "per_key.on_dead='hold' holds what is in order. Add order=True, or leave it out"
+            )
+        if self.limit is not None:
+            check.whole(self.limit, "per_key.limit", 1, MOST_SEATS)
+        if fair:
+            window = USUAL_WINDOW if self.fair is True else self.fair
+            check.store(self, fair=check.whole(window, "per_key.fair", 1, MOST_WINDOW, ", or True for 4"))
+
+    def __str__(self) -> str:
+        if self.order:
+            return "order hold" if self.on_dead == "hold" else "order"
+        return f"fair {self.fair}" if self.limit is None else f"limit {self.limit}"
+
+    @classmethod
+    def of(cls, given: object) -> PerKey:
+        """The rule in what a user passes: a rule, its text, or a mapping of its fields.
+
+        Raises:
+            PolicyError: it is none.
+        """
+        if isinstance(given, PerKey):
+            return given
+        if isinstance(given, Mapping):
+            names = ("order", "on_dead", "limit", "fair")
+            return cls(**check.fields(cast("Mapping[str, Any]", given), names, "per_key"))
+        found = _TEXT.fullmatch(given) if isinstance(given, str) else None
+        if found is None:
+            raise PolicyError(f"per_key is {shown(given)}. Pass PerKey(order=True), or text: {_GRAMMAR}")
+        word, count = found[2], found[3]
+        if word == "limit":
+            return cls(limit=int(count))
+        if found[0].startswith("fair"):
+            return cls(fair=int(count) if word else True)
+        return cls(order=True, on_dead="hold" if found[1] == "hold" else "skip")
+
+
+def given(value: object, _: str) -> str | None:
+    """What a user passes for `per_key`, as text; None: keys are ignored."""
+    return None if value is None else str(PerKey.of(value))
+
+
+def stored(value: object, name: str) -> str | None:
+    """What stands in Redis, also the text of a rule that only a later version knows."""
+    if value is not None and (not isinstance(value, str) or not value):
+        raise PolicyError(f"{name} is {shown(value)}. Pass text")
+    return value
+
+
+def in_redis(value: object) -> object:
+    """A rule as it stands in Redis; any other value as it is."""
+    return str(value) if isinstance(value, PerKey) else value
+
+
+def in_force(text: str | None, family: str) -> PerKey | None:
+    """The rule of a queue.
+
+    Raises:
+        UpgradeRequired: only a later version knows it.
+    """
+    try:
+        return None if text is None else PerKey.of(text)
+    except PolicyError:
+        raise upgrade(f"the policy of {family!r}, whose per_key is {shown(text)},", "") from None

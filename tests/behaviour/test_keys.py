@@ -1,0 +1,311 @@
+"""Messages with a key: order, limits, turns; what each verb does with the seats of their lanes."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+import rq_dlq
+from rq_dlq import InvalidMessage, Message, PerKey, PolicyError, RedeliveryPolicy
+from tests.behaviour.helpers import ids
+from tests.conftest import Clock
+from tests.each import each, each_afresh
+
+ONCE = RedeliveryPolicy(delays=["1s"], max_redeliveries=1)
+ORDER, HOLD = PerKey(order=True), PerKey(order=True, on_dead="hold")
+
+
+async def shop(broker: Any, rule: Any, *names: str, **given: Any) -> Any:
+    """A queue with these messages; the first letter is the key."""
+    queue = broker.queue("a", per_key=rule, redelivery=ONCE, **given)
+    await queue.send_many([Message(name, id=name, key=name[0]) for name in names])
+    return queue
+
+
+async def fail(deliveries: Any, **how: Any) -> None:
+    for delivery in deliveries:
+        await delivery.nack("no", **how)
+
+
+async def test_strictly_one_after_the_other(broker: Any, clock: Clock) -> None:
+    """A retry holds the followers of its key, and nobody else."""
+    queue = await shop(broker, ORDER, "a1", "a2", "b1", "a3")
+    a1, b1 = await queue.claim(9)
+    assert (a1.id, a1.key, b1.id, b1.key) == ("a1", "a", "b1", "b")
+    assert (await queue.stats()).blocked == 2
+    await a1.nack("no")
+    await b1.ack()
+    assert await queue.claim(9) == []
+    clock.advance("1s")
+    (again,) = await queue.claim(9)
+    assert (again.id, again.attempt) == ("a1", 2)
+    await again.ack()
+    (a2,) = await queue.claim(9)
+    assert a2.id == "a2"
+    await a2.release()
+    assert await ids(queue) == ["a2"]
+
+
+async def test_a_dead_one_is_skipped_and_comes_back_before_its_followers(broker: Any) -> None:
+    queue = await shop(broker, ORDER, "a1", "a2", "a3")
+    await queue.poison(await queue.claim(), "no")
+    (a2,) = await queue.claim(9)
+    await queue.dlq.redrive(all=True)
+    assert await queue.claim(9) == []
+    await a2.ack()
+    assert await ids(queue) == ["a1"]
+
+
+ENDS = {
+    "redriven": lambda queue: queue.dlq.redrive(all=True),
+    "purged": lambda queue: queue.dlq.purge(all=True),
+    "moved": lambda queue: queue.dlq.select(all=True).move("other", create=True),
+}
+
+
+@each_afresh("end", ENDS)
+async def test_a_dead_one_holds_its_lane(end: str, broker: Any) -> None:
+    queue = await shop(broker, HOLD, "a1", "a2", "b1")
+    (a1, b1) = await queue.claim(9)
+    await a1.poison("no")
+    await b1.ack()
+    assert await queue.claim(9) == []
+    await ENDS[end](queue)
+    assert await ids(queue) == (["a1"] if end == "redriven" else ["a2"])
+
+
+async def test_a_dead_one_holds_its_lane_until_it_is_acked(broker: Any, clock: Clock) -> None:
+    queue = await shop(broker, HOLD, "a1", "a2")
+    await queue.poison(await queue.claim(9), "no")
+    letters = broker.queue("DLQ.a")
+    await letters.nack(await letters.claim(), error="later")
+    assert await queue.claim(9) == []
+    clock.advance("1h")
+    await letters.ack(await letters.claim())
+    assert await ids(queue) == ["a2"]
+
+
+async def test_followers_are_taken_out_of_the_way(broker: Any) -> None:
+    """In order, also where a limit is given; the head of another key stays."""
+    queue = await shop(broker, HOLD, "a1", "b1", "a2", "a3", "b2")
+    await queue.poison([one for one in await queue.claim(9) if one.id == "a1"], "no")
+    assert await queue.select(key="a").dead_letter(reason="a1 has to go first") == 2
+    assert sorted(one.id for one in await queue.dlq.select(all=True).browse()) == ["a1", "a2", "a3"]
+
+
+async def test_at_most_so_many_of_a_key(broker: Any, clock: Clock) -> None:
+    """One that waits for its next attempt lets another one in."""
+    queue = await shop(broker, PerKey(limit=2), "a1", "a2", "a3", "a4", "b1")
+    first = await queue.claim(9)
+    assert [one.id for one in first] == ["a1", "a2", "b1"]
+    await first[0].nack("no")
+    third = await queue.claim(9)
+    assert [one.id for one in third] == ["a3"]
+    clock.advance("1s")
+    assert await queue.claim(9) == []  # a1 is due, and has to wait
+    await first[1].ack()
+    assert await ids(queue) == ["a1"]  # it is older than a4
+
+
+async def test_keys_take_turns(broker: Any) -> None:
+    queue = await shop(broker, PerKey(fair=2), *(f"a{n}" for n in range(9)))
+    await queue.send("b0", id="b0", key="b")
+    taken = [(await ids(queue, 1))[0] for _ in range(10)]
+    assert taken.index("b0") <= 2
+    assert [name for name in taken if name[0] == "a"] == [f"a{n}" for n in range(9)]
+
+
+async def test_a_batch_is_filled_from_all_lanes_alike(broker: Any) -> None:
+    names = [f"{key}{n:02}" for key in "abc" for n in range(20)]
+    queue = await shop(broker, PerKey(fair=True), *names)
+    counts = dict.fromkeys("abc", 0)
+    for name in await ids(queue, 30):
+        counts[name[0]] += 1
+    assert counts == {"a": 10, "b": 10, "c": 10}
+    assert len(await ids(queue, 30)) == 30
+
+
+async def test_nobody_overtakes_who_waits(broker: Any, clock: Clock) -> None:
+    """Priority and send order decide in a lane; what was delayed takes the place of its sending."""
+    queue = broker.queue("a", per_key=ORDER)
+    await queue.send("late", id="late", key="k", delay="5s")
+    await queue.send("first", id="first", key="k")
+    await queue.send("low", id="low", key="k")
+    await queue.send("high", id="high", key="k", priority=9)
+    (first,) = await queue.claim(9)
+    clock.advance("5s")
+    taken = []
+    while True:
+        await first.ack()
+        taken.append(first.id)
+        if not (found := await queue.claim(9)):
+            break
+        (first,) = found
+    assert taken == ["first", "high", "late", "low"]
+
+
+async def test_verbs_on_who_is_blocked(broker: Any) -> None:
+    queue = await shop(broker, ORDER, "a1", "a2", "a3", "a4")
+    (a1,) = await queue.claim(9)
+    assert await queue.select(places=["scheduled"]).deliver_now() == 0
+    assert await queue.select(ids=["a4"]).prioritize(9) == 1
+    assert await queue.select(ids=["a3"]).expire() == 1
+    assert (await queue.stats()).blocked == 2
+    assert (await queue.stats()).next_due is None
+    await a1.ack()
+    (a4,) = await queue.claim(9)
+    assert a4.id == "a4"
+    assert await queue.purge(all=True) == 1
+    await a4.ack()
+    assert (await queue.stats()).waiting == 0
+
+
+async def test_a_lane_is_purged_whole(broker: Any) -> None:
+    """Who is purged lets in the next, which is purged, too."""
+    queue = await shop(broker, ORDER, "a1", "a2", "a3", "b1", "b2")
+    assert await queue.select(key="a").purge() == 3
+    assert await queue.select(where="key = 'b'", limit=1).purge() == 1
+    assert await ids(queue) == ["b2"]
+
+
+async def test_a_lane_moves_in_its_order(broker: Any) -> None:
+    queue = await shop(broker, ORDER, "a1", "a2", "a3")
+    other = broker.queue("other", per_key=ORDER)
+    await other.open()
+    assert await queue.select(key="a").move("other") == 3
+    moved = []
+    for _ in range(3):
+        (one,) = await other.claim(9)
+        moved.append(one.id)
+        await one.ack()
+    assert moved == ["a1", "a2", "a3"]
+
+
+async def test_an_undo_takes_back_who_is_blocked(broker: Any) -> None:
+    queue = await shop(broker, ORDER, "a1", "a2")
+    await queue.poison(await queue.claim(), "no")
+    await queue.poison(await queue.claim(), "no")
+    job = await queue.dlq.redrive(all=True)
+    assert (await queue.stats()).blocked == 1
+    await job.undo()
+    assert (await queue.stats()).dead == 2
+
+
+async def test_a_rule_is_turned_on_and_off(broker: Any, raw: Any, clock: Clock) -> None:
+    """Over a full queue, and takes effect for what is queued."""
+    queue = await shop(broker, None, "a1", "a2", "a3", "b1")
+    await broker.policies.set("a", per_key="order", pinned=True)
+    await queue.send("b2", id="b2", key="b")
+    assert await ids(queue) == ["a1", "b1"]
+    assert (await queue.stats()).blocked == 3
+    await broker.policies.set("a", per_key=PerKey(limit=2), pinned=True)
+    clock.advance("2s")
+    assert await ids(queue) == ["a2", "b2"]
+    await broker.policies.set("a", per_key=None, pinned=True)
+    clock.advance("2s")
+    assert await ids(queue) == []  # due by now, and promoted by the next
+    assert await ids(queue) == ["a3"]
+    clock.advance("2s")
+    await queue.claim()
+    assert not raw.exists("rq:{a}:seats")
+    assert raw.hget("rq:{a}:settings", "per_key") is None
+
+
+async def test_a_long_record_has_its_lane(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a", per_key=ORDER, redelivery=ONCE)
+    for n in range(3):
+        await queue.send("x" * 3_000, id=f"a{n}", key="a", ttl="1h")
+    (first,) = await queue.claim(9)
+    await first.nack("no")
+    clock.advance("1s")
+    (first,) = await queue.claim(9)
+    await first.ack()
+    assert await ids(queue) == ["a1"]
+
+
+async def test_who_waits_is_woken_by_an_ack(broker: Any, raw: Any) -> None:
+    queue = await shop(broker, ORDER, "a1", "a2")
+    claimed = await queue.claim(9)
+    raw.delete("rq:{a}:wake")
+    await queue.ack(claimed)
+    assert raw.llen("rq:{a}:wake") == 1
+
+
+async def test_every_way_to_send_has_a_key(broker: Any, clock: Clock, caplog: Any) -> None:
+    queue = broker.queue("a")
+    task = broker.task(queue="t", key=lambda user_id: f"user-{user_id}")(welcome)
+    await queue.send("x", key="k")
+    await queue.send_many([1, Message(2, key="own")], key="all", headers={"a": "b"})
+    async with queue.session() as session:
+        await session.send(queue, b"raw", key="in a session")
+    await queue.schedule("tick", "s", every="1m", key="each tick")
+    clock.advance("1m")
+    await queue.maintain()
+    claimed = await queue.claim(9)
+    assert [one.key for one in claimed] == ["k", "all", "own", "in a session", "each tick"]
+    assert claimed[1].headers == {"a": "b"}
+    await task.send(7)
+    await task.options(key="other").send(user_id=7)
+    await broker.task(queue="t", name="plain", key="one")(welcome).send(8)
+    assert [one.key for one in await broker.queue("t").claim(9)] == ["user-7", "other", "one"]
+    with pytest.raises(InvalidMessage, match="the function of its key failed"):
+        await broker.task(queue="t", name="bad", key=lambda user_id: user_id["x"])(welcome).send(8)
+    warned = [one.message for one in caplog.records if "ignores the keys" in one.message]
+    assert [text.split(" ")[0] for text in warned] == ["a", "t"]
+
+
+def welcome(user_id: int) -> None:
+    """A task."""
+
+
+async def test_keys_that_count_are_not_warned_of(broker: Any, caplog: Any) -> None:
+    await shop(broker, ORDER, "a1")
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+async def test_messages_are_chosen_and_counted_by_key(broker: Any) -> None:
+    queue = await shop(broker, None, "a1", "b1", "a2")
+    await queue.send("none", id="n")
+    assert await queue.select(key="a").count() == 2
+    assert await queue.select(where="key = 'b' OR key IS NULL").count() == 2
+    assert await queue.select().count_by("key") == {"a": 2, "b": 1, None: 1}
+    await queue.poison(await queue.claim(9), "no")
+    assert await queue.dlq.select(key="a").count() == 2
+
+
+@each("key", ["", 1, b"x", "x" * 201, "\ud800"])
+async def test_a_key_is_a_short_text(key: Any, broker: Any) -> None:
+    with pytest.raises(InvalidMessage, match="use text of 1 to 200 bytes, or None"):
+        await broker.queue("a").send("x", key=key)
+
+
+@each(
+    "given, said",
+    [
+        ({}, "pass one of order"),
+        ({"order": True, "limit": 2}, "pass one of order"),
+        ({"on_dead": "hold", "limit": 2}, "Add order=True"),
+        ({"order": True, "on_dead": "stop"}, "Pass 'skip' or 'hold'"),
+        ({"limit": 0}, "1 to 1000"),
+        ({"fair": 101}, "1 to 100"),
+    ],
+)
+def test_a_rule_is_checked(given: Any, said: str) -> None:
+    with pytest.raises(PolicyError, match=said):
+        PerKey(**given)
+
+
+@each(
+    "rule, text",
+    [(ORDER, "order"), (HOLD, "order hold"), (PerKey(limit=8), "limit 8"), (PerKey(fair=True), "fair 4")],
+)
+def test_a_rule_is_text_in_redis(rule: PerKey, text: str) -> None:
+    assert str(rule) == text
+    assert PerKey.of(text) == PerKey.of(asdict(rule)) == rule
+
+
+def test_names() -> None:
+    assert rq_dlq.PerKey is PerKey

@@ -1,0 +1,34 @@
+"""`rq-dlq key …`, and the rule for keys on the command line."""
+
+from __future__ import annotations
+
+import rq_dlq
+from tests.cli.conftest import Shell
+
+
+def test_keys_are_listed_and_shown(shell: Shell, broker: rq_dlq.Broker) -> None:
+    shell("send", "orders", typed="x")
+    assert "no message of orders waits" in shell("key", "ls", "orders").stderr
+    shell("policy", "set", "orders", "--per-key", "order hold")
+    shell("send", "orders", "--key", "customer-7", typed="one\ntwo\nthree\n")
+    assert broker.queue("orders").settings().per_key == rq_dlq.PerKey(order=True, on_dead="hold")
+    (row,) = shell.json("key", "ls", "orders")
+    assert (row["key"], row["blocked"], row["seats"]) == ("customer-7", 2, 1)
+    assert shell.json("key", "show", "orders", "customer-7") == row
+    assert "customer-7" in shell("key", "ls", "orders", "--exact").stdout
+    assert {one["key"] for one in shell.json("msg", "ls", "orders")} == {None, "customer-7"}
+    counted = shell.json("msg", "ls", "orders", "--count-by", "key")
+    assert {"value": "customer-7", "count": 3} in counted
+    assert "Pass PerKey" in shell("policy", "set", "orders", "--per-key", "sometimes", code=2).stderr
+    shell("policy", "set", "orders", "--per-key", "none")
+    assert broker.queue("orders").settings().per_key is None
+
+
+def test_an_export_keeps_the_key(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send("x", id="a", key="customer-7")
+    orders.poison(orders.claim(), "no")
+    lines = shell("dlq", "export", "orders").stdout
+    assert orders.dlq.purge(all=True) == 1
+    shell("dlq", "import", "orders", "-", typed=lines)
+    assert [letter.key for letter in orders.dlq.browse()] == ["customer-7"]

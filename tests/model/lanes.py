@@ -1,0 +1,482 @@
+"""Messages with keys: whatever is done to them, in any order, what must hold of lanes and seats.
+
+The rules are those of lua/README.md ("Lanes"), checked on the raw keys of two queues after every step. A step
+may be cut off at any of its Redis calls; then the rules hold again after one round of `tend`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rq_dlq._keys import QueueKeys
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.claiming.calls import Suspects
+from rq_dlq.core.jobs import calls as job_calls
+from rq_dlq.core.redrive import calls as redrive_calls
+from rq_dlq.core.sending import calls as sending_calls
+from rq_dlq.core.sessions import calls as session_calls
+from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.steps.call import Call
+from rq_dlq.core.upkeep import calls as upkeep_calls
+from rq_dlq.errors import BrokerRefused
+from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.values.key import lane_of
+from tests.conftest import Clock
+from tests.model.calls import ASKED
+from tests.model.driver import CAUSE, CODEC, LONG, Driver
+from tests.model.stops import stopping
+
+IDS = [f"m{n}" for n in range(14)]
+KEY_OF = {name: ("a", "b", "a", None, "c")[n % 5] for n, name in enumerate(IDS)}
+BLOCKED, BAND = 1 << 43, 1 << 42
+MODES = ("order", "order hold", "limit 2", "fair 2")
+LIMITS = {"order": 1, "order hold": 1, "limit 2": 2, "fair 2": 2}
+AT_ONCE = 60  # Redis calls at which a script is cut off at the latest
+
+
+def payload(name: str, priority: int) -> bytes:
+    """What a sender packs; one id comes with one key."""
+    return CODEC.packer(priority, {"h": "x"} if priority > 4 else {}, key=KEY_OF[name])(LONG.get(name, b"x"))
+
+
+@dataclass
+class Seen:
+    """Where the messages of a queue with keys are.
+
+    Attributes:
+        blocked: ids by their rows, in the order of their lanes.
+        seats: lanes by ids.
+        waits: those that wait for their redelivery, or were sent with a delay.
+    """
+
+    place: dict[str, str] = field(default_factory=dict[str, str])
+    lane: dict[str, int] = field(default_factory=dict[str, int])
+    row: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    seats: dict[str, int] = field(default_factory=dict[str, int])
+    reason: dict[str, str] = field(default_factory=dict[str, str])
+
+    def at(self, *places: str) -> list[str]:
+        """The ids at these places."""
+        return [name for name, place in self.place.items() if place in places]
+
+
+def look(raw: Any, keys: QueueKeys) -> Seen:
+    """Read the queue; a row that its message's state contradicts does not count."""
+    pipeline = raw.pipeline(transaction=False)
+    pipeline.hgetall(keys["messages"]).hgetall(keys["states"])
+    for index in ("ready", "scheduled", "seats"):
+        pipeline.zrange(keys[index], 0, -1, withscores=True)
+    records, states, ready, scheduled, seats = pipeline.execute()
+    seen = Seen(seats={name.decode(): int(lane) for name, lane in seats})
+    rows = {
+        row[1:]: (row, "ready") for row, _ in ready
+    }  # by birth and id: what was cut off may have left others
+    for row, score in scheduled:
+        rows.setdefault(row[1:], (row, "blocked" if score >= BLOCKED else "waits"))
+    for cell, record in records.items():
+        name = cell.decode()
+        if (key := KEY_OF.get(name)) is None:
+            continue
+        state = states.get(cell, b"live - ").decode()
+        part = state.split(" ")[0].split("/")[0]
+        row, place = rows.get(record[:7] + cell, (b"", "nowhere"))
+        if " +" in state[:20]:
+            place = "leased" if part == "live" else "claimed letter"
+        elif part != "live":
+            place = part
+        seen.place[name], seen.lane[name], seen.row[name] = place, lane_of(key), row
+        seen.reason[name] = state.split(" ")[0].partition("/")[2]
+    return seen
+
+
+def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: bool) -> None:
+    """The rules of lanes.
+
+    Args:
+        before: the step before; None: what became ready is not looked at.
+        settled: nothing was cut off, or `tend` has repaired that.
+        whole: nothing was ever cut off; else a row may be ready that a claim blocks when it meets it.
+
+    Raises:
+        AssertionError: one does not hold.
+    """
+    limit, in_turn = LIMITS[mode], mode.startswith("fair")
+    for name in (seen.at("ready") if whole else []) + ([] if in_turn else seen.at("leased")):
+        assert name in seen.seats, f"{name} is {seen.place[name]} without a seat"
+    held = Counter(seen.seats.values())
+    if not in_turn:
+        assert all(count <= limit for count in held.values()), f"more than {limit} hold a seat: {seen.seats}"
+    if before is not None:
+        for name in seen.seats.keys() - before.seats.keys():
+            if (lane := seen.lane.get(name)) is None or seen.place[name] != "ready":
+                continue
+            waited = [it for it in before.at("blocked") if it in seen.at("blocked") and seen.lane[it] == lane]
+            passed = [it for it in waited if seen.row[it] == before.row[it] and seen.row[it] < seen.row[name]]
+            assert not passed, f"{name} has overtaken {passed}"
+        for name in before.at("leased") if mode.startswith("order") else ():
+            waits = seen.place.get(name) == "waits"
+            holds = mode == "order hold" and seen.place.get(name) == "dead" and seen.reason[name] != "expired"
+            if name in before.seats and (waits or holds):
+                assert name in seen.seats, f"{name} is {seen.place[name]}, and gave its seat back"
+    if settled:
+        check_settled(seen, mode)
+
+
+def check_settled(seen: Seen, mode: str) -> None:
+    """The rules that a script which is cut off may leave broken.
+
+    Raises:
+        AssertionError: one does not hold.
+    """
+    limit, in_turn, held = LIMITS[mode], mode.startswith("fair"), Counter(seen.seats.values())
+    assert not seen.at("nowhere"), f"{seen.at('nowhere')} are in no place"
+    assert seen.seats.keys() <= seen.place.keys(), (
+        f"seats of nothing: {seen.seats.keys() - seen.place.keys()}"
+    )
+    for name, lane in seen.seats.items():
+        place = seen.place[name]
+        assert lane == seen.lane[name]
+        keeps = {"ready"} if in_turn else {"ready", "leased"}
+        keeps |= {"waits"} if mode.startswith("order") else set()
+        keeps |= (
+            {"dead", "claimed letter"} if mode == "order hold" and seen.reason[name] != "expired" else set()
+        )
+        assert place in keeps, f"{name} is {place} and holds a seat"
+    for name in seen.at("blocked"):
+        full = held[seen.lane[name]] >= limit
+        assert full, f"{name} waits beside a free seat"
+
+
+class Lanes:
+    """Two queues under a rule for keys, and all that can be done to their messages.
+
+    Attributes:
+        attempts: how many messages were handed out.
+        cuts: how many scripts were cut off.
+    """
+
+    def __init__(
+        self, raw: Any, mode: str, draw: int, *, cut_off: bool = False, turned_on: bool = False
+    ) -> None:
+        raw.flushall()
+        self.whole = not (cut_off or turned_on)
+        self.raw, self.mode, self.cut_off = raw, mode, cut_off
+        self.random = random.Random(draw)
+        self.clock = Clock(raw)
+        policy = RedeliveryPolicy(initial_delay=1, max_delay=2, max_redeliveries=2)
+        self.queue, self.other = Driver(raw, policy), Driver(raw, policy, keys=QueueKeys("rq", "to"))
+        if turned_on:
+            items = [cell for name in IDS for cell in (name, payload(name, 4))]
+            self.queue.run(sending_calls.send(self.queue.sender(), delay=0, ttl=0, items=items))
+        for driver in (self.queue, self.other):
+            settings = {"redelivery": driver.wire.decode(), "per_key": mode}
+            assert driver.run(driver.configure_call(settings))
+        self.tokens: list[str] = []
+        self.held: dict[str, str] = {}  # id: the token that was given it last
+        self.attempts = self.cuts = self.redriven = 0
+        self.jobs = 0
+        self.seen = {driver.keys: look(raw, driver.keys) for driver in (self.queue, self.other)}
+
+    def step(self) -> str:
+        """Do something, and check what must hold; what was done."""
+        verb = self.random.choices([*VERBS], [weight for weight, _ in VERBS.values()])[0]
+        for call in VERBS[verb][1](self):
+            self.run(call, verb)
+        return verb
+
+    def run(self, call: Call[Any], verb: str) -> None:
+        """Run a call, perhaps cut off, perhaps twice; then check."""
+        cut = False
+        if self.cut_off and self.random.random() < 0.5:
+            cut = self.cut(call, self.random.randint(1, AT_ONCE))
+        reply = None
+        if not cut or self.random.random() < 0.5:
+            reply = self.queue.run(call, repeated=cut)
+            if self.random.random() < 0.1:
+                self.queue.run(call, repeated=True)
+        if verb == "claim" and reply is not None:
+            self.attempts += len(reply.rows)
+            self.held.update((row.id, self.tokens[-1]) for row in reply.rows)
+        self.check(verb, settled=not cut, overtaking=not cut)
+        if cut:
+            for driver in (self.queue, self.other):
+                self.tend(driver)
+            self.check(f"{verb}, cut off and tended", settled=True, overtaking=False)
+
+    def cut(self, call: Call[Any], n: int) -> bool:
+        """Cut a call off at its n-th Redis call; whether there is one."""
+        try:
+            Driver(self.raw, self.queue.policy, stopping(self.raw, n)).run(call)  # type: ignore[arg-type]
+        except BrokerRefused as refused:
+            assert "stopped" in str(refused), refused  # noqa: PT017 - others are failures
+        stopped = bool(self.raw.delete("stopped"))
+        self.raw.delete("stop at")
+        self.cuts += stopped
+        return stopped
+
+    def tend(self, driver: Driver) -> None:
+        """A round of it: claims that may take nothing."""
+        self.raw.hset(driver.keys["settings"], "paused", 1)
+        for _ in range(2):
+            self.clock.advance(1)
+            driver.run(driver.claim_call("tend"))
+        self.raw.hdel(driver.keys["settings"], "paused")
+
+    def check(self, what: str, *, settled: bool, overtaking: bool) -> None:
+        for keys, before in self.seen.items():
+            seen = look(self.raw, keys)
+            try:
+                check(seen, before if overtaking else None, self.mode, settled=settled, whole=self.whole)
+            except AssertionError as error:
+                error.add_note(f"after {what} in {keys.family} under {self.mode!r}: {before} became {seen}")
+                raise
+            self.seen[keys] = seen
+
+    # What is done
+
+    def some(self, *places: str, most: int = 3) -> list[str]:
+        """Ids of messages that are there."""
+        found = self.seen[self.queue.keys].at(*places)
+        return self.random.sample(found, min(len(found), self.random.randint(1, most)))
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """What is held with its tokens, and at times with stale ones."""
+        names = self.some("leased") or self.random.sample(IDS, 1)
+        stale = self.random.random() < 0.1 and self.tokens
+        return [
+            (name, self.random.choice(self.tokens) if stale else self.held.get(name, "nobody"))
+            for name in names
+        ]
+
+    def token(self) -> str:
+        self.tokens.append(f"t{len(self.tokens)}")
+        return self.tokens[-1]
+
+
+Acts = Callable[[Lanes], Iterator[Call[Any]]]
+
+
+def _send(me: Lanes) -> Iterator[Call[Any]]:
+    priority = me.random.choice([4, 4, 4, 7])
+    names = me.random.sample(IDS, me.random.randint(1, 6))
+    items = [cell for name in names for cell in (name, payload(name, priority))]
+    delay, ttl = me.random.choice([0, 0, 0, 1_500]), me.random.choice([0, 0, 0, 4_000])
+    yield sending_calls.send(me.queue.sender(), delay=delay, ttl=ttl, items=items)
+
+
+def _claim(me: Lanes) -> Iterator[Call[Any]]:
+    kinds: list[Suspects] = ["all", "all", "alone", "none"]
+    suspects = me.random.choice(kinds)
+    yield me.queue.claim_call(
+        me.token(), me.random.choice([1, 2, 5]), lease=2_000, suspects=suspects, seed=me.random.random()
+    )
+
+
+def _nack(me: Lanes) -> Iterator[Call[Any]]:
+    yield settling_calls.nack(
+        me.queue.keys, me.pairs(), delay=me.random.choice([None, None, 0, 500]), charge=True, cause=CAUSE,
+        consumer='"c"', seed=0.25, default_policy=me.queue.wire,
+    )  # fmt: skip
+
+
+def _sweep(me: Lanes) -> Iterator[Call[Any]]:
+    yield upkeep_calls.sweep(me.queue.keys, limit=20, seed=0.25, default_policy=me.queue.wire)
+
+
+def _redrive(me: Lanes) -> Iterator[Call[Any]]:
+    for name in me.some("dead", "expired", most=2):
+        part = me.seen[me.queue.keys].place[name]
+        me.redriven += 1
+        yield choosing_calls.redrive(me.queue.sender(), place=part, by='"op"', ids=[name], limit=1)  # type: ignore[arg-type]
+
+
+def _undo(me: Lanes) -> Iterator[Call[Any]]:
+    names = me.some("dead", most=2)
+    if not names:
+        return
+    me.jobs += 1
+    job, listed = f"j{me.jobs}", me.queue.keys.redrive(f"j{me.jobs}")
+    me.raw.rpush(listed, *names)
+    me.raw.expire(listed, 600)
+    yield redrive_calls.start_redrive(me.queue.keys, job, ASKED, listed=len(names), gone=0, grace=0)
+    yield redrive_calls.step_redrive(me.queue.keys, job, limit=10, grace=10_000)
+    me.redriven += len(names)
+    yield redrive_calls.undo_redrive(me.queue.keys, job, by='"op"', user="", cause=CAUSE.cells(), limit=10)
+
+
+def _of_place(make: Callable[..., Call[Any]], *places: str) -> Acts:
+    """An operator's verb, of one message."""
+
+    def act(me: Lanes) -> Iterator[Call[Any]]:
+        for name in me.some(*places, most=1):
+            place = me.seen[me.queue.keys].place[name]
+            place = "scheduled" if place in {"blocked", "waits"} else place
+            yield make(me, place, name)
+
+    return act
+
+
+def _move(source: str) -> Callable[..., Call[Any]]:
+    def make(me: Lanes, place: Any, name: str) -> Call[Any]:
+        here, there = (me.queue, me.other) if source == "q" else (me.other, me.queue)
+        return choosing_calls.transfer(
+            here.sender(), there.keys, place=place, ids=[name], keep=False, by='"op"', cause=CAUSE
+        )
+
+    return make
+
+
+def _move_back(me: Lanes) -> Iterator[Call[Any]]:
+    seen = me.seen[me.other.keys]
+    for name in seen.at("ready", "blocked", "waits", "dead", "expired")[:1]:
+        place = seen.place[name]
+        yield _move("to")(me, "scheduled" if place in {"blocked", "waits"} else place, name)
+
+
+def _commit(me: Lanes) -> Iterator[Call[Any]]:
+    names = me.random.sample(IDS, 2)
+    acks = [(name, me.held[name]) for name in me.some("leased") if name in me.held and name not in names]
+    items = [cell for name in names for cell in (name, payload(name, 4))]
+    shares = [session_calls.Share(me.queue.keys, acks, [session_calls.Outgoing(0, 0, items)])]
+    yield session_calls.commit(me.queue.sender(), shares)
+
+
+def _ack_claim(me: Lanes) -> Iterator[Call[Any]]:
+    if me.tokens:
+        yield batch_calls.ack_claim(me.queue.keys, me.tokens[-1])
+
+
+def _ack_all(me: Lanes) -> Iterator[Call[Any]]:
+    yield session_calls.ack_all(me.queue.keys, list(dict(me.pairs()).items()))
+
+
+def _staged(me: Lanes) -> Iterator[Call[Any]]:
+    """What a job has committed."""
+    me.jobs += 1
+    job, attempt = f"s{me.jobs}", "a.0.0"
+    names = me.random.sample(IDS, 2)
+    key = me.queue.keys.stage(job, attempt)
+    me.raw.rpush(key, *[cell for name in names for cell in (name, payload(name, 4))])
+    me.raw.expire(key, 60)
+    call = f"c{me.jobs}"
+    yield job_calls.commit_job(
+        me.queue.keys, job, {attempt: len(names)}, batch=0, call=call, grace=0, remembered=60_000
+    )
+    yield job_calls.move_staged(me.queue.keys, job, attempt, limit=10, early=True)
+
+
+def _letters(me: Lanes) -> Iterator[Call[Any]]:
+    """Dead letters are claimed; one is acked, the others fail."""
+    token = me.token()
+    yield me.queue.claim_call(token, 3, part="dead", lease=2_000)
+    held = [(name, token) for name in me.some("claimed letter")]
+    yield settling_calls.ack(me.queue.keys, held[:1] or [("none", token)])
+    yield settling_calls.nack(
+        me.queue.keys, held[1:] or [("none", token)], delay=None, charge=True, cause=CAUSE, consumer='"c"',
+        seed=0.25, default_policy=me.queue.wire,
+    )  # fmt: skip
+
+
+def _time(me: Lanes) -> Iterator[Call[Any]]:
+    me.clock.advance(me.random.choice([0.2, 0.7, 1.2, 2.5]))
+    yield upkeep_calls.promote(me.queue.keys, limit=20)
+
+
+WAITS = ("ready", "blocked", "waits")
+VERBS: dict[str, tuple[int, Acts]] = {
+    "send": (10, _send),
+    "claim": (14, _claim),
+    "ack": (8, lambda me: iter([settling_calls.ack(me.queue.keys, me.pairs())])),
+    "nack": (6, _nack),
+    "poison": (2, lambda me: iter([me.queue.poison_call(me.pairs())])),
+    "release": (2, lambda me: iter([settling_calls.release(me.queue.keys, me.pairs(), begun=True)])),
+    "pass on": (1, lambda me: iter([me.queue.pass_on_call(me.pairs())])),
+    "ack a claim": (1, _ack_claim),
+    "ack all": (1, _ack_all),
+    "commit": (1, _commit),
+    "staged": (1, _staged),
+    "letters": (2, _letters),
+    "sweep": (3, _sweep),
+    "expire": (2, lambda me: iter([upkeep_calls.expire(me.queue.keys, limit=20)])),
+    "time": (6, _time),
+    "redrive": (3, _redrive),
+    "undo": (1, _undo),
+    "purge": (1, _of_place(lambda me, place, name: choosing_calls.purge(
+        me.queue.sender(), place=place, ids=[name], limit=1), *WAITS, "dead", "expired")),
+    "dead-letter": (1, _of_place(lambda me, place, name: choosing_calls.dead_letter(
+        me.queue.sender(), place=place, ids=[name], by='"op"', cause=CAUSE), *WAITS, "expired")),
+    "expire now": (1, _of_place(lambda me, place, name: choosing_calls.expire_now(
+        me.queue.sender(), place=place, ids=[name]), *WAITS)),
+    "deliver now": (2, _of_place(lambda me, _, name: choosing_calls.deliver_now(
+        me.queue.sender(), ids=[name]), "blocked", "waits")),
+    "prioritize": (2, _of_place(lambda me, place, name: choosing_calls.prioritize(
+        me.queue.sender(), place=place, ids=[name], priority=me.random.choice([2, 4, 8])), *WAITS)),
+    "move": (2, _of_place(_move("q"), *WAITS, "dead", "expired")),
+    "move back": (2, _move_back),
+}  # fmt: skip
+
+
+def drive(raw: Any, mode: str, draw: int, steps: int, **how: bool) -> Lanes:
+    """So many steps; what was done.
+
+    Args:
+        how: `cut_off`: scripts are; `turned_on`: the rule is, over a full queue.
+
+    Raises:
+        AssertionError: a rule does not hold.
+    """
+    lanes = Lanes(raw, mode, draw, **how)
+    done: list[str] = []
+    for n in range(steps):
+        try:
+            done.append(lanes.step())
+        except BaseException as error:
+            error.add_note(f"step {n} of draw {draw}; before it: {', '.join(done[-12:])}")
+            raise
+    return lanes
+
+
+def turns(raw: Any, draw: int, hand_outs: int) -> tuple[float, int]:
+    """Five loud keys take turns, and a quiet one comes.
+
+    Returns:
+        How far the shares of the loud ones differ, a part of the largest; and how many messages are handed
+        out before the quiet one's, beyond what the rule allows.
+    """
+    raw.flushall()
+    clock, drawn = Clock(raw), random.Random(draw)
+    queue = Driver(raw)
+    queue.run(queue.configure_call({"redelivery": queue.wire.decode(), "per_key": "fair 4"}))
+    pack = {key: CODEC.packer(4, {}, key=key)(b"x") for key in ("a", "b", "c", "d", "e", "quiet")}
+    loud = [key for key in pack if key != "quiet"]
+    for key in loud:  # one after the other: who came first has no advantage
+        items = [cell for n in range(hand_outs) for cell in (f"{key}{n}", pack[key])]
+        for first in range(0, len(items), 1_000):
+            call = sending_calls.send(queue.sender(), delay=0, ttl=0, items=items[first : first + 1_000])
+            queue.run(call)
+        clock.advance(0.001)
+    shares: Counter[str] = Counter()
+    taken = waited = 0
+    came: int | None = None
+    while taken < hand_outs:
+        if came is None and taken > hand_outs // 2:
+            queue.run(sending_calls.send(queue.sender(), delay=0, ttl=0, items=["quiet", pack["quiet"]]))
+            came = taken
+        token, count = f"t{taken}", drawn.choice([1, 2, 5, 30])
+        rows = queue.run(queue.claim_call(token, count, seed=drawn.random())).rows
+        assert len(rows) == count, f"a claim of {count} got {len(rows)}"
+        names = [row.id for row in rows]
+        shares.update(name[0] for name in names if name != "quiet")
+        if "quiet" in names:
+            waited = taken + names.index("quiet") - (came or 0) - count
+        taken += count
+        queue.run(settling_calls.ack(queue.keys, [(name, token) for name in names]))
+        clock.advance(drawn.choice([0, 0.001]))
+    assert came is not None
+    most = max(shares.values())
+    return (most - min(shares.values())) / most, waited - 4 * len(loud)

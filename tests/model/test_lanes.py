@@ -1,0 +1,25 @@
+"""The rules of lanes hold whatever is done; also where scripts are cut off, after one round of `tend`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.model.lanes import MODES, drive
+
+REAL = pytest.mark.parametrize("backend", ["real"], indirect=True)
+
+
+@REAL
+@pytest.mark.parametrize("mode", MODES)
+def test_the_rules_hold(raw: Any, mode: str) -> None:
+    done = [drive(raw, mode, draw, 120) for draw in (1, 2)]
+    assert sum(lanes.attempts for lanes in done) > 20
+
+
+@REAL
+@pytest.mark.parametrize("mode", MODES)
+def test_the_rules_hold_again_after_a_cut(raw: Any, mode: str) -> None:
+    done = [drive(raw, mode, draw, 60, cut_off=True) for draw in (1, 2)]
+    assert sum(lanes.cuts for lanes in done) > 5

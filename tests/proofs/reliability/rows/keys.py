@@ -1,0 +1,105 @@
+"""K1 to K5: messages with keys, whatever is done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import redis
+
+from tests import servers
+from tests.model.lanes import drive, turns
+from tests.proofs.reliability.row import Figures, Row, Run
+
+SHARE = 25  # draws of one task
+APART = 0.1  # of the largest share
+
+
+def attempt(mode: str, draws: Sequence[int], steps: int, how: dict[str, bool]) -> tuple[int, int, int, str]:
+    """On a server of its own: attempts, redrives and cuts, and the first rule that did not hold."""
+    attempts = redriven = cuts = 0
+    with servers.running() as path, redis.Redis(unix_socket_path=path, socket_timeout=60) as client:
+        for draw in draws:
+            try:
+                done = drive(client, mode, draw, steps, **how)
+            except AssertionError as error:
+                return attempts, redriven, cuts, f"{mode}, draw {draw}: {error}"
+            attempts, redriven, cuts = attempts + done.attempts, redriven + done.redriven, cuts + done.cuts
+    return attempts, redriven, cuts, ""
+
+
+def _driven(run: Run, modes: Sequence[str], **how: bool) -> Figures:
+    draws, steps = run.pick(short=(20, 150), whole=(400, 250), soak=(4_000, 250))
+    first = run.random.getrandbits(24)
+    tasks = [
+        (mode, range(at, min(at + SHARE, first + draws)), steps, how)
+        for mode in modes
+        for at in range(first, first + draws, SHARE)
+    ]
+    results = run.in_processes(attempt, tasks)
+    attempts, redriven = sum(result[0] for result in results), sum(result[1] for result in results)
+    cuts, wrong = sum(result[2] for result in results), [result[3] for result in results if result[3]]
+    for said in wrong:
+        run.progress.console.print(said, markup=False)
+    note = f"{', '.join(modes)}: {attempts:,} attempts, {redriven:,} redrives, {cuts:,} scripts cut off"
+    note += f"; {len(wrong)} broken" + "".join(f": {said}" for said in wrong[:1])
+    return Figures(trials=attempts, met=not wrong and attempts > 0, note=note)
+
+
+def order(run: Run) -> Figures:
+    """Both modes of order."""
+    return _driven(run, ("order", "order hold"))
+
+
+def exclusivity(run: Run) -> Figures:
+    """A rule that is turned on over a full queue."""
+    return _driven(run, ("limit 2", "order"), turned_on=True)
+
+
+def liveness(run: Run) -> Figures:
+    """Half of all scripts are cut off."""
+    return _driven(run, ("order", "order hold", "limit 2", "fair 2"), cut_off=True)
+
+
+def take_turns(draws: Sequence[int], hand_outs: int) -> list[tuple[float, int]]:
+    """On a server of its own."""
+    with servers.running() as path, redis.Redis(unix_socket_path=path, socket_timeout=60) as client:
+        return [turns(client, draw, hand_outs) for draw in draws]
+
+
+def fairness(run: Run) -> Figures:
+    """Five loud keys and a quiet one."""
+    trials = run.pick(short=2, whole=20, soak=200)
+    first = run.random.getrandbits(24)
+    tasks = [(range(at, min(at + 10, first + trials)), 1_000) for at in range(first, first + trials, 10)]
+    found = [one for part in run.in_processes(take_turns, tasks) for one in part]
+    apart, late = max(share for share, _ in found), max(waited for _, waited in found)
+    note = f"shares differ by {apart:.1%} at most; the quiet one came {max(late, 0)} messages too late"
+    return Figures(trials=1_000 * trials, met=apart <= APART and late <= 0, note=note)
+
+
+ROWS = (
+    Row(
+        "K1",
+        "order: claims, acks, nacks, lapses, poison, redrives, undos, moves, purges in any order",
+        "nobody overtakes who is blocked; one of a key at a time; a retry keeps its seat",
+        order,
+    ),
+    Row(
+        "K2",
+        "limits: a rule turned on over a full queue, stale tokens, repeated calls",
+        "never more of a key in work than the rule allows, none without a seat",
+        exclusivity,
+    ),
+    Row(
+        "K3",
+        "scripts with keys cut off at any of their Redis calls",
+        "one round of tend later nobody waits beside a free seat or with one, and no seat is nobody's",
+        liveness,
+    ),
+    Row(
+        "K5",
+        "turns: five loud keys and a quiet one, claims of 1 to 30",
+        "shares differ by ≤ 10 %; the quiet one waits for at most 4 of each and one batch; batches are full",
+        fairness,
+    ),
+)
