@@ -252,8 +252,7 @@ def check_kind(part: str, fields: Mapping[str, Any], family: str) -> None:
 
 def meant(where: str, value: Any) -> Any:
     """A typed value; None where it is the field's word for None."""
-    field = FIELDS.get(where)
-    return None if field is not None and field.none and value == field.none else value
+    return None if where in FIELDS and value == FIELDS[where].none != "" else value
 
 
 def store(part: str, policy: object, **given: object) -> None:
