@@ -110,8 +110,9 @@ class Entry:
 
 def _without_mark(stored: dict[str, Any]) -> dict[str, Any]:
     """An entry without the mark that it has a rule for keys."""
-    dead = cast("Any", stored.get("dead_letter"))
-    strategy = cast("Any", dead.get("strategy")) if isinstance(dead, dict) else None  # pyright: ignore[reportUnknownMemberType]
+    given = stored.get("dead_letter")
+    dead = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    strategy = dead.get("strategy")
     if stored.get("per_key") is None or not isinstance(strategy, str) or not strategy.startswith(KEYED):
         return stored
     usual = strategy.removeprefix(KEYED)
