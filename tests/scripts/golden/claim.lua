@@ -354,7 +354,20 @@ if lapsed + fallen_due + outlived > 0 then
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
         local MOST = 1000 -- rows that one call looks at (I9)
-        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+        local place_of = {} -- by the first byte of a row, which stands for its priority
+
+        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+        local function next_score(first)
+          local band = score_of(9 - first, 0)
+          if not place_of[first] then
+            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+            place_of[first] = last > now and last < now + 60000 and last or now + 1
+          end
+          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+          return string.format('%.17g', band + place_of[first])
+        end
 
         -- The first rows of these lanes, their ids and their lanes.
         local function heads_of(lanes, room)
@@ -381,10 +394,8 @@ if lapsed + fallen_due + outlived > 0 then
           local taken, came, again = {}, {}, {}
           for n, row in ipairs(rows) do
             if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              local first = row:byte(1)
-              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
               taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-              came[#came + 1], came[#came + 2] = scores[first], row
+              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
             else
               again[#again + 1] = lane_of[n]
             end
@@ -769,7 +780,20 @@ if lapsed + fallen_due + outlived > 0 then
           -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
           --   room: so many of each lane, whether seats are free or not; nil: as many as are
           local MOST = 1000 -- rows that one call looks at (I9)
-          local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+          local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+          local place_of = {} -- by the first byte of a row, which stands for its priority
+
+          -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+          -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+          local function next_score(first)
+            local band = score_of(9 - first, 0)
+            if not place_of[first] then
+              local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+              place_of[first] = last > now and last < now + 60000 and last or now + 1
+            end
+            place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+            return string.format('%.17g', band + place_of[first])
+          end
 
           -- The first rows of these lanes, their ids and their lanes.
           local function heads_of(lanes, room)
@@ -796,10 +820,8 @@ if lapsed + fallen_due + outlived > 0 then
             local taken, came, again = {}, {}, {}
             for n, row in ipairs(rows) do
               if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                local first = row:byte(1)
-                scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
                 taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                came[#came + 1], came[#came + 2] = scores[first], row
+                came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
               else
                 again[#again + 1] = lane_of[n]
               end
@@ -1124,7 +1146,20 @@ if lapsed + fallen_due + outlived > 0 then
           -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
           --   room: so many of each lane, whether seats are free or not; nil: as many as are
           local MOST = 1000 -- rows that one call looks at (I9)
-          local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+          local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+          local place_of = {} -- by the first byte of a row, which stands for its priority
+
+          -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+          -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+          local function next_score(first)
+            local band = score_of(9 - first, 0)
+            if not place_of[first] then
+              local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+              place_of[first] = last > now and last < now + 60000 and last or now + 1
+            end
+            place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+            return string.format('%.17g', band + place_of[first])
+          end
 
           -- The first rows of these lanes, their ids and their lanes.
           local function heads_of(lanes, room)
@@ -1151,10 +1186,8 @@ if lapsed + fallen_due + outlived > 0 then
             local taken, came, again = {}, {}, {}
             for n, row in ipairs(rows) do
               if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                local first = row:byte(1)
-                scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
                 taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                came[#came + 1], came[#came + 2] = scores[first], row
+                came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
               else
                 again[#again + 1] = lane_of[n]
               end
@@ -1354,19 +1387,23 @@ if lapsed + fallen_due + outlived > 0 then
         end
         return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
       end
-      -- The lane of a message with this state that waits for its delivery; nil: it has no key, or does not wait.
-      local function waiting_lane(id, text)
+      -- The lane of a message with this state that waits for its delivery, and whether the row is its own; else a script that was
+      -- cut off left it behind. nil: it has no key, or does not wait.
+      local function waiting_lane(id, row, text)
         if text and not text:find('^live/?%a* %-') then
           return nil
         end
         local head = head_of(id, text)
-        return head and head.lane
+        if not (head and head.lane) then
+          return nil
+        end
+        return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
       end
       local full = {}
       return function(row)
         local id = id_of(row)
-        local lane = waiting_lane(id, redis.call('HGET', states, id))
-        return lane and not enter(id, lane, full) and BLOCKED + lane
+        local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
+        return is_own and not enter(id, lane, full) and BLOCKED + lane
       end
     end)()
     for i = 1, #rows, 2 do
@@ -1690,7 +1727,20 @@ if part == 'live' then
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
         local MOST = 1000 -- rows that one call looks at (I9)
-        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+        local place_of = {} -- by the first byte of a row, which stands for its priority
+
+        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+        local function next_score(first)
+          local band = score_of(9 - first, 0)
+          if not place_of[first] then
+            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+            place_of[first] = last > now and last < now + 60000 and last or now + 1
+          end
+          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+          return string.format('%.17g', band + place_of[first])
+        end
 
         -- The first rows of these lanes, their ids and their lanes.
         local function heads_of(lanes, room)
@@ -1717,10 +1767,8 @@ if part == 'live' then
           local taken, came, again = {}, {}, {}
           for n, row in ipairs(rows) do
             if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              local first = row:byte(1)
-              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
               taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-              came[#came + 1], came[#came + 2] = scores[first], row
+              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
             else
               again[#again + 1] = lane_of[n]
             end
@@ -2115,7 +2163,20 @@ if part == 'live' then
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
         local MOST = 1000 -- rows that one call looks at (I9)
-        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+        local place_of = {} -- by the first byte of a row, which stands for its priority
+
+        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+        local function next_score(first)
+          local band = score_of(9 - first, 0)
+          if not place_of[first] then
+            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+            place_of[first] = last > now and last < now + 60000 and last or now + 1
+          end
+          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+          return string.format('%.17g', band + place_of[first])
+        end
 
         -- The first rows of these lanes, their ids and their lanes.
         local function heads_of(lanes, room)
@@ -2142,10 +2203,8 @@ if part == 'live' then
           local taken, came, again = {}, {}, {}
           for n, row in ipairs(rows) do
             if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              local first = row:byte(1)
-              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
               taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-              came[#came + 1], came[#came + 2] = scores[first], row
+              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
             else
               again[#again + 1] = lane_of[n]
             end
@@ -2474,14 +2533,6 @@ if per_key and #rows > 0 then
       end
       return read_record(record), false
     end
-    -- The lane of a message with this state that waits for its delivery; nil: it has no key, or does not wait.
-    local function waiting_lane(id, text)
-      if text and not text:find('^live/?%a* %-') then
-        return nil
-      end
-      local head = head_of(id, text)
-      return head and head.lane
-    end
     -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
     -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
     --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
@@ -2582,6 +2633,18 @@ if per_key and #rows > 0 then
     local function member_of(id, head, due)
       return order_of(head, due) .. string.char(head.birth % 256) .. id
     end
+    -- The lane of a message with this state that waits for its delivery, and whether the row is its own; else a script that was
+    -- cut off left it behind. nil: it has no key, or does not wait.
+    local function waiting_lane(id, row, text)
+      if text and not text:find('^live/?%a* %-') then
+        return nil
+      end
+      local head = head_of(id, text)
+      if not (head and head.lane) then
+        return nil
+      end
+      return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
+    end
     -- Of the rows that a claim may take, with their ids and states, those of messages that have no key, or a seat. One with a key
     -- and without a seat gets one, or is blocked: keys did not count when it became ready, or someone else made it ready. If
     -- messages that came later hold the seats and are still ready, it takes over the seat of one, which is blocked.
@@ -2615,9 +2678,12 @@ if per_key and #rows > 0 then
       local kept, names, lines, displaced = {}, {}, {}, {}
       for n, row in ipairs(rows) do
         local id = ids[n]
-        local lane = not held[n] and waiting_lane(id, texts[n])
-        if lane and not enter(id, lane) and not takes_over(id, row, lane, displaced) then
-          block(lane, row)
+        local lane, is_own
+        if not held[n] then
+          lane, is_own = waiting_lane(id, row, texts[n])
+        end
+        if lane and not (is_own and (enter(id, lane) or takes_over(id, row, lane, displaced))) then
+          block(lane, row) -- lib/let_in drops one that is not its own
         elseif not displaced[id] then
           kept[#kept + 1], names[#names + 1], lines[#lines + 1] = row, id, texts[n]
         end
@@ -2958,7 +3024,20 @@ for place = 1, #ids do
             -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
             --   room: so many of each lane, whether seats are free or not; nil: as many as are
             local MOST = 1000 -- rows that one call looks at (I9)
-            local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+            local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+            local place_of = {} -- by the first byte of a row, which stands for its priority
+
+            -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+            -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+            local function next_score(first)
+              local band = score_of(9 - first, 0)
+              if not place_of[first] then
+                local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+                place_of[first] = last > now and last < now + 60000 and last or now + 1
+              end
+              place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+              return string.format('%.17g', band + place_of[first])
+            end
 
             -- The first rows of these lanes, their ids and their lanes.
             local function heads_of(lanes, room)
@@ -2985,10 +3064,8 @@ for place = 1, #ids do
               local taken, came, again = {}, {}, {}
               for n, row in ipairs(rows) do
                 if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                  local first = row:byte(1)
-                  scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
                   taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                  came[#came + 1], came[#came + 2] = scores[first], row
+                  came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
                 else
                   again[#again + 1] = lane_of[n]
                 end
@@ -3236,7 +3313,20 @@ for place = 1, #ids do
               -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
               --   room: so many of each lane, whether seats are free or not; nil: as many as are
               local MOST = 1000 -- rows that one call looks at (I9)
-              local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+              local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+              local place_of = {} -- by the first byte of a row, which stands for its priority
+
+              -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+              -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+              local function next_score(first)
+                local band = score_of(9 - first, 0)
+                if not place_of[first] then
+                  local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+                  place_of[first] = last > now and last < now + 60000 and last or now + 1
+                end
+                place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+                return string.format('%.17g', band + place_of[first])
+              end
 
               -- The first rows of these lanes, their ids and their lanes.
               local function heads_of(lanes, room)
@@ -3263,10 +3353,8 @@ for place = 1, #ids do
                 local taken, came, again = {}, {}, {}
                 for n, row in ipairs(rows) do
                   if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                    local first = row:byte(1)
-                    scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
                     taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                    came[#came + 1], came[#came + 2] = scores[first], row
+                    came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
                   else
                     again[#again + 1] = lane_of[n]
                   end
@@ -3679,7 +3767,20 @@ for place = 1, #ids do
           -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
           --   room: so many of each lane, whether seats are free or not; nil: as many as are
           local MOST = 1000 -- rows that one call looks at (I9)
-          local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+          local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+          local place_of = {} -- by the first byte of a row, which stands for its priority
+
+          -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+          -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+          local function next_score(first)
+            local band = score_of(9 - first, 0)
+            if not place_of[first] then
+              local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+              place_of[first] = last > now and last < now + 60000 and last or now + 1
+            end
+            place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+            return string.format('%.17g', band + place_of[first])
+          end
 
           -- The first rows of these lanes, their ids and their lanes.
           local function heads_of(lanes, room)
@@ -3706,10 +3807,8 @@ for place = 1, #ids do
             local taken, came, again = {}, {}, {}
             for n, row in ipairs(rows) do
               if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                local first = row:byte(1)
-                scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
                 taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                came[#came + 1], came[#came + 2] = scores[first], row
+                came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
               else
                 again[#again + 1] = lane_of[n]
               end
@@ -3984,7 +4083,20 @@ if let_in_since then
     -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
     --   room: so many of each lane, whether seats are free or not; nil: as many as are
     local MOST = 1000 -- rows that one call looks at (I9)
-    local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+    local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+    local place_of = {} -- by the first byte of a row, which stands for its priority
+
+    -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+    -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+    local function next_score(first)
+      local band = score_of(9 - first, 0)
+      if not place_of[first] then
+        local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+        place_of[first] = last > now and last < now + 60000 and last or now + 1
+      end
+      place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+      return string.format('%.17g', band + place_of[first])
+    end
 
     -- The first rows of these lanes, their ids and their lanes.
     local function heads_of(lanes, room)
@@ -4011,10 +4123,8 @@ if let_in_since then
       local taken, came, again = {}, {}, {}
       for n, row in ipairs(rows) do
         if is_blocked_row(row, ids[n], texts[n], records[n]) then
-          local first = row:byte(1)
-          scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
           taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-          came[#came + 1], came[#came + 2] = scores[first], row
+          came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
         else
           again[#again + 1] = lane_of[n]
         end
