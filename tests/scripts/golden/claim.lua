@@ -328,7 +328,8 @@ if lapsed + fallen_due + outlived > 0 then
           local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
           return as_head(unpack_number(record, 1, 7), flags, expires, lane)
         end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
         --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
@@ -340,7 +341,7 @@ if lapsed + fallen_due + outlived > 0 then
           end
           local head = read_record(record)
           local state = parse_state(text, head.birth)
-          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          return state.mark == '-' and member_of(id, head, state.due) == row
         end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
@@ -754,7 +755,8 @@ if lapsed + fallen_due + outlived > 0 then
             local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
             return as_head(unpack_number(record, 1, 7), flags, expires, lane)
           end
-          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+          -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
           --   text, record: its state and its record, as they were read
           local function is_blocked_row(row, id, text, record)
             if not record then
@@ -766,7 +768,7 @@ if lapsed + fallen_due + outlived > 0 then
             end
             local head = read_record(record)
             local state = parse_state(text, head.birth)
-            return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+            return state.mark == '-' and member_of(id, head, state.due) == row
           end
           -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
           -- So no client polls, and a message wakes one of a thousand.
@@ -1120,7 +1122,8 @@ if lapsed + fallen_due + outlived > 0 then
           local function id_of(member)
             return member:sub(member:byte(1) < 16 and 9 or 3)
           end
-          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+          -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
           --   text, record: its state and its record, as they were read
           local function is_blocked_row(row, id, text, record)
             if not record then
@@ -1132,7 +1135,7 @@ if lapsed + fallen_due + outlived > 0 then
             end
             local head = read_record(record)
             local state = parse_state(text, head.birth)
-            return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+            return state.mark == '-' and member_of(id, head, state.due) == row
           end
           -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
           -- So no client polls, and a message wakes one of a thousand.
@@ -1387,10 +1390,10 @@ if lapsed + fallen_due + outlived > 0 then
         end
         return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
       end
-      -- The lane of a message with this state that waits for its delivery, and whether the row is its own; else a script that was
-      -- cut off left it behind. nil: it has no key, or does not wait.
+      -- The lane of a message with this state that nobody holds, and whether the row is its own; else a script that was cut off left
+      -- it behind. nil: it has no key, or somebody holds it. A state that says dead may be what a purge that was cut off left behind.
       local function waiting_lane(id, row, text)
-        if text and not text:find('^live/?%a* %-') then
+        if text and not text:find('^%a+/?%a* %-') then
           return nil
         end
         local head = head_of(id, text)
@@ -1701,7 +1704,8 @@ if part == 'live' then
         local function member_of(id, head, due)
           return order_of(head, due) .. string.char(head.birth % 256) .. id
         end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
         --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
@@ -1713,7 +1717,7 @@ if part == 'live' then
           end
           local head = read_record(record)
           local state = parse_state(text, head.birth)
-          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          return state.mark == '-' and member_of(id, head, state.due) == row
         end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
@@ -2137,7 +2141,8 @@ if part == 'live' then
         local function member_of(id, head, due)
           return order_of(head, due) .. string.char(head.birth % 256) .. id
         end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
         --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
@@ -2149,7 +2154,7 @@ if part == 'live' then
           end
           local head = read_record(record)
           local state = parse_state(text, head.birth)
-          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          return state.mark == '-' and member_of(id, head, state.due) == row
         end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
@@ -2633,10 +2638,10 @@ if per_key and #rows > 0 then
     local function member_of(id, head, due)
       return order_of(head, due) .. string.char(head.birth % 256) .. id
     end
-    -- The lane of a message with this state that waits for its delivery, and whether the row is its own; else a script that was
-    -- cut off left it behind. nil: it has no key, or does not wait.
+    -- The lane of a message with this state that nobody holds, and whether the row is its own; else a script that was cut off left
+    -- it behind. nil: it has no key, or somebody holds it. A state that says dead may be what a purge that was cut off left behind.
     local function waiting_lane(id, row, text)
-      if text and not text:find('^live/?%a* %-') then
+      if text and not text:find('^%a+/?%a* %-') then
         return nil
       end
       local head = head_of(id, text)
@@ -2998,7 +3003,8 @@ for place = 1, #ids do
               end
               return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
             end
-            -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+            -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+            -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
             --   text, record: its state and its record, as they were read
             local function is_blocked_row(row, id, text, record)
               if not record then
@@ -3010,7 +3016,7 @@ for place = 1, #ids do
               end
               local head = read_record(record)
               local state = parse_state(text, head.birth)
-              return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+              return state.mark == '-' and member_of(id, head, state.due) == row
             end
             -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
             -- So no client polls, and a message wakes one of a thousand.
@@ -3287,7 +3293,8 @@ for place = 1, #ids do
               local function id_of(member)
                 return member:sub(member:byte(1) < 16 and 9 or 3)
               end
-              -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+              -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+              -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
               --   text, record: its state and its record, as they were read
               local function is_blocked_row(row, id, text, record)
                 if not record then
@@ -3299,7 +3306,7 @@ for place = 1, #ids do
                 end
                 local head = read_record(record)
                 local state = parse_state(text, head.birth)
-                return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+                return state.mark == '-' and member_of(id, head, state.due) == row
               end
               -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
               -- So no client polls, and a message wakes one of a thousand.
@@ -3741,7 +3748,8 @@ for place = 1, #ids do
           local function member_of(id, head, due)
             return order_of(head, due) .. string.char(head.birth % 256) .. id
           end
-          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+          -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
           --   text, record: its state and its record, as they were read
           local function is_blocked_row(row, id, text, record)
             if not record then
@@ -3753,7 +3761,7 @@ for place = 1, #ids do
             end
             local head = read_record(record)
             local state = parse_state(text, head.birth)
-            return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+            return state.mark == '-' and member_of(id, head, state.due) == row
           end
           -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
           -- So no client polls, and a message wakes one of a thousand.
@@ -4057,7 +4065,8 @@ if let_in_since then
     local function member_of(id, head, due)
       return order_of(head, due) .. string.char(head.birth % 256) .. id
     end
-    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+    -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
     --   text, record: its state and its record, as they were read
     local function is_blocked_row(row, id, text, record)
       if not record then
@@ -4069,7 +4078,7 @@ if let_in_since then
       end
       local head = read_record(record)
       local state = parse_state(text, head.birth)
-      return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+      return state.mark == '-' and member_of(id, head, state.due) == row
     end
     -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
     -- So no client polls, and a message wakes one of a thousand.

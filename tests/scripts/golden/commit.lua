@@ -952,7 +952,8 @@ local function queue(n)
           end
           return tonumber(state.more:match(' expires=(%d+)') or nil)
         end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
         --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
@@ -964,7 +965,7 @@ local function queue(n)
           end
           local head = read_record(record)
           local state = parse_state(text, head.birth)
-          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          return state.mark == '-' and member_of(id, head, state.due) == row
         end
         -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.

@@ -313,7 +313,8 @@ local function held_head(id, text)
         local function member_of(id, head, due)
           return order_of(head, due) .. string.char(head.birth % 256) .. id
         end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
         --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
@@ -325,7 +326,7 @@ local function held_head(id, text)
           end
           local head = read_record(record)
           local state = parse_state(text, head.birth)
-          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          return state.mark == '-' and member_of(id, head, state.due) == row
         end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
@@ -676,7 +677,8 @@ local function put(id, state, head, waits, rest, arrive)
         end
         return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
       end
-      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+      -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
       --   text, record: its state and its record, as they were read
       local function is_blocked_row(row, id, text, record)
         if not record then
@@ -688,7 +690,7 @@ local function put(id, state, head, waits, rest, arrive)
         end
         local head = read_record(record)
         local state = parse_state(text, head.birth)
-        return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+        return state.mark == '-' and member_of(id, head, state.due) == row
       end
       -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
       -- So no client polls, and a message wakes one of a thousand.
@@ -956,7 +958,8 @@ local function bury(id, state, head, part, reason, detail)
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
         end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
         --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
@@ -968,7 +971,7 @@ local function bury(id, state, head, part, reason, detail)
           end
           local head = read_record(record)
           local state = parse_state(text, head.birth)
-          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          return state.mark == '-' and member_of(id, head, state.due) == row
         end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.

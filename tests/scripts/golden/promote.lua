@@ -243,10 +243,10 @@ local function promote(limit)
       end
       return tonumber(state.more:match(' expires=(%d+)') or nil)
     end
-    -- The lane of a message with this state that waits for its delivery, and whether the row is its own; else a script that was
-    -- cut off left it behind. nil: it has no key, or does not wait.
+    -- The lane of a message with this state that nobody holds, and whether the row is its own; else a script that was cut off left
+    -- it behind. nil: it has no key, or somebody holds it. A state that says dead may be what a purge that was cut off left behind.
     local function waiting_lane(id, row, text)
-      if text and not text:find('^live/?%a* %-') then
+      if text and not text:find('^%a+/?%a* %-') then
         return nil
       end
       local head = head_of(id, text)

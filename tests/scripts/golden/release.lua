@@ -308,7 +308,8 @@ local function held_head(id, text)
         local function member_of(id, head, due)
           return order_of(head, due) .. string.char(head.birth % 256) .. id
         end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
         --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
@@ -320,7 +321,7 @@ local function held_head(id, text)
           end
           local head = read_record(record)
           local state = parse_state(text, head.birth)
-          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          return state.mark == '-' and member_of(id, head, state.due) == row
         end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
@@ -613,7 +614,8 @@ local function put(id, state, head, waits, rest, arrive)
       -- The server's clock in whole milliseconds, read once a script (I11).
       local clock = redis.call('TIME')
       local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+      -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
       --   text, record: its state and its record, as they were read
       local function is_blocked_row(row, id, text, record)
         if not record then
@@ -625,7 +627,7 @@ local function put(id, state, head, waits, rest, arrive)
         end
         local head = read_record(record)
         local state = parse_state(text, head.birth)
-        return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+        return state.mark == '-' and member_of(id, head, state.due) == row
       end
       -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
       -- So no client polls, and a message wakes one of a thousand.

@@ -256,7 +256,8 @@ local function drop_rest(left)
       -- The server's clock in whole milliseconds, read once a script (I11).
       local clock = redis.call('TIME')
       local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+      -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
       --   text, record: its state and its record, as they were read
       local function is_blocked_row(row, id, text, record)
         if not record then
@@ -268,7 +269,7 @@ local function drop_rest(left)
         end
         local head = read_record(record)
         local state = parse_state(text, head.birth)
-        return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+        return state.mark == '-' and member_of(id, head, state.due) == row
       end
       -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
       -- So no client polls, and a message wakes one of a thousand.
@@ -513,7 +514,8 @@ local function drop(ids)
       limit = seats_of_lane > 0 and seats_of_lane or math.huge,
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
     }
-    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+    -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
     --   text, record: its state and its record, as they were read
     local function is_blocked_row(row, id, text, record)
       if not record then
@@ -525,7 +527,7 @@ local function drop(ids)
       end
       local head = read_record(record)
       local state = parse_state(text, head.birth)
-      return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+      return state.mark == '-' and member_of(id, head, state.due) == row
     end
     -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
     -- So no client polls, and a message wakes one of a thousand.
