@@ -1,4 +1,5 @@
--- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+-- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+-- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
 --   text, record: its state and its record, as they were read
 -- needs: is_later, read_record, parse_state, member_of
 -- gives: is_blocked_row
@@ -12,5 +13,5 @@ local function is_blocked_row(row, id, text, record)
   end
   local head = read_record(record)
   local state = parse_state(text, head.birth)
-  return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+  return state.mark == '-' and member_of(id, head, state.due) == row
 end

@@ -4,7 +4,20 @@
 -- needs: rule, BLOCKED, now, id_of, is_blocked_row, score_of, wake_one; keys: messages, states, seats, ready, scheduled
 -- gives: let_in
 local MOST = 1000 -- rows that one call looks at (I9)
-local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+local place_of = {} -- by the first byte of a row, which stands for its priority
+
+-- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+-- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+local function next_score(first)
+  local band = score_of(9 - first, 0)
+  if not place_of[first] then
+    local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+    place_of[first] = last > now and last < now + 60000 and last or now + 1
+  end
+  place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+  return string.format('%.17g', band + place_of[first])
+end
 
 -- The first rows of these lanes, their ids and their lanes.
 local function heads_of(lanes, room)
@@ -31,10 +44,8 @@ function let_in(lanes, room)
   local taken, came, again = {}, {}, {}
   for n, row in ipairs(rows) do
     if is_blocked_row(row, ids[n], texts[n], records[n]) then
-      local first = row:byte(1)
-      scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
       taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-      came[#came + 1], came[#came + 2] = scores[first], row
+      came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
     else
       again[#again + 1] = lane_of[n]
     end

@@ -10,8 +10,8 @@ local function promote(limit)
     local full = {}
     return function(row)
       local id = id_of(row)
-      local lane = waiting_lane(id, redis.call('HGET', states, id))
-      return lane and not enter(id, lane, full) and BLOCKED + lane
+      local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
+      return is_own and not enter(id, lane, full) and BLOCKED + lane
     end
   end)()
   for i = 1, #rows, 2 do

@@ -1,10 +1,14 @@
--- The lane of a message with this state that waits for its delivery; nil: it has no key, or does not wait.
--- needs: head_of
+-- The lane of a message with this state that nobody holds, and whether the row is its own; else a script that was cut off left
+-- it behind. nil: it has no key, or somebody holds it. A state that says dead may be what a purge that was cut off left behind.
+-- needs: head_of, parse_state, member_of
 -- gives: waiting_lane
-local function waiting_lane(id, text)
-  if text and not text:find('^live/?%a* %-') then
+local function waiting_lane(id, row, text)
+  if text and not text:find('^%a+/?%a* %-') then
     return nil
   end
   local head = head_of(id, text)
-  return head and head.lane
+  if not (head and head.lane) then
+    return nil
+  end
+  return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
 end

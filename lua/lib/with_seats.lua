@@ -33,9 +33,12 @@ local function with_seats(held, rows, ids, texts)
   local kept, names, lines, displaced = {}, {}, {}, {}
   for n, row in ipairs(rows) do
     local id = ids[n]
-    local lane = not held[n] and waiting_lane(id, texts[n])
-    if lane and not enter(id, lane) and not takes_over(id, row, lane, displaced) then
-      block(lane, row)
+    local lane, is_own
+    if not held[n] then
+      lane, is_own = waiting_lane(id, row, texts[n])
+    end
+    if lane and not (is_own and (enter(id, lane) or takes_over(id, row, lane, displaced))) then
+      block(lane, row) -- lib/let_in drops one that is not its own
     elseif not displaced[id] then
       kept[#kept + 1], names[#names + 1], lines[#lines + 1] = row, id, texts[n]
     end

@@ -110,14 +110,14 @@ class Entry:
 
 def _without_mark(stored: dict[str, Any]) -> dict[str, Any]:
     """An entry without the mark that it has a rule for keys."""
-    given = stored.get("dead_letter")
-    dead = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    strategy = dead.get("strategy")
+    found: object = stored.get("dead_letter")
+    dead = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    strategy: object = dead.get("strategy")
     if stored.get("per_key") is None or not isinstance(strategy, str) or not strategy.startswith(KEYED):
         return stored
-    usual = strategy.removeprefix(KEYED)
-    fields = {**dead, "strategy": usual} if usual else {k: v for k, v in dead.items() if k != "strategy"}
-    return {**stored, "dead_letter": fields}
+    usual = {"strategy": strategy.removeprefix(KEYED)} if strategy != KEYED else {}
+    others = {name: value for name, value in dead.items() if name != "strategy"}
+    return {**stored, "dead_letter": {**others, **usual}}
 
 
 def _read(part: str, stored: object) -> dict[str, Any]:

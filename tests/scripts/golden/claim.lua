@@ -328,7 +328,8 @@ if lapsed + fallen_due + outlived > 0 then
           local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
           return as_head(unpack_number(record, 1, 7), flags, expires, lane)
         end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
         --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
@@ -340,7 +341,7 @@ if lapsed + fallen_due + outlived > 0 then
           end
           local head = read_record(record)
           local state = parse_state(text, head.birth)
-          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          return state.mark == '-' and member_of(id, head, state.due) == row
         end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
@@ -354,7 +355,20 @@ if lapsed + fallen_due + outlived > 0 then
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
         local MOST = 1000 -- rows that one call looks at (I9)
-        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+        local place_of = {} -- by the first byte of a row, which stands for its priority
+
+        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+        local function next_score(first)
+          local band = score_of(9 - first, 0)
+          if not place_of[first] then
+            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+            place_of[first] = last > now and last < now + 60000 and last or now + 1
+          end
+          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+          return string.format('%.17g', band + place_of[first])
+        end
 
         -- The first rows of these lanes, their ids and their lanes.
         local function heads_of(lanes, room)
@@ -381,10 +395,8 @@ if lapsed + fallen_due + outlived > 0 then
           local taken, came, again = {}, {}, {}
           for n, row in ipairs(rows) do
             if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              local first = row:byte(1)
-              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
               taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-              came[#came + 1], came[#came + 2] = scores[first], row
+              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
             else
               again[#again + 1] = lane_of[n]
             end
@@ -740,7 +752,8 @@ if lapsed + fallen_due + outlived > 0 then
             local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
             return as_head(unpack_number(record, 1, 7), flags, expires, lane)
           end
-          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+          -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
           --   text, record: its state and its record, as they were read
           local function is_blocked_row(row, id, text, record)
             if not record then
@@ -752,7 +765,7 @@ if lapsed + fallen_due + outlived > 0 then
             end
             local head = read_record(record)
             local state = parse_state(text, head.birth)
-            return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+            return state.mark == '-' and member_of(id, head, state.due) == row
           end
           -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
           -- So no client polls, and a message wakes one of a thousand.
@@ -766,7 +779,20 @@ if lapsed + fallen_due + outlived > 0 then
           -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
           --   room: so many of each lane, whether seats are free or not; nil: as many as are
           local MOST = 1000 -- rows that one call looks at (I9)
-          local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+          local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+          local place_of = {} -- by the first byte of a row, which stands for its priority
+
+          -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+          -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+          local function next_score(first)
+            local band = score_of(9 - first, 0)
+            if not place_of[first] then
+              local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+              place_of[first] = last > now and last < now + 60000 and last or now + 1
+            end
+            place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+            return string.format('%.17g', band + place_of[first])
+          end
 
           -- The first rows of these lanes, their ids and their lanes.
           local function heads_of(lanes, room)
@@ -793,10 +819,8 @@ if lapsed + fallen_due + outlived > 0 then
             local taken, came, again = {}, {}, {}
             for n, row in ipairs(rows) do
               if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                local first = row:byte(1)
-                scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
                 taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                came[#came + 1], came[#came + 2] = scores[first], row
+                came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
               else
                 again[#again + 1] = lane_of[n]
               end
@@ -1062,7 +1086,8 @@ if lapsed + fallen_due + outlived > 0 then
           local function id_of(member)
             return member:sub(member:byte(1) < 16 and 9 or 3)
           end
-          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+          -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
           --   text, record: its state and its record, as they were read
           local function is_blocked_row(row, id, text, record)
             if not record then
@@ -1074,7 +1099,7 @@ if lapsed + fallen_due + outlived > 0 then
             end
             local head = read_record(record)
             local state = parse_state(text, head.birth)
-            return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+            return state.mark == '-' and member_of(id, head, state.due) == row
           end
           -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
           -- So no client polls, and a message wakes one of a thousand.
@@ -1088,7 +1113,20 @@ if lapsed + fallen_due + outlived > 0 then
           -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
           --   room: so many of each lane, whether seats are free or not; nil: as many as are
           local MOST = 1000 -- rows that one call looks at (I9)
-          local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+          local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+          local place_of = {} -- by the first byte of a row, which stands for its priority
+
+          -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+          -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+          local function next_score(first)
+            local band = score_of(9 - first, 0)
+            if not place_of[first] then
+              local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+              place_of[first] = last > now and last < now + 60000 and last or now + 1
+            end
+            place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+            return string.format('%.17g', band + place_of[first])
+          end
 
           -- The first rows of these lanes, their ids and their lanes.
           local function heads_of(lanes, room)
@@ -1115,10 +1153,8 @@ if lapsed + fallen_due + outlived > 0 then
             local taken, came, again = {}, {}, {}
             for n, row in ipairs(rows) do
               if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                local first = row:byte(1)
-                scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
                 taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                came[#came + 1], came[#came + 2] = scores[first], row
+                came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
               else
                 again[#again + 1] = lane_of[n]
               end
@@ -1318,19 +1354,23 @@ if lapsed + fallen_due + outlived > 0 then
         end
         return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
       end
-      -- The lane of a message with this state that waits for its delivery; nil: it has no key, or does not wait.
-      local function waiting_lane(id, text)
-        if text and not text:find('^live/?%a* %-') then
+      -- The lane of a message with this state that nobody holds, and whether the row is its own; else a script that was cut off left
+      -- it behind. nil: it has no key, or somebody holds it. A state that says dead may be what a purge that was cut off left behind.
+      local function waiting_lane(id, row, text)
+        if text and not text:find('^%a+/?%a* %-') then
           return nil
         end
         local head = head_of(id, text)
-        return head and head.lane
+        if not (head and head.lane) then
+          return nil
+        end
+        return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
       end
       local full = {}
       return function(row)
         local id = id_of(row)
-        local lane = waiting_lane(id, redis.call('HGET', states, id))
-        return lane and not enter(id, lane, full) and BLOCKED + lane
+        local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
+        return is_own and not enter(id, lane, full) and BLOCKED + lane
       end
     end)()
     for i = 1, #rows, 2 do
@@ -1628,7 +1668,8 @@ if part == 'live' then
         local function member_of(id, head, due)
           return order_of(head, due) .. string.char(head.birth % 256) .. id
         end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
         --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
@@ -1640,7 +1681,7 @@ if part == 'live' then
           end
           local head = read_record(record)
           local state = parse_state(text, head.birth)
-          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          return state.mark == '-' and member_of(id, head, state.due) == row
         end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
@@ -1654,7 +1695,20 @@ if part == 'live' then
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
         local MOST = 1000 -- rows that one call looks at (I9)
-        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+        local place_of = {} -- by the first byte of a row, which stands for its priority
+
+        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+        local function next_score(first)
+          local band = score_of(9 - first, 0)
+          if not place_of[first] then
+            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+            place_of[first] = last > now and last < now + 60000 and last or now + 1
+          end
+          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+          return string.format('%.17g', band + place_of[first])
+        end
 
         -- The first rows of these lanes, their ids and their lanes.
         local function heads_of(lanes, room)
@@ -1681,10 +1735,8 @@ if part == 'live' then
           local taken, came, again = {}, {}, {}
           for n, row in ipairs(rows) do
             if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              local first = row:byte(1)
-              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
               taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-              came[#came + 1], came[#came + 2] = scores[first], row
+              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
             else
               again[#again + 1] = lane_of[n]
             end
@@ -2053,7 +2105,8 @@ if part == 'live' then
         local function member_of(id, head, due)
           return order_of(head, due) .. string.char(head.birth % 256) .. id
         end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
         --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
@@ -2065,7 +2118,7 @@ if part == 'live' then
           end
           local head = read_record(record)
           local state = parse_state(text, head.birth)
-          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          return state.mark == '-' and member_of(id, head, state.due) == row
         end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
@@ -2079,7 +2132,20 @@ if part == 'live' then
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
         local MOST = 1000 -- rows that one call looks at (I9)
-        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+        local place_of = {} -- by the first byte of a row, which stands for its priority
+
+        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+        local function next_score(first)
+          local band = score_of(9 - first, 0)
+          if not place_of[first] then
+            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+            place_of[first] = last > now and last < now + 60000 and last or now + 1
+          end
+          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+          return string.format('%.17g', band + place_of[first])
+        end
 
         -- The first rows of these lanes, their ids and their lanes.
         local function heads_of(lanes, room)
@@ -2106,10 +2172,8 @@ if part == 'live' then
           local taken, came, again = {}, {}, {}
           for n, row in ipairs(rows) do
             if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              local first = row:byte(1)
-              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
               taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-              came[#came + 1], came[#came + 2] = scores[first], row
+              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
             else
               again[#again + 1] = lane_of[n]
             end
@@ -2438,14 +2502,6 @@ if per_key and #rows > 0 then
       end
       return read_record(record), false
     end
-    -- The lane of a message with this state that waits for its delivery; nil: it has no key, or does not wait.
-    local function waiting_lane(id, text)
-      if text and not text:find('^live/?%a* %-') then
-        return nil
-      end
-      local head = head_of(id, text)
-      return head and head.lane
-    end
     -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
     -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
     --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
@@ -2546,6 +2602,18 @@ if per_key and #rows > 0 then
     local function member_of(id, head, due)
       return order_of(head, due) .. string.char(head.birth % 256) .. id
     end
+    -- The lane of a message with this state that nobody holds, and whether the row is its own; else a script that was cut off left
+    -- it behind. nil: it has no key, or somebody holds it. A state that says dead may be what a purge that was cut off left behind.
+    local function waiting_lane(id, row, text)
+      if text and not text:find('^%a+/?%a* %-') then
+        return nil
+      end
+      local head = head_of(id, text)
+      if not (head and head.lane) then
+        return nil
+      end
+      return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
+    end
     -- Of the rows that a claim may take, with their ids and states, those of messages that have no key, or a seat. One with a key
     -- and without a seat gets one, or is blocked: keys did not count when it became ready, or someone else made it ready. If
     -- messages that came later hold the seats and are still ready, it takes over the seat of one, which is blocked.
@@ -2579,9 +2647,12 @@ if per_key and #rows > 0 then
       local kept, names, lines, displaced = {}, {}, {}, {}
       for n, row in ipairs(rows) do
         local id = ids[n]
-        local lane = not held[n] and waiting_lane(id, texts[n])
-        if lane and not enter(id, lane) and not takes_over(id, row, lane, displaced) then
-          block(lane, row)
+        local lane, is_own
+        if not held[n] then
+          lane, is_own = waiting_lane(id, row, texts[n])
+        end
+        if lane and not (is_own and (enter(id, lane) or takes_over(id, row, lane, displaced))) then
+          block(lane, row) -- lib/let_in drops one that is not its own
         elseif not displaced[id] then
           kept[#kept + 1], names[#names + 1], lines[#lines + 1] = row, id, texts[n]
         end
@@ -2896,7 +2967,8 @@ for place = 1, #ids do
               end
               return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
             end
-            -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+            -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+            -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
             --   text, record: its state and its record, as they were read
             local function is_blocked_row(row, id, text, record)
               if not record then
@@ -2908,7 +2980,7 @@ for place = 1, #ids do
               end
               local head = read_record(record)
               local state = parse_state(text, head.birth)
-              return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+              return state.mark == '-' and member_of(id, head, state.due) == row
             end
             -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
             -- So no client polls, and a message wakes one of a thousand.
@@ -2922,7 +2994,20 @@ for place = 1, #ids do
             -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
             --   room: so many of each lane, whether seats are free or not; nil: as many as are
             local MOST = 1000 -- rows that one call looks at (I9)
-            local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+            local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+            local place_of = {} -- by the first byte of a row, which stands for its priority
+
+            -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+            -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+            local function next_score(first)
+              local band = score_of(9 - first, 0)
+              if not place_of[first] then
+                local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+                place_of[first] = last > now and last < now + 60000 and last or now + 1
+              end
+              place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+              return string.format('%.17g', band + place_of[first])
+            end
 
             -- The first rows of these lanes, their ids and their lanes.
             local function heads_of(lanes, room)
@@ -2949,10 +3034,8 @@ for place = 1, #ids do
               local taken, came, again = {}, {}, {}
               for n, row in ipairs(rows) do
                 if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                  local first = row:byte(1)
-                  scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
                   taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                  came[#came + 1], came[#came + 2] = scores[first], row
+                  came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
                 else
                   again[#again + 1] = lane_of[n]
                 end
@@ -3171,7 +3254,8 @@ for place = 1, #ids do
               local function id_of(member)
                 return member:sub(member:byte(1) < 16 and 9 or 3)
               end
-              -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+              -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+              -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
               --   text, record: its state and its record, as they were read
               local function is_blocked_row(row, id, text, record)
                 if not record then
@@ -3183,7 +3267,7 @@ for place = 1, #ids do
                 end
                 local head = read_record(record)
                 local state = parse_state(text, head.birth)
-                return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+                return state.mark == '-' and member_of(id, head, state.due) == row
               end
               -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
               -- So no client polls, and a message wakes one of a thousand.
@@ -3197,7 +3281,20 @@ for place = 1, #ids do
               -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
               --   room: so many of each lane, whether seats are free or not; nil: as many as are
               local MOST = 1000 -- rows that one call looks at (I9)
-              local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+              local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+              local place_of = {} -- by the first byte of a row, which stands for its priority
+
+              -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+              -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+              local function next_score(first)
+                local band = score_of(9 - first, 0)
+                if not place_of[first] then
+                  local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+                  place_of[first] = last > now and last < now + 60000 and last or now + 1
+                end
+                place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+                return string.format('%.17g', band + place_of[first])
+              end
 
               -- The first rows of these lanes, their ids and their lanes.
               local function heads_of(lanes, room)
@@ -3224,10 +3321,8 @@ for place = 1, #ids do
                 local taken, came, again = {}, {}, {}
                 for n, row in ipairs(rows) do
                   if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                    local first = row:byte(1)
-                    scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
                     taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                    came[#came + 1], came[#came + 2] = scores[first], row
+                    came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
                   else
                     again[#again + 1] = lane_of[n]
                   end
@@ -3581,7 +3676,8 @@ for place = 1, #ids do
           local function member_of(id, head, due)
             return order_of(head, due) .. string.char(head.birth % 256) .. id
           end
-          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+          -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
           --   text, record: its state and its record, as they were read
           local function is_blocked_row(row, id, text, record)
             if not record then
@@ -3593,7 +3689,7 @@ for place = 1, #ids do
             end
             local head = read_record(record)
             local state = parse_state(text, head.birth)
-            return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+            return state.mark == '-' and member_of(id, head, state.due) == row
           end
           -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
           -- So no client polls, and a message wakes one of a thousand.
@@ -3607,7 +3703,20 @@ for place = 1, #ids do
           -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
           --   room: so many of each lane, whether seats are free or not; nil: as many as are
           local MOST = 1000 -- rows that one call looks at (I9)
-          local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+          local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+          local place_of = {} -- by the first byte of a row, which stands for its priority
+
+          -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+          -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+          local function next_score(first)
+            local band = score_of(9 - first, 0)
+            if not place_of[first] then
+              local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+              place_of[first] = last > now and last < now + 60000 and last or now + 1
+            end
+            place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+            return string.format('%.17g', band + place_of[first])
+          end
 
           -- The first rows of these lanes, their ids and their lanes.
           local function heads_of(lanes, room)
@@ -3634,10 +3743,8 @@ for place = 1, #ids do
             local taken, came, again = {}, {}, {}
             for n, row in ipairs(rows) do
               if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                local first = row:byte(1)
-                scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
                 taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                came[#came + 1], came[#came + 2] = scores[first], row
+                came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
               else
                 again[#again + 1] = lane_of[n]
               end
@@ -3886,7 +3993,8 @@ if let_in_since then
     local function member_of(id, head, due)
       return order_of(head, due) .. string.char(head.birth % 256) .. id
     end
-    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+    -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
     --   text, record: its state and its record, as they were read
     local function is_blocked_row(row, id, text, record)
       if not record then
@@ -3898,7 +4006,7 @@ if let_in_since then
       end
       local head = read_record(record)
       local state = parse_state(text, head.birth)
-      return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+      return state.mark == '-' and member_of(id, head, state.due) == row
     end
     -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
     -- So no client polls, and a message wakes one of a thousand.
@@ -3912,7 +4020,20 @@ if let_in_since then
     -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
     --   room: so many of each lane, whether seats are free or not; nil: as many as are
     local MOST = 1000 -- rows that one call looks at (I9)
-    local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+    local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+    local place_of = {} -- by the first byte of a row, which stands for its priority
+
+    -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+    -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+    local function next_score(first)
+      local band = score_of(9 - first, 0)
+      if not place_of[first] then
+        local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+        place_of[first] = last > now and last < now + 60000 and last or now + 1
+      end
+      place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+      return string.format('%.17g', band + place_of[first])
+    end
 
     -- The first rows of these lanes, their ids and their lanes.
     local function heads_of(lanes, room)
@@ -3939,10 +4060,8 @@ if let_in_since then
       local taken, came, again = {}, {}, {}
       for n, row in ipairs(rows) do
         if is_blocked_row(row, ids[n], texts[n], records[n]) then
-          local first = row:byte(1)
-          scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
           taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-          came[#came + 1], came[#came + 2] = scores[first], row
+          came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
         else
           again[#again + 1] = lane_of[n]
         end

@@ -309,7 +309,8 @@ local function held_head(id, text)
         local function member_of(id, head, due)
           return order_of(head, due) .. string.char(head.birth % 256) .. id
         end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
         --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
@@ -321,7 +322,7 @@ local function held_head(id, text)
           end
           local head = read_record(record)
           local state = parse_state(text, head.birth)
-          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          return state.mark == '-' and member_of(id, head, state.due) == row
         end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
@@ -335,7 +336,20 @@ local function held_head(id, text)
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
         local MOST = 1000 -- rows that one call looks at (I9)
-        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+        local place_of = {} -- by the first byte of a row, which stands for its priority
+
+        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+        local function next_score(first)
+          local band = score_of(9 - first, 0)
+          if not place_of[first] then
+            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+            place_of[first] = last > now and last < now + 60000 and last or now + 1
+          end
+          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+          return string.format('%.17g', band + place_of[first])
+        end
 
         -- The first rows of these lanes, their ids and their lanes.
         local function heads_of(lanes, room)
@@ -362,10 +376,8 @@ local function held_head(id, text)
           local taken, came, again = {}, {}, {}
           for n, row in ipairs(rows) do
             if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              local first = row:byte(1)
-              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
               taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-              came[#came + 1], came[#came + 2] = scores[first], row
+              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
             else
               again[#again + 1] = lane_of[n]
             end
@@ -647,7 +659,8 @@ local function put(id, state, head, waits, rest, arrive)
         end
         return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
       end
-      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+      -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
       --   text, record: its state and its record, as they were read
       local function is_blocked_row(row, id, text, record)
         if not record then
@@ -659,7 +672,7 @@ local function put(id, state, head, waits, rest, arrive)
         end
         local head = read_record(record)
         local state = parse_state(text, head.birth)
-        return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+        return state.mark == '-' and member_of(id, head, state.due) == row
       end
       -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
       -- So no client polls, and a message wakes one of a thousand.
@@ -673,7 +686,20 @@ local function put(id, state, head, waits, rest, arrive)
       -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
       --   room: so many of each lane, whether seats are free or not; nil: as many as are
       local MOST = 1000 -- rows that one call looks at (I9)
-      local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+      local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+      local place_of = {} -- by the first byte of a row, which stands for its priority
+
+      -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+      -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+      local function next_score(first)
+        local band = score_of(9 - first, 0)
+        if not place_of[first] then
+          local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+          place_of[first] = last > now and last < now + 60000 and last or now + 1
+        end
+        place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+        return string.format('%.17g', band + place_of[first])
+      end
 
       -- The first rows of these lanes, their ids and their lanes.
       local function heads_of(lanes, room)
@@ -700,10 +726,8 @@ local function put(id, state, head, waits, rest, arrive)
         local taken, came, again = {}, {}, {}
         for n, row in ipairs(rows) do
           if is_blocked_row(row, ids[n], texts[n], records[n]) then
-            local first = row:byte(1)
-            scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
             taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-            came[#came + 1], came[#came + 2] = scores[first], row
+            came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
           else
             again[#again + 1] = lane_of[n]
           end
@@ -922,7 +946,8 @@ local function bury(id, state, head, part, reason, detail)
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
         end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more.
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
         --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
@@ -934,7 +959,7 @@ local function bury(id, state, head, part, reason, detail)
           end
           local head = read_record(record)
           local state = parse_state(text, head.birth)
-          return state.part == 'live' and state.mark == '-' and member_of(id, head, state.due) == row
+          return state.mark == '-' and member_of(id, head, state.due) == row
         end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
@@ -948,7 +973,20 @@ local function bury(id, state, head, part, reason, detail)
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
         local MOST = 1000 -- rows that one call looks at (I9)
-        local scores = {} -- by the first byte of a row, which stands for its priority: Redis would print it each time
+        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+        local place_of = {} -- by the first byte of a row, which stands for its priority
+
+        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+        local function next_score(first)
+          local band = score_of(9 - first, 0)
+          if not place_of[first] then
+            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+            place_of[first] = last > now and last < now + 60000 and last or now + 1
+          end
+          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+          return string.format('%.17g', band + place_of[first])
+        end
 
         -- The first rows of these lanes, their ids and their lanes.
         local function heads_of(lanes, room)
@@ -975,10 +1013,8 @@ local function bury(id, state, head, part, reason, detail)
           local taken, came, again = {}, {}, {}
           for n, row in ipairs(rows) do
             if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              local first = row:byte(1)
-              scores[first] = scores[first] or string.format('%.0f', score_of(9 - first, now + 1))
               taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-              came[#came + 1], came[#came + 2] = scores[first], row
+              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
             else
               again[#again + 1] = lane_of[n]
             end

@@ -192,19 +192,74 @@ local function promote(limit)
       end
       return read_record(record), false
     end
-    -- The lane of a message with this state that waits for its delivery; nil: it has no key, or does not wait.
-    local function waiting_lane(id, text)
-      if text and not text:find('^live/?%a* %-') then
+    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+    -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+    --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+    -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+    -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+    -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+    local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+    local MORE = ' [%w_]+=%S*'
+    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+    local function new_state(due)
+      return {
+        part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+        deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+      }
+    end
+
+    local function parse_state(text, birth)
+      local s = new_state(math.floor(birth / 4096))
+      local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+      if text then
+        part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+          text:match(STATE)
+      end
+      if part and (more == '' or more:gsub(MORE, '') == '') then
+        s.part, s.reason, s.mark, s.token = part, reason, mark, token
+        local at = tonumber(due)
+        s.due = at > 0 and at < LATER and at or s.due
+        s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+        s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+        s.delay, s.more = tonumber(delay), more
+      end
+      return s
+    end
+
+    local function format_state(s)
+      local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+      return table.concat({
+        part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+      }, ' ') .. s.more
+    end
+
+    -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+    -- redrive gave it another (lib/redriven_expiry).
+    local function expiry_of(head, state)
+      if state.redriven == 0 then
+        return head.expires
+      end
+      return tonumber(state.more:match(' expires=(%d+)') or nil)
+    end
+    -- The lane of a message with this state that nobody holds, and whether the row is its own; else a script that was cut off left
+    -- it behind. nil: it has no key, or somebody holds it. A state that says dead may be what a purge that was cut off left behind.
+    local function waiting_lane(id, row, text)
+      if text and not text:find('^%a+/?%a* %-') then
         return nil
       end
       local head = head_of(id, text)
-      return head and head.lane
+      if not (head and head.lane) then
+        return nil
+      end
+      return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
     end
     local full = {}
     return function(row)
       local id = id_of(row)
-      local lane = waiting_lane(id, redis.call('HGET', states, id))
-      return lane and not enter(id, lane, full) and BLOCKED + lane
+      local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
+      return is_own and not enter(id, lane, full) and BLOCKED + lane
     end
   end)()
   for i = 1, #rows, 2 do
