@@ -38,7 +38,7 @@ def test_the_usual() -> None:
 
 def test_lists_and_patterns() -> None:
     assert ReadOptions.of({"queue": "a, {shop}.b ,c*"}).queues == ("a", "{shop}.b", "c*")
-    assert ReadOptions.of({"queue": ' ["a b", "c*"]'}).queues == ("a b", "c*")
+    assert ReadOptions.of({"queue": ' ["a;b", "c*"]'}).queues == ("a;b", "c*")
     assert ReadOptions.of({"queue": "[a],[]"}).queues == ("[a]", "[]")
     assert StreamOptions.of({"queue": queue_text(["[a]"])}).queues == ("[a]",)
     assert StreamOptions.of({"queue": "a, b*"}).queues == ("a", "b*")
