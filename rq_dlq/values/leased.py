@@ -95,7 +95,7 @@ class Leased(Received[T]):
         """Whether it was acked, nacked, poisoned or released through this object."""
         return self.outcome is not None
 
-    def is_outlived(self, now: float) -> bool:
+    def _is_outlived(self, now: float) -> bool:
         """Whether its time to live has ended since it was claimed, by this process's clock.
 
         Args:

@@ -194,7 +194,7 @@ class AsyncConsumer(AsyncLeases):
                 self._loop.call_soon(self._take_back, context=self._context)
             return
         try:
-            if delivery.is_outlived(now):
+            if delivery._is_outlived(now):  # noqa: SLF001 - no part of what users see
                 await self._broker._run(self.release_outlived([delivery]))
                 return
             handling = self._observers.handling(delivery) if self._observers else None

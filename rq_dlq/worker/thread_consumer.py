@@ -115,7 +115,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         """The next whose time to live has not ended since its claim."""
         outlived: list[Delivery[Any]] = []
         try:
-            while (delivery := self._unstarted.popleft()).is_outlived(time.monotonic()):
+            while (delivery := self._unstarted.popleft())._is_outlived(time.monotonic()):  # noqa: SLF001
                 outlived.append(delivery)
         except IndexError:
             delivery = None

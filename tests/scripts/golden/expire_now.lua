@@ -243,8 +243,10 @@ local function drop_rest(left)
     return found[FIELDS[name]]
   end
   -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+  local rule_of_keys = setting('per_key') -- before all changes: no read parts them where a script is cut off
+
   local function drop(ids)
-    local once_gone, per_key = nil, setting('per_key')
+    local once_gone, per_key = nil, rule_of_keys
     -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
     -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
     --   ids: of the messages; also of those of which a script that was cut off left something behind
@@ -803,8 +805,10 @@ local function bury(id, state, head, part, reason, detail)
   taken_up(state)
   if fate == 'discard' then
     -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+    local rule_of_keys = setting('per_key') -- before all changes: no read parts them where a script is cut off
+
     local function drop(ids)
-      local once_gone, per_key = nil, setting('per_key')
+      local once_gone, per_key = nil, rule_of_keys
       -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
       -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
       --   ids: of the messages; also of those of which a script that was cut off left something behind
