@@ -62,13 +62,13 @@ def _serve(registry: CollectorRegistry, host: str, port: int) -> None:
     """
     from prometheus_client import start_http_server  # noqa: PLC0415 - an extra
 
-    try:
-        server, _ = start_http_server(port, host, registry)
-    except OSError as error:
-        raise ConfigurationError(f"cannot listen on {host}:{port}: {error.strerror}") from None
-    logger.info("listening on http://%s:%d/metrics", host, server.server_port)
     stop = Stop()
-    with heeding_signals(stop, logger):
+    with heeding_signals(stop, logger):  # first: whoever is answered may send one
+        try:
+            server, _ = start_http_server(port, host, registry)
+        except OSError as error:
+            raise ConfigurationError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        logger.info("listening on http://%s:%d/metrics", host, server.server_port)
         while not stop.finishing.is_set():
             time.sleep(TICK)
     server.shutdown()
