@@ -24,7 +24,8 @@ class ToStderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            click.echo(visible_entry(self.format(record)), err=True)
+            entry = self.format(record)  # which a formatter of ours makes visible
+            click.echo(entry if self.formatter else visible_entry(entry), err=True)
         except OSError as error:
             if self.broken is None:
                 raise

@@ -58,9 +58,9 @@ class Cause:
             error = error if isinstance(error, str) else _text(error)  # callers pass all kinds of objects
             return cls("", _clean(error[:MAX_MESSAGE]), fingerprint("", error, values=values))
         error = _behind(error)
-        raised, behind = _raised(error), [*map(_raised, chain := _causes(error))]
+        raised, behind = _raised(error), [*map(_raised, _causes(error))]
         mark = fingerprint(*raised[:3], values, naming=raised.naming, behind=behind)
-        return cls(raised.error, _with_root(raised.text, chain)[:MAX_MESSAGE], mark, _traceback(error))
+        return cls(raised.error, _with_root(raised.text, behind)[:MAX_MESSAGE], mark, _traceback(error))
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.type, self.message)))  # as far as they are known
@@ -100,11 +100,11 @@ def _of_group(error: BaseException) -> tuple[BaseException, ...]:
     return cast("BaseExceptionGroup[BaseException]", error).exceptions
 
 
-def _with_root(text: str, chain: list[BaseException]) -> str:
+def _with_root(text: str, behind: list[Raised]) -> str:
     """A text that says little by itself, as that of a TaskGroup, with the last of its causes."""
-    if not chain:
+    if not behind:
         return text
-    root = _raised(chain[-1])
+    root = behind[-1]
     if root.text and root.text in text:
         return text
     why = ": ".join(filter(None, (root.error, root.text)))
@@ -119,9 +119,8 @@ def _behind(error: BaseException) -> BaseException:
     return error
 
 
-FAILURES = frozenset(
-    {"nacked", "lapsed", "passed_on", "poisoned", "dead_lettered"}
-)  # of the events of a history
+FAILURES = frozenset({"nacked", "lapsed", "passed_on", "poisoned", "dead_lettered"})
+"""The events of a history of which a message may be dead."""
 
 LAPSE = Cause("Lapsed", "the lease ran out, and its holder had not settled the message", "lapsed")
 EXPIRY = Cause("Expired", "the message's time to live was over", "expired")

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 import rq_dlq
 from rq_dlq.cli import main
+from rq_dlq.cli._logs import ToStderr
 from rq_dlq.worker.logs import LogFormatter
 from tests.cli.conftest import Shell
 from tests.each import each
@@ -174,3 +175,12 @@ def test_an_entry_of_the_log_cannot_be_forged() -> None:
     assert others[0] == "    b"
     assert all(line.startswith("    ") for line in others)
     assert r"    \x1b[2J\u202e\U000e0041" in others
+
+
+def test_an_entry_on_stderr_is_indented_once(capsys: pytest.CaptureFixture[str]) -> None:
+    record = logging.LogRecord("rq_dlq", logging.ERROR, "", 1, "a\nb\x1b", (), None)
+    for formatter in (None, LogFormatter()):
+        handler = ToStderr()
+        handler.setFormatter(formatter)
+        handler.handle(record)
+        assert capsys.readouterr().err.splitlines()[1] == r"    b\x1b"

@@ -32,11 +32,11 @@ class Reporter:
     """
 
     report: ProcessReport
-    key: str = field(default="", kw_only=True)
+    key: str = field(init=False)
     _forgot: int | None = None  # when it last removed reports of ended processes
 
     def __post_init__(self) -> None:
-        self.key = self.key or f"{self.report.process}{APART}{secrets.token_hex(4)}"
+        self.key = f"{self.report.process}{APART}{secrets.token_hex(4)}"
 
     def note(self, namespace: str, **news: Any) -> Steps[None]:
         """Store the report with these news. A server without memory stops nothing.
