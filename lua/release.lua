@@ -5,10 +5,11 @@ local begun = ARGV[1] == '1' -- 0: the holder had not begun them, so these were 
 local delay = tonumber(ARGV[2]) -- milliseconds
 -- items from ARGV[3]: held (lib/settled)
 -- needs: settle_messages, setting, holder, put, outcome, wake_one, count_untried, taken_up, now, expiry_of, bury; keys: counters
+local live = 0
 return settle_messages(3, function(id, state, head)
   local waits = delay > 0 and state.part == 'live'
   local expiry = waits and expiry_of(head, state)
-  state.released = state.released + 1
+  state.released, live = state.released + 1, live + (state.part == 'live' and 1 or 0)
   if begun then
     taken_up(state)
   else
@@ -25,4 +26,14 @@ return settle_messages(3, function(id, state, head)
   end
   put(id, state, head, waits, delay > 0 and state.part ~= 'live' and now + delay or nil)
   outcome('released', id, head, state, delay, { consumer = setting('outcomes') and holder(state.token) })
-end, wake_one)
+end, function()
+  local rate = live > 0 and setting('rate')
+  if rate then -- they took a token each when they were handed out
+    -- needs: pace, spend
+    local by_rate = pace(rate, redis.call('HGET', counters, 'rate_until'))
+    if by_rate then
+      spend(by_rate, -live)
+    end
+  end
+  wake_one()
+end)

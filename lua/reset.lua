@@ -1,8 +1,8 @@
 -- Starts the totals anew: what is in the queue now counts as sent, so that the sums still add up (I1). Returns how
--- many messages that is.
+-- many messages that is. The last birth and the time of a rate go on.
 -- needs: keys: messages, counters
 for _, name in ipairs(redis.call('HKEYS', counters)) do
-  if name ~= 'birth' then
+  if name ~= 'birth' and name ~= 'rate_until' then
     redis.call('HDEL', counters, name)
   end
 end

@@ -20,7 +20,7 @@ NOTHING_LEFT = {
 SETTINGS = {*WRITTEN, "version", "declared", "paused", "opening"}
 GONE = ("acked", "purged", "discarded", "moved")
 TOTALS = {
-    "birth", "sent", "nacked", "lapsed", "released", "passed_on", "redriven", "exhausted", "poison",
+    "birth", "rate_until", "sent", "nacked", "lapsed", "released", "passed_on", "redriven", "exhausted", "poison",
     "unprocessable", "expired", "put_off", "returned", "known", "reindexed", *GONE,
 }  # fmt: skip
 WAITING = ("ready", "scheduled")

@@ -1,12 +1,13 @@
 -- How many messages a claim may lease: none while the queue is paused, and never more than leave the messages in
 -- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
 -- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
--- command. A claim ends here where the queue was deleted since the client opened it. `per_key`: what the settings say of keys.
+-- command. A claim ends here where the queue was deleted since the client opened it. `per_key`: what the settings say of keys;
+-- `by_rate`: what its rate leaves, or nil.
 -- needs: now; keys: messages, ready, scheduled, dead, expired, settings; args: part, count, opening
--- gives: capacity, per_key
-local capacity, per_key = count, nil
+-- gives: capacity, per_key, by_rate
+local capacity, per_key, by_rate = count, nil, nil
 if part == 'live' then
-  local values = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key')
+  local values = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'rate')
   if opening ~= '' and values[3] ~= opening then
     return { now, -3 }
   end
@@ -20,6 +21,11 @@ if part == 'live' then
       in_flight = in_flight - redis.call('ZCARD', index)
     end
     capacity = math.max(0, math.min(count, most - in_flight))
+  end
+  if values[5] then
+    -- needs: pace; keys: counters
+    by_rate = pace(values[5], redis.call('HGET', counters, 'rate_until'))
+    capacity = math.min(capacity, by_rate and by_rate.most or capacity)
   end
   if per_key then
     -- needs: prepare_lanes

@@ -1,10 +1,10 @@
--- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live. The others
+-- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live, and what else the
+-- caller knows of (`event`, milliseconds; nil: nothing). The others
 -- sleep on; without this a thousand of them would wake in the same millisecond. Returns the milliseconds until then,
 -- -1 for a client that sleeps on.
 -- needs: now; keys: scheduled, expiring, leases, alarm; args: alarmed, patience
 -- gives: set_alarm
-local function set_alarm()
-  local event
+local function set_alarm(event)
   for _, index in ipairs({ scheduled, leases, expiring }) do
     local at = tonumber(redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')[2])
     if at and (not event or at < event) then

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq.core.settling import settle
@@ -60,6 +61,19 @@ class Delivery(Leased[T]):
     def state(self) -> Any:
         """What `broker.lifespan` yielded in this worker process; None: there is no lifespan, or no worker."""
         return self._queue._state
+
+    @property
+    def remaining(self) -> float | None:
+        """How long its time to live still lasts, seconds: a timeout for what its handler calls.
+
+        It is counted from the claim, whose time is the server's. 0: it is over, and a redelivery would be too
+        late. None: it has no end; so has a dead or expired message.
+
+        Example:
+            >>> httpx.post(url, json=order, timeout=delivery.remaining)
+        """
+        left = self._time_to_live(time.monotonic())
+        return None if left == inf else max(0.0, left)
 
     async def ack(self) -> Settlement:
         """Report success: the message is removed; in a loop of `Queue.consume`, by its next step.

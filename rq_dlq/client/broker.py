@@ -143,6 +143,7 @@ class Broker(OwnBroker):
         concurrency: int | None = ...,
         timeout: Duration | None = ...,
         ack_each: bool | None = ...,
+        deadline: bool | None = ...,
         every: Duration | None = ...,
         cron: str | None = ...,
         timezone: str = ...,
@@ -160,6 +161,7 @@ class Broker(OwnBroker):
         concurrency: int | None = None,
         timeout: Duration | None = None,
         ack_each: bool | None = None,
+        deadline: bool | None = None,
         every: Duration | None = None,
         cron: str | None = None,
         timezone: str = USUAL_ZONE,
@@ -179,7 +181,8 @@ class Broker(OwnBroker):
             concurrency: how many calls run at once in one process, of all tasks of the queue; None: as
                 another one of them says, or one.
             timeout: of one call, for all tasks of the queue; None: as another one says, or no limit.
-            ack_each: see `Queue.handler`, for all tasks of the queue; None: as another one says, or no.
+            ack_each, deadline: see `Queue.handler`, for all tasks of the queue; None: as another one says,
+                or no.
             every, cron, timezone, missed: the workers of the queue send it again and again, without
                 arguments; see `Queue.schedule`. A worker writes this schedule when it starts.
             key: of each call (`Queue.send`), or a function that gets a call's arguments and returns its key.
@@ -191,7 +194,8 @@ class Broker(OwnBroker):
             InvalidInput: the schedule is not valid.
             ConfigurationError: this is no function, or it does not go with what else the queue has.
         """
-        rule, running = rule_of(cron, every, timezone, missed), Running(concurrency, timeout, ack_each)
+        rule = rule_of(cron, every, timezone, missed)
+        running = Running(concurrency, timeout, ack_each, deadline)
 
         def make(function: Callable[P, R]) -> Task[P, R]:
             call = TaskFunction(function, name, rule, key)

@@ -48,6 +48,7 @@ class Handler:
         takes_delivery: it takes the delivery as its second argument.
         type: of the bodies, if it is known already; None: see `body_type`.
         ack_each: each call is settled before the next one begins in its thread, or in its place.
+        deadline: a call also ends with the time to live of its message.
     """
 
     queue: Any
@@ -58,6 +59,7 @@ class Handler:
     takes_delivery: bool
     type: Any = None
     ack_each: bool = False
+    deadline: bool = False
 
     @classmethod
     def checked(
@@ -69,6 +71,7 @@ class Handler:
         others: Sequence[Handler] = (),
         *,
         ack_each: bool = False,
+        deadline: bool = False,
     ) -> Handler:
         """Check the arguments, and make a handler.
 
@@ -77,8 +80,9 @@ class Handler:
                 a handler already.
         """
         check_concurrency(concurrency)
-        if not isinstance(ack_each, bool):
-            raise ConfigurationError(f"ack_each={shown(ack_each)}: use True or False")
+        for name, flag in {"ack_each": ack_each, "deadline": deadline}.items():
+            if not isinstance(flag, bool):
+                raise ConfigurationError(f"{name}={shown(flag)}: use True or False")
         if any(other.queue.name == queue.name for other in others):
             message = f"queue {queue.name!r} has a handler already: one function takes all its messages"
             raise ConfigurationError(message)
@@ -91,6 +95,7 @@ class Handler:
             is_async(function, "a handler"),
             takes_delivery(function),
             ack_each=ack_each,
+            deadline=deadline,
         )
 
     @property
@@ -126,12 +131,12 @@ class Registers(Generic[T]):
     """A decorator that makes a function the handler of a queue, and returns it unchanged."""
 
     def __init__(
-        self, queue: HandledQueue[T], concurrency: int, timeout: Duration | None, *, ack_each: bool
+        self, queue: HandledQueue[T], concurrency: int, timeout: Duration | None, **flags: bool
     ) -> None:
         self._queue = queue
         self._concurrency = concurrency
         self._timeout = timeout
-        self._ack_each = ack_each
+        self._flags = flags
 
     @overload
     def __call__(self, function: Callable[[T], R], /) -> Callable[[T], R]: ...
@@ -141,7 +146,7 @@ class Registers(Generic[T]):
         """Register the function."""
         handlers: list[Handler] = self._queue._broker._handlers
         handler = Handler.checked(
-            self._queue, function, self._concurrency, self._timeout, handlers, ack_each=self._ack_each
+            self._queue, function, self._concurrency, self._timeout, handlers, **self._flags
         )
         handlers.append(handler)
         return function
@@ -160,7 +165,13 @@ class HandledQueue(Generic[T]):
     def handler(self, function: Callable[[T, Any], R], /) -> Callable[[T, Any], R]: ...
     @overload
     def handler(
-        self, /, *, concurrency: int = ..., timeout: Duration | None = ..., ack_each: bool = ...
+        self,
+        /,
+        *,
+        concurrency: int = ...,
+        timeout: Duration | None = ...,
+        ack_each: bool = ...,
+        deadline: bool = ...,
     ) -> Registers[T]: ...
     @answering
     def handler(
@@ -171,6 +182,7 @@ class HandledQueue(Generic[T]):
         concurrency: int = 1,
         timeout: Duration | None = None,
         ack_each: bool = False,
+        deadline: bool = False,
     ) -> Callable[..., R] | Registers[T]:
         """Register a function as the handler of this queue's messages, for `broker.run()`.
 
@@ -192,6 +204,8 @@ class HandledQueue(Generic[T]):
                 settled together, so a worker that is killed repeats some of them: at most 50, which ended
                 in the last 5 ms. With this it repeats only calls that it had begun, at most one for each
                 of `concurrency`; each costs a round trip.
+            deadline: a call that still runs when the time to live of its message ends is cut short as by a
+                `timeout`, and the message expires with that cause, uncharged. See `Delivery.remaining`.
 
         Returns:
             The function, unchanged; with brackets, a decorator.
@@ -199,7 +213,7 @@ class HandledQueue(Generic[T]):
         Raises:
             ConfigurationError: the queue has a handler already, or an argument is not valid.
         """
-        register = Registers(self, concurrency, timeout, ack_each=ack_each)
+        register = Registers(self, concurrency, timeout, ack_each=ack_each, deadline=deadline)
         return register if function is None else register(function)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.client.handlers import Handler
@@ -27,6 +27,7 @@ class Running:
     concurrency: int | None = None
     timeout: Duration | None = None
     ack_each: bool | None = None
+    deadline: bool | None = None
 
     def and_of(self, other: Running, queue: str) -> Running:
         """What one more task says, too.
@@ -46,7 +47,7 @@ class Running:
 
     def _comparable(self) -> dict[str, object]:
         limit = None if self.timeout is None else milliseconds(self.timeout, name="timeout", minimum=1)
-        return {"concurrency": self.concurrency, "timeout": limit, "ack_each": self.ack_each}
+        return {**asdict(self), "timeout": limit}
 
 
 @dataclass
@@ -146,8 +147,8 @@ class Tasks:
         """The handler of the queue."""
         how = self.running
         concurrency = 1 if how.concurrency is None else how.concurrency
-        ack_each = False if how.ack_each is None else how.ack_each
-        handler = Handler.checked(self.queue, self, concurrency, how.timeout, ack_each=ack_each)
+        flags = {name: flag for name in ("ack_each", "deadline") if (flag := getattr(how, name)) is not None}
+        handler = Handler.checked(self.queue, self, concurrency, how.timeout, **flags)
         return replace(handler, is_async=is_async)
 
 

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
-from rq_dlq.policy import patterns, per_key
+from rq_dlq.policy import patterns, per_key, rate
 from rq_dlq.policy.arithmetic import Backoff
 from rq_dlq.policy.presets import JAVA_LONG, ActiveMQRedelivery, ArtemisRedelivery
 from rq_dlq.values.durations import TEN_YEARS, shown
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Check: TypeAlias = Callable[[object, str], Any]
 """A value and its name, for the error, to what stands in Redis; raises a `PolicyError`."""
 
-Kind: TypeAlias = Literal["SPAN", "SPAN,SPAN,…", "NUMBER", "N", "NAME", "flag"]
+Kind: TypeAlias = Literal["SPAN", "SPAN,SPAN,…", "NUMBER", "N", "N/SPAN", "NAME", "flag"]
 """What people type on a command line."""
 
 PARTS: Final = ("redelivery", "dead_letter", "expiry")
@@ -204,6 +204,8 @@ TABLE: Final = (
 
     Field(where="max_in_flight", kind="N", given=_count(1, "no limit"), default=None, none="unlimited",
           option="--max-in-flight", help="How many messages may be in work at a time, or `unlimited`."),
+    Field(where="rate", kind="N/SPAN", given=rate.given, default=None, none="unlimited",
+          option="--rate", help="How many messages are handed out in a time: 100/s, 5/10m, or `unlimited`."),
     Field(where="outcomes", kind="N", given=_count(0, "no outcome history"), default=None, none="none",
           option="--outcomes", help="About how many events of its messages a queue keeps, or `none`."),
     Field(where="dedup_window", **PERIOD, none="none",

@@ -37,6 +37,7 @@ class _Everywhere(TypedDict, total=False):
     dead_letter: DeadLetterStrategy | Mapping[str, object] | UnsetType | None
     expiry: ExpiryPolicy | Mapping[str, object] | UnsetType
     max_in_flight: int | UnsetType | None
+    rate: str | int | UnsetType | None
     outcomes: int | UnsetType | None
     dedup_window: Duration | UnsetType | None
     dead_letter_aliases: str | Sequence[str] | UnsetType | None
@@ -50,6 +51,9 @@ class EntryFields(_Everywhere, total=False):
     dead_letter: what becomes of dead letters: a strategy or a mapping; None: drop them, and count them.
     expiry: times to live, and what becomes of expired messages: a policy or a mapping.
     max_in_flight: deliveries at a time, of all consumers together; None: no limit.
+    rate: how many messages it hands out in a time, to all consumers together: "100/s", "5/10m", or a number, a
+        second; None: no limit. What comes in a second, at least one, may come at once. A retry counts, a release
+        does not.
     outcomes: how many events the queue's outcome history keeps, about; None or 0: it is not written.
     dedup_window: how long after its ack a send under a message's id adds nothing; None: an id is free then.
     dead_letter_aliases: more names under which its dead letters are found, such as one for many queues: each
@@ -94,6 +98,7 @@ class QueueSettings:
         expiry: with every field.
         dead_letter: with every field.
         max_in_flight: deliveries at a time; None: no limit.
+        rate: how many messages it hands out in a time, as "100/s"; None: no limit.
         outcomes: events that the outcome history keeps, about; None: it is not written.
         dedup_window: seconds for which the ids of acked messages are known; None: they are not.
         dead_letter_aliases: more names of the dead-letter queue, with blanks between them; None: none.
@@ -107,6 +112,7 @@ class QueueSettings:
     expiry: ExpiryPolicy
     dead_letter: DeadLetterStrategy
     max_in_flight: int | None
+    rate: str | None
     outcomes: int | None
     dedup_window: float | None
     dead_letter_aliases: str | None

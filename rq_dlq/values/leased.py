@@ -95,19 +95,22 @@ class Leased(Received[T]):
         """Whether it was acked, nacked, poisoned or released through this object."""
         return self.outcome is not None
 
-    def _is_outlived(self, now: float) -> bool:
-        """Whether its time to live has ended since it was claimed, by this process's clock.
+    def _time_to_live(self, now: float) -> float:
+        """How many seconds its time to live still lasts, by this process's clock since it was claimed.
 
         Args:
             now: monotonic seconds.
+
+        Returns:
+            At most so many too many; inf: it has no end, or has ended for good, as that of a dead message.
         """
         record, state = self._row.record, self._row.state
         if not record[records.FLAGS] & records.EXPIRES and b"expires=" not in state:
-            return False  # nearly always
+            return inf  # nearly always
         if not state.startswith(b"live"):
-            return False  # a dead or expired message stays one
-        end = states.deadline_of(state, record)  # 0: a redrive took it away
-        return end is not None and 0 < end <= self._lease.server_time(now)
+            return inf
+        end = states.deadline_of(state, record)
+        return (end - self._lease.server_time(now)) / 1000 if end else inf  # 0: a redrive took it away
 
     @property
     def lease_until(self) -> datetime:

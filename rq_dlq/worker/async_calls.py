@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from math import inf
 from types import coroutine
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.steps.driving import drive
 from rq_dlq.worker.running import check_ran
-from rq_dlq.worker.stopping import HandlerTimeout, Stopped
+from rq_dlq.worker.stopping import DeadlinePassed, HandlerTimeout, Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -37,14 +39,17 @@ class AsyncCalls:
         self, handler: Handler, calls: Mapping[Delivery[Any], Call], stop: Stop, settles: Callable[[], bool]
     ) -> None:
         self._function, self._takes_delivery = handler.function, handler.takes_delivery
-        self._timeout = handler.timeout
+        self._timeout, self._deadline = handler.timeout or inf, handler.deadline  # seconds; whether there is one
         self._calls, self._stop, self._settles = calls, stop, settles
         self.running: set[Delivery[Any]] = set()
         self._cancelled: set[Delivery[Any]] = set()
 
     async def run(self, delivery: Delivery[Any]) -> BaseException | None:
         """Run the handler; returns the error that it ended with."""
-        limit = None if self._timeout is None else asyncio.timeout(self._timeout)
+        seconds, over = self._timeout, HandlerTimeout
+        if self._deadline and (left := delivery._time_to_live(time.monotonic())) < seconds:  # noqa: SLF001
+            seconds, over = left, DeadlinePassed
+        limit = None if seconds == inf else asyncio.timeout(seconds)
         self.running.add(delivery)
         try:
             body = delivery.body
@@ -58,7 +63,7 @@ class AsyncCalls:
             if limit is None or not limit.expired():
                 return error
             where = error.__cause__ or error  # the cancellation, raised where the handler was
-            return HandlerTimeout().with_traceback(where.__traceback__)
+            return over().with_traceback(where.__traceback__)
         except asyncio.CancelledError as error:
             loop_broke = self._stop.broken and self._calls[delivery][0].cancelling()  # not its fault
             return Stopped() if delivery in self._cancelled or loop_broke else error

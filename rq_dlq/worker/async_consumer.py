@@ -9,6 +9,7 @@ from concurrent.futures import wait
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.asyncio.own import to_its_end
@@ -194,7 +195,7 @@ class AsyncConsumer(AsyncLeases):
                 self._loop.call_soon(self._take_back, context=self._context)
             return
         try:
-            if delivery._is_outlived(now):  # noqa: SLF001 - no part of what users see
+            if delivery._time_to_live(now) <= 0:  # noqa: SLF001 - no part of what users see
                 await self._broker._run(self.release_outlived([delivery]))
                 return
             handling = self._observers.handling(delivery) if self._observers else None
@@ -273,17 +274,21 @@ class AsyncConsumer(AsyncLeases):
     def tend(self) -> None:
         """Release what waits behind stuck calls, and ack what ended before one that blocks the event loop."""
         now = time.monotonic()
-        if self._timeout is not None:
-            self._say_late(now - self._timeout - LATE)
+        if self._timeout is not None or self._deadline:
+            self._say_late(now - LATE)
         if self._unstarted and now - self._tasks.claimed > STUCK_AFTER and self._may_retry:
             self.release_unstarted(self._tending)
         if self._done and now - self._last_end > STUCK_AFTER and self._may_retry:
             self._tending.run(self.settle_done())
 
-    def _say_late(self, before: float) -> None:
-        """Log, once each, which calls run that began before this."""
-        running = [*self._tasks.running.items()]
-        late = {one for one, (*_, began) in running if began < before and self.runs(one)}
+    def _say_late(self, now: float) -> None:
+        """Log, once each, which calls run whose limit was over by then."""
+        before = -inf if self._timeout is None else now - self._timeout
+        late = {
+            one
+            for one, (*_, began) in [*self._tasks.running.items()]
+            if self.runs(one) and (began < before or (self._deadline and one._time_to_live(now) <= 0))  # noqa: SLF001
+        }
         for delivery in late - self._late:
             self.say_late(delivery)
         self._late = late

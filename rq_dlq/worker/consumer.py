@@ -51,7 +51,7 @@ class Consumer(Settling[D]):
 
     def __init__(self, handler: Handler, queue: Any, shared: Shared) -> None:
         super().__init__(queue._core, shared, ack_each=handler.ack_each)
-        self._handler, self._timeout = handler, handler.timeout
+        self._handler, self._timeout, self._deadline = handler, handler.timeout, handler.deadline
         self.pause = 0.0
         self._make = queue._deliveries
         self._until = shared.until
@@ -116,11 +116,11 @@ class Consumer(Settling[D]):
         return f"{name} ({delivery.queue} {delivery.id})"
 
     def say_late(self, delivery: D) -> None:
-        """Log that a call runs on after its timeout: what it waits for cannot be cut short."""
-        limit = human(round(1000 * (self._timeout or 0)))
-        logger.warning(
-            "%s runs longer than its timeout of %s, and does not end", self.called(delivery), limit
-        )
+        """Log that a call runs on after its limit: what it waits for cannot be cut short."""
+        limit = "its message's time to live"
+        if self._timeout is not None:
+            limit = f"its timeout of {human(round(1000 * self._timeout))}"
+        logger.warning("%s runs longer than %s, and does not end", self.called(delivery), limit)
 
     @property
     def busy(self) -> bool:

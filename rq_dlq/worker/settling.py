@@ -16,7 +16,7 @@ from rq_dlq.values import deques
 from rq_dlq.values.readable import many
 from rq_dlq.values.settlement import FAILED, Settlement
 from rq_dlq.worker.holding import Holding
-from rq_dlq.worker.stopping import Stopped
+from rq_dlq.worker.stopping import DeadlinePassed, Stopped
 from rq_dlq.worker.tally import SettingsInForce, logger, report
 
 if TYPE_CHECKING:
@@ -158,6 +158,10 @@ class Settling(Holding[D]):
         queue = self.queue
         if delivery._unfit and isinstance(error, UnfitMessage):
             return (yield from passing_on.pass_on(queue, delivery, error)), error
+        if isinstance(error, DeadlinePassed):
+            settling = settle.nack(queue, [delivery._held], error, charge=False, values=delivery._values)
+            (settlement,) = yield from settling
+            return settlement, error
         if isinstance(error, Exception | Stopped):
             try:
                 (settlement,) = yield from settle.settle_by_error(

@@ -26,6 +26,13 @@ class HandlerTimeout(TimeoutError):  # noqa: N818 - the word for it
         super().__init__(text)
 
 
+class DeadlinePassed(HandlerTimeout):
+    """The time to live of a call's message ended; it is not charged, and expires."""
+
+    def __init__(self, text: str = "the time to live of the message ended while its handler ran") -> None:
+        super().__init__(text)
+
+
 class Stopped(BaseException):
     """Raised inside a call to cut it short after a second signal; its message is released."""
 

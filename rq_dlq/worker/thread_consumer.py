@@ -11,7 +11,7 @@ from rq_dlq.worker.consumer import LATE, STUCK_AFTER, Consumer
 from rq_dlq.worker.finished import SETTLE_WITHIN
 from rq_dlq.worker.holding import RETRY_AFTER
 from rq_dlq.worker.running import Running
-from rq_dlq.worker.stopping import HandlerTimeout, Stopped
+from rq_dlq.worker.stopping import DeadlinePassed, HandlerTimeout, Stopped
 
 if TYPE_CHECKING:
     from rq_dlq.client.delivery import Delivery
@@ -115,7 +115,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         """The next whose time to live has not ended since its claim."""
         outlived: list[Delivery[Any]] = []
         try:
-            while (delivery := self._unstarted.popleft())._is_outlived(time.monotonic()):  # noqa: SLF001
+            while (delivery := self._unstarted.popleft())._time_to_live(time.monotonic()) <= 0:  # noqa: SLF001
                 outlived.append(delivery)
         except IndexError:
             delivery = None
@@ -163,8 +163,8 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     def tend(self) -> None:
         """Release messages that wait behind a stuck call, settle what ended before it."""
-        now, timed_out = time.monotonic(), self._runs_longer_than(self._timeout)
-        if timed_out and self._timeout is not None and self._runs_longer_than(self._timeout + LATE):
+        now, timed_out = time.monotonic(), self._overruns()
+        if timed_out and self._overruns(since=LATE):
             self._say_late()
         if (timed_out or now - self._claimed > STUCK_AFTER) and self._may_retry:
             self.release_unstarted(self._tending)
@@ -182,21 +182,28 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         running = self._calls.delivery
         if self._stop.cancelling.is_set():
             self._calls.cut_short(running, Stopped)
-        elif self._runs_longer_than(self._timeout):
-            self._calls.cut_short(running, HandlerTimeout)
+        elif limit := self._overruns():
+            self._calls.cut_short(running, limit)
 
-    def _runs_longer_than(self, seconds: float | None) -> bool:
-        """Whether a call runs, and has done so for longer than this; None: no limit."""
-        if seconds is None or self._calls.delivery is None:
-            return False
-        return time.monotonic() - self._calls.began > seconds
+    def _overruns(self, since: float = 0) -> type[HandlerTimeout] | None:
+        """The limit that the call which runs is over, for longer than this (seconds); None: it is not."""
+        running, now = self._calls.delivery, time.monotonic() - since
+        if self._timeout is not None and self._runs_longer_than(self._timeout + since):
+            return HandlerTimeout
+        if self._deadline and running is not None and running._time_to_live(now) <= 0:  # noqa: SLF001
+            return DeadlinePassed
+        return None
+
+    def _runs_longer_than(self, seconds: float) -> bool:
+        """Whether a call runs, and has done so for longer than this."""
+        return self._calls.delivery is not None and time.monotonic() - self._calls.began > seconds
 
     def take_due(self) -> list[Delivery[Any]]:
         """A delivery of each claim whose lease is to be extended now; `note_extended` has to follow."""
         now, third = time.monotonic(), self._lease / 3
         if now - self._extended <= third or now - self._asked <= min(RETRY_AFTER, third):
             return []
-        current = None if self._runs_longer_than(self._timeout) else self._current
+        current = None if self._overruns() else self._current
         held = [*self._unstarted.copy(), *self._done.copy(), *([current] if current is not None else ())]
         kept = {delivery.token: delivery for delivery in held if not (delivery.settled or delivery.lost)}
         if kept:

@@ -251,3 +251,16 @@ async def test_an_awaiting_client_wakes_and_can_be_cancelled(url: str, raw: Any)
         (delivery,) = await asyncio.wait_for(waiting, 5)
         assert delivery.body == "x"
         await delivery.ack()
+
+
+def test_a_rate_wakes_one_client_when_it_allows_one_more(live: rq_dlq.Broker, raw: Any) -> None:
+    """Each gets its message in time, and nobody polls."""
+    queue = live.queue("a", rate="4/s")
+    queue.send_many(range(7))
+    assert len(queue.claim(9)) == 4
+    before = claims(raw)
+    clients = [Client(queue) for _ in range(3)]
+    for client in clients:
+        client.join(SOON)
+    assert sorted(client.got[0].body for client in clients) == [4, 5, 6]
+    assert claims(raw) - before <= 15

@@ -92,6 +92,7 @@ def entry(draw: st.DrawFn) -> Entry:
     """A valid one; what is drawn and does not fit is left out."""
     parts: dict[str, Any] = {
         "max_in_flight": draw(st.sampled_from([UNSET, None, 1, 7])),
+        "rate": draw(st.sampled_from([UNSET, None, 7, "100/s", "5/10m"])),
         "outcomes": draw(st.sampled_from([UNSET, None, 0, 1_000])),
         "dedup_window": draw(st.sampled_from([UNSET, None, 120, "1h"])),
         "dead_letter_aliases": draw(st.sampled_from([UNSET, None, "lost", ["a.lost", "b"]])),

@@ -73,7 +73,7 @@ def test_no_option_means_two_fields() -> None:
 
 @each("row", [row for row in PLAIN if row.name != "per_key"])
 def test_what_is_said_stands_in_redis_as_it_is(row: Field) -> None:
-    value = "lost found" if row.kind == "NAME" else 7
+    value = {"NAME": "lost found", "N/SPAN": "7/s"}.get(row.kind, 7)
     said: dict[str, Any] = {row.name: value}
     entry = Entry.of(**said)
     stands = 7_000 if row.in_ms else value

@@ -61,7 +61,7 @@ def test_no_handler_gets_what_outlived_its_time_since_its_claim(colour: str, bro
 
     def note(body: int, delivery: rq_dlq.Delivery[int] | rq_dlq.asyncio.Delivery[int]) -> None:
         nonlocal outlived
-        outlived += delivery._is_outlived(time.monotonic())
+        outlived += delivery._time_to_live(time.monotonic()) <= 0
         if body % 50 == 0:  # as if the claim had been an hour ago
             delivery._lease.read_at -= 3_600
 

@@ -142,7 +142,8 @@ def _explained(
         due = moment(message.due)
         wait = human(message.due - now)
         return Explanation(row.id, "scheduled", story, f"due in {wait}, then ready{rest}", due, message)
-    following = f"the next claim takes it, after those before it{rest}"
+    pace = "" if settings.rate is None else f"; the queue hands out at most {settings.rate}"
+    following = f"the next claim takes it, after those before it{pace}{rest}"
     if counts.paused:
         following = "it waits until the queue is resumed: the queue is paused"
     elif full := settings.at_capacity(counts.leased):

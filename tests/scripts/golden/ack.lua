@@ -231,9 +231,9 @@ if #settled > 0 then
         return tonumber(state.more:match(' expires=(%d+)') or nil)
       end
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
       local function setting(name)
-        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
         return found[FIELDS[name]]
       end
       -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
@@ -311,9 +311,9 @@ if #settled > 0 then
       -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
       local BLOCKED = 2 ^ 43
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
       local function setting(name)
-        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
         return found[FIELDS[name]]
       end
       -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its

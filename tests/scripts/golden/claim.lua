@@ -109,9 +109,9 @@ if lapsed + fallen_due + outlived > 0 then
     return sound and found or nil
   end
   -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
   local function setting(name)
-    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
     return found[FIELDS[name]]
   end
   -- The immutable half of a message, written once by send:
@@ -1468,10 +1468,11 @@ end
 -- How many messages a claim may lease: none while the queue is paused, and never more than leave the messages in
 -- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
 -- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
--- command. A claim ends here where the queue was deleted since the client opened it. `per_key`: what the settings say of keys.
-local capacity, per_key = count, nil
+-- command. A claim ends here where the queue was deleted since the client opened it. `per_key`: what the settings say of keys;
+-- `by_rate`: what its rate leaves, or nil.
+local capacity, per_key, by_rate = count, nil, nil
 if part == 'live' then
-  local values = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key')
+  local values = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'rate')
   if opening ~= '' and values[3] ~= opening then
     return { now, -3 }
   end
@@ -1486,6 +1487,34 @@ if part == 'live' then
     end
     capacity = math.max(0, math.min(count, most - in_flight))
   end
+  if values[5] then
+    -- What a rate leaves to hand out now: a bucket of tokens, one for each message, kept as the time until which what was handed
+    -- out reaches (GCRA). A burst is what comes in a second, at least one message. A time further ahead than that counts as now:
+    -- the clock stepped back.
+    --   rate: N/SPAN, as 100/s or 5/10m; what cannot be read is no limit
+    --   reached: the time that is kept, or false
+    --   Returns nil, or { interval: milliseconds between two; from: where what is handed out now begins; most: how many;
+    --   at: when there is one more, milliseconds }.
+    local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+    local function pace(rate, reached)
+      local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+      count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+      if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+        return nil
+      end
+      local interval = spans * UNITS[unit] / count
+      local burst = math.max(1000, interval) -- milliseconds
+      local from = tonumber(reached or nil)
+      if not from or from < now or from > now + burst + interval then
+        from = now
+      end
+      local most = math.floor((now + burst - from) / interval + 0.001) -- a time has no more digits
+      return { interval = interval, from = from, most = most, at = math.ceil(from + (most + 1) * interval - burst) }
+    end
+    by_rate = pace(values[5], redis.call('HGET', counters, 'rate_until'))
+    capacity = math.min(capacity, by_rate and by_rate.most or capacity)
+  end
   if per_key then
     -- Before a claim takes messages of a queue where keys count: repairs lanes, once a second (lib/tend); and where lanes take
     -- turns and less is ready than it may take, lets in the rest from all lanes alike, so that a batch is filled even by one
@@ -1496,9 +1525,9 @@ if part == 'live' then
       local at = tonumber((redis.call('GET', tended) or ''):match('^%d+') or 0)
       if at > now or now >= at + PAUSE then -- or the clock stepped back
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+        local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
         local function setting(name)
-          found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+          found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
           return found[FIELDS[name]]
         end
         -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
@@ -1935,9 +1964,9 @@ if part == 'live' then
         -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
         local BLOCKED = 2 ^ 43
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+        local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
         local function setting(name)
-          found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+          found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
           return found[FIELDS[name]]
         end
         -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
@@ -2269,9 +2298,9 @@ if marked then
         return sound and found or nil
       end
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
       local function setting(name)
-        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
         return found[FIELDS[name]]
       end
       -- Whether so many charged failures are more than the policy in Redis allows now. Where that policy cannot be read,
@@ -2376,9 +2405,9 @@ if per_key and #rows > 0 then
   end
   if not seated then
     -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
     local function setting(name)
-      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
       return found[FIELDS[name]]
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
@@ -2892,9 +2921,9 @@ for place = 1, #ids do
         return decoded and type(value) == 'table' and value or {}
       end
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
       local function setting(name)
-        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
         return found[FIELDS[name]]
       end
       -- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
@@ -3490,9 +3519,9 @@ for place = 1, #ids do
     end
     if not records[place] then -- left behind by a send or a purge that was cut off
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
       local function setting(name)
-        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
         return found[FIELDS[name]]
       end
       -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
@@ -3827,9 +3856,9 @@ if let_in_since then
     -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
     local BLOCKED = 2 ^ 43
     -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
     local function setting(name)
-      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
       return found[FIELDS[name]]
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
@@ -4108,6 +4137,13 @@ if let_in_since then
   end
   let_in_since = redis.call('ZCARD', ready) > 0
 end
+if by_rate and #chosen > 0 then
+  -- Notes what was handed out by a queue's rate (lib/pace), or gives tokens back: a number below 0.
+  local function spend(by_rate, count)
+    redis.call('HSET', counters, 'rate_until', string.format('%.17g', by_rate.from + count * by_rate.interval))
+  end
+  spend(by_rate, #chosen)
+end
 if part == 'live' then
   if more or let_in_since or (marked or not seated or #taken < #rows) and redis.call('ZCARD', ready) > 0 then
     -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
@@ -4123,11 +4159,11 @@ if part == 'live' then
   else
     redis.call('DEL', wake)
     if #chosen == 0 and patience > 0 then
-      -- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live. The others
+      -- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live, and what else the
+      -- caller knows of (`event`, milliseconds; nil: nothing). The others
       -- sleep on; without this a thousand of them would wake in the same millisecond. Returns the milliseconds until then,
       -- -1 for a client that sleeps on.
-      local function set_alarm()
-        local event
+      local function set_alarm(event)
         for _, index in ipairs({ scheduled, leases, expiring }) do
           local at = tonumber(redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')[2])
           if at and (not event or at < event) then
@@ -4144,7 +4180,7 @@ if part == 'live' then
         redis.call('SET', alarm, event, 'PX', wait + 1000)
         return wait
       end
-      reply[2] = set_alarm()
+      reply[2] = set_alarm(by_rate and redis.call('ZCARD', ready) > 0 and by_rate.at or nil)
     end
   end
   if alarmed == '1' and (#chosen > 0 or patience == 0 or only_suspects) then -- another client has to watch the time

@@ -147,9 +147,9 @@ local function add(items, first, last, delay, ttl, opening)
       return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
     end
     -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
     local function setting(name)
-      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
       return found[FIELDS[name]]
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its

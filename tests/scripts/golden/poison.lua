@@ -168,9 +168,9 @@ local function held_head(id, text)
   local head, later = head_of(id, text)
   if not head and not later then
     -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
     local function setting(name)
-      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
       return found[FIELDS[name]]
     end
     -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
@@ -533,9 +533,9 @@ local function read_json(text)
   return decoded and type(value) == 'table' and value or {}
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
 local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
   return found[FIELDS[name]]
 end
 -- What the queue's settings say of messages that die or expire; an empty table where they say nothing.

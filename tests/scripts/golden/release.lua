@@ -168,9 +168,9 @@ local function held_head(id, text)
   local head, later = head_of(id, text)
   if not head and not later then
     -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
     local function setting(name)
-      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
       return found[FIELDS[name]]
     end
     -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
@@ -485,9 +485,9 @@ local function settle_messages(first, act, finish)
   end, finish)
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
 local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
   return found[FIELDS[name]]
 end
 -- Who was given the messages of a claim, as a JSON text.
@@ -1054,10 +1054,11 @@ local function bury(id, state, head, part, reason, detail)
   end
   return fate
 end
+local live = 0
 return settle_messages(3, function(id, state, head)
   local waits = delay > 0 and state.part == 'live'
   local expiry = waits and expiry_of(head, state)
-  state.released = state.released + 1
+  state.released, live = state.released + 1, live + (state.part == 'live' and 1 or 0)
   if begun then
     taken_up(state)
   else
@@ -1074,4 +1075,41 @@ return settle_messages(3, function(id, state, head)
   end
   put(id, state, head, waits, delay > 0 and state.part ~= 'live' and now + delay or nil)
   outcome('released', id, head, state, delay, { consumer = setting('outcomes') and holder(state.token) })
-end, wake_one)
+end, function()
+  local rate = live > 0 and setting('rate')
+  if rate then -- they took a token each when they were handed out
+    -- What a rate leaves to hand out now: a bucket of tokens, one for each message, kept as the time until which what was handed
+    -- out reaches (GCRA). A burst is what comes in a second, at least one message. A time further ahead than that counts as now:
+    -- the clock stepped back.
+    --   rate: N/SPAN, as 100/s or 5/10m; what cannot be read is no limit
+    --   reached: the time that is kept, or false
+    --   Returns nil, or { interval: milliseconds between two; from: where what is handed out now begins; most: how many;
+    --   at: when there is one more, milliseconds }.
+    local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+    local function pace(rate, reached)
+      local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+      count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+      if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+        return nil
+      end
+      local interval = spans * UNITS[unit] / count
+      local burst = math.max(1000, interval) -- milliseconds
+      local from = tonumber(reached or nil)
+      if not from or from < now or from > now + burst + interval then
+        from = now
+      end
+      local most = math.floor((now + burst - from) / interval + 0.001) -- a time has no more digits
+      return { interval = interval, from = from, most = most, at = math.ceil(from + (most + 1) * interval - burst) }
+    end
+    -- Notes what was handed out by a queue's rate (lib/pace), or gives tokens back: a number below 0.
+    local function spend(by_rate, count)
+      redis.call('HSET', counters, 'rate_until', string.format('%.17g', by_rate.from + count * by_rate.interval))
+    end
+    local by_rate = pace(rate, redis.call('HGET', counters, 'rate_until'))
+    if by_rate then
+      spend(by_rate, -live)
+    end
+  end
+  wake_one()
+end)

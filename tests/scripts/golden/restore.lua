@@ -200,9 +200,9 @@ local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
 local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
   return found[FIELDS[name]]
 end
 -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written

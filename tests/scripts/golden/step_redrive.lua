@@ -404,9 +404,9 @@ end
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
 local function drop_rest(left)
   -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
   local function setting(name)
-    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
     return found[FIELDS[name]]
   end
   -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
@@ -730,9 +730,9 @@ local function with_expiry_word(more, expires)
   return more:gsub(' expires=%S*', '') .. (expires and string.format(' expires=%.0f', expires) or '')
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
 local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
   return found[FIELDS[name]]
 end
 -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written

@@ -41,9 +41,9 @@ local function read_policy(text)
   return sound and found or nil
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
 local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
   return found[FIELDS[name]]
 end
 -- The immutable half of a message, written once by send:
