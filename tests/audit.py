@@ -20,8 +20,8 @@ NOTHING_LEFT = {
 SETTINGS = {*WRITTEN, "version", "declared", "paused", "opening"}
 GONE = ("acked", "purged", "discarded", "moved")
 TOTALS = {
-    "birth", "rate_until", "sent", "nacked", "lapsed", "released", "passed_on", "redriven", "exhausted", "poison",
-    "unprocessable", "expired", "put_off", "returned", "known", "reindexed", *GONE,
+    "birth", "rate_until", "sent", "nacked", "lapsed", "released", "passed_on", "redriven", "exhausted",
+    "poison", "unprocessable", "expired", "put_off", "returned", "known", "reindexed", *GONE,
 }  # fmt: skip
 WAITING = ("ready", "scheduled")
 EXPIRES, BAND, LONG = 0x10, 1 << 42, 2_048  # lua/lib/record.lua, order.lua, LONG.lua
@@ -227,7 +227,8 @@ def check_names(raw: Any, namespace: str) -> None:
         of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+?)?:(\w+|(?:sender|stage|job|stream|redrive):.+)", name)
         assert of_a_queue, f"{key} is no queue's"
         known = of_a_queue[1] in _keys.NAMES or of_a_queue[1].startswith("stage:")  # see check_committed
-        assert known or raw.ttl(key) > 0, f"{key} is unknown, or stays for ever"
+        assert known or raw.ttl(key) != STAYS, f"{key} is unknown, or stays for ever"
 
 
+STAYS = -1  # says Redis of a key that does not expire; of one that has meanwhile, -2
 SHARED = (_keys.queues, _keys.policies, _keys.aliases, _keys.processes)

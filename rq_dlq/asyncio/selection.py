@@ -105,7 +105,13 @@ class Selection(Generic[T]):
         return await self._broker._run(changing.expire_now(self._core, self._for("expire")))
 
     async def deliver_now(self) -> int:
-        """Make scheduled messages ready, in the order in which they were sent: before later ones."""
+        """Make scheduled messages ready, in the order in which they were sent: before later ones.
+
+        One that waits for others of its key stays as it is.
+
+        Raises:
+            InvalidInput: such a one is named by its id; nothing was changed. The error says who is in front.
+        """
         return await self._broker._run(changing.deliver_now(self._core, self._for("deliver_now")))
 
     async def prioritize(self, priority: int) -> int:

@@ -180,7 +180,6 @@ TABLE: Final = (
           help="Keep messages that were sent with persistent=False when they die."),
     Field(where="dead_letter.expiration", **PERIOD, none="never",
           option="--expiration", help="Drop a dead letter after this time, or `never`."),
-
     Field(where="expiry.expiry_delay", **PERIOD, none="none", artemis="expiry-delay",
           option="--expiry-delay", help="The time to live of messages that are sent without one, or `none`."),
     Field(where="expiry.min_expiry_delay", **PERIOD, none="none", artemis="min-expiry-delay",
@@ -201,11 +200,10 @@ TABLE: Final = (
           option="--expiry-prefix", help="Put before the queue's name to name its own expiry queue."),
     Field(where="expiry.suffix", kind="NAME", given=check.affix,
           option="--expiry-suffix", help="Put after the queue's name."),
-
     Field(where="max_in_flight", kind="N", given=_count(1, "no limit"), default=None, none="unlimited",
           option="--max-in-flight", help="How many messages may be in work at a time, or `unlimited`."),
     Field(where="rate", kind="N/SPAN", given=rate.given, default=None, none="unlimited",
-          option="--rate", help="How many messages are handed out in a time: 100/s, 5/10m, or `unlimited`."),
+          option="--rate", help="How many messages go out in a time: 100/s, 5/10m, or `unlimited`."),
     Field(where="outcomes", kind="N", given=_count(0, "no outcome history"), default=None, none="none",
           option="--outcomes", help="About how many events of its messages a queue keeps, or `none`."),
     Field(where="dedup_window", **PERIOD, none="none",

@@ -11,10 +11,9 @@ _TEXT = re.compile(r"([1-9]\d{0,6})/([1-9]\d{0,4})?(ms|s|m|h|d)")
 
 
 def given(value: object, name: str) -> str | None:
-    """A rate as it stands in Redis, from what a user passes; None: there is no limit.
+    """A rate as it stands in Redis (lua/lib/pace), from what a user passes; None: there is no limit.
 
-    It is text as "100/s" or "5/10m", or a whole number, which is one a second. Its own text of the most common
-    form stays as it is (lua/lib/pace).
+    It is text as "100/s" or "5/10m", or a whole number, which is one a second.
 
     Raises:
         PolicyError: it is no rate.
@@ -24,5 +23,5 @@ def given(value: object, name: str) -> str | None:
     text = f"{value}/s" if type(value) is int else value
     if isinstance(text, str) and _TEXT.fullmatch(text):
         return text
-    message = f'{name} is {shown(value)}. Pass text as "100/s" or "5/10m" (ms, s, m, h, d), or None for no limit'
-    raise PolicyError(message)
+    known = '"100/s" or "5/10m" (ms, s, m, h, d)'
+    raise PolicyError(f"{name} is {shown(value)}. Pass text as {known}, or None for no limit")

@@ -51,9 +51,9 @@ class EntryFields(_Everywhere, total=False):
     dead_letter: what becomes of dead letters: a strategy or a mapping; None: drop them, and count them.
     expiry: times to live, and what becomes of expired messages: a policy or a mapping.
     max_in_flight: deliveries at a time, of all consumers together; None: no limit.
-    rate: how many messages it hands out in a time, to all consumers together: "100/s", "5/10m", or a number, a
-        second; None: no limit. What comes in a second, at least one, may come at once. A retry counts, a release
-        does not.
+    rate: how many messages it hands out in a time, to all consumers together: "100/s", "5/10m", or a number,
+        a second; None: no limit. What comes in a second, at least one, may come at once. A retry counts, a
+        release does not.
     outcomes: how many events the queue's outcome history keeps, about; None or 0: it is not written.
     dedup_window: how long after its ack a send under a message's id adds nothing; None: an id is free then.
     dead_letter_aliases: more names under which its dead letters are found, such as one for many queues: each

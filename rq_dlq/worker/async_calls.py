@@ -39,7 +39,10 @@ class AsyncCalls:
         self, handler: Handler, calls: Mapping[Delivery[Any], Call], stop: Stop, settles: Callable[[], bool]
     ) -> None:
         self._function, self._takes_delivery = handler.function, handler.takes_delivery
-        self._timeout, self._deadline = handler.timeout or inf, handler.deadline  # seconds; whether there is one
+        self._timeout, self._deadline = (
+            handler.timeout or inf,
+            handler.deadline,
+        )  # seconds; whether there is one
         self._calls, self._stop, self._settles = calls, stop, settles
         self.running: set[Delivery[Any]] = set()
         self._cancelled: set[Delivery[Any]] = set()

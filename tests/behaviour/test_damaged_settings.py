@@ -47,7 +47,7 @@ NONSENSE: dict[str, list[str | bytes]] = {
     "per_key": ["", "x", "order  hold", "limit", "limit 0", "limit x", "limit 1 2", "fair -1", "1", b"\xff",
                 "limit " + "9" * 40],
     "version": ["", "x", "-1", "1.5", "nan", "inf", "999999", "9" * 40, b"\xff"],
-    "rate": ["", "x", "-1/s", "0/s", "1/0s", "nan/s", "1.5/s", "1/y", " 1/s", "1/s ", b"\xff", "9" * 400 + "/s"],
+    "rate": ["", "x", "-1/s", "0/s", "1/0s", "nan/s", "1.5/s", "1/y", " 1/s", b"\xff", "9" * 400 + "/s"],
     "declared": ["", "x", "{}", "[]", '{"redelivery": 1}', '{"max_in_flight": "x"}', b"\xff"],
     "names": ["", "x", "\t", "a\tb\tc", b"\xff\xfe"],
     "paused": ["", "0", "x", "11", b"\xff"],

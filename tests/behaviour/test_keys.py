@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import InvalidMessage, Message, PerKey, PolicyError, RedeliveryPolicy
+from rq_dlq import InvalidInput, InvalidMessage, Message, PerKey, PolicyError, RedeliveryPolicy
 from tests.behaviour.helpers import ids
 from tests.conftest import Clock
 from tests.each import each, each_afresh
@@ -151,6 +151,10 @@ async def test_verbs_on_who_is_blocked(broker: Any) -> None:
     queue = await shop(broker, ORDER, "a1", "a2", "a3", "a4")
     (a1,) = await queue.claim(9)
     assert await queue.select(places=["scheduled"]).deliver_now() == 0
+    with pytest.raises(
+        InvalidInput, match=r"a3 cannot be delivered now.*customer-a: 2 in front; a1 is in work"
+    ):
+        await queue.select(ids=["a3"]).deliver_now()
     assert await queue.select(ids=["a4"]).prioritize(9) == 1
     assert await queue.select(ids=["a3"]).expire() == 1
     assert (await queue.stats()).blocked == 2

@@ -104,7 +104,26 @@ async def test_explain_names_it(broker: Any) -> None:
     assert "hands out at most 2/s" in (await queue.explain(await queue.send("x"))).next
 
 
-@each("text", ["", "fast", "100", "0/s", "-1/s", "1.5/s", "1/0s", "1/w", "100/s ", 0, -1, 1.5, True, [], "9" * 8 + "/s"])
+@each(
+    "text",
+    [
+        "",
+        "fast",
+        "100",
+        "0/s",
+        "-1/s",
+        "1.5/s",
+        "1/0s",
+        "1/w",
+        "100/s ",
+        0,
+        -1,
+        1.5,
+        True,
+        [],
+        "9" * 8 + "/s",
+    ],
+)
 def test_what_is_no_rate_is_refused(text: Any, sync_broker: Any) -> None:
     with pytest.raises(PolicyError, match=r'rate is .*"100/s" or "5/10m"'):
         sync_broker.queue("a", rate=text)

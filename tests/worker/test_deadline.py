@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ class Waits:
 
 @COLOURS
 def test_a_call_ends_with_its_message(colour: str, broker: rq_dlq.Broker) -> None:
-    """It is not charged: it was not too often, but too late. The budget of one failure would have been spent."""
+    """It is not charged: it was not too often, but too late. One charged failure would have made it dead."""
     waits, queue = Waits(), broker.queue(colour.replace(" ", "-"), redelivery={"max_redeliveries": 0})
     queue.handler(deadline=True)(waits.of(colour))
     message, began = queue.send("late", ttl="1s"), time.monotonic()
@@ -86,7 +87,7 @@ def test_without_it_a_call_goes_on(colour: str, broker: rq_dlq.Broker) -> None:
         wait_until(lambda: not wait(delivery))
 
     async def awaiting(_: Any, delivery: rq_dlq.asyncio.Delivery[Any]) -> None:
-        while wait(delivery):
+        while wait(delivery):  # noqa: ASYNC110 - a condition elsewhere
             await asyncio.sleep(0.01)
 
     queue.handler(plain if colour == "def" else awaiting)
@@ -106,17 +107,13 @@ def test_all_that_does_not_end_is_said(
 
     def plain(_: Any) -> None:
         while not go_on.is_set():
-            try:
+            with suppress(DeadlinePassed):
                 go_on.wait(LONG)
-            except DeadlinePassed:
-                pass
 
     async def awaiting(_: Any) -> None:
-        while not go_on.is_set():  # noqa: ASYNC110 - a condition elsewhere
-            try:
+        while not go_on.is_set():
+            with suppress(asyncio.CancelledError):
                 await asyncio.sleep(0.01)
-            except asyncio.CancelledError:
-                pass
 
     queue.handler(deadline=True)(plain if colour == "def" else awaiting)
     queue.send("stuck", ttl="1s")

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from rq_dlq.core.choosing import calls
 from rq_dlq.core.choosing.reading import following, read, sources
 from rq_dlq.core.choosing.targets import check_target, open_target
+from rq_dlq.core.keyed.keyed import why_blocked
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.pages.calls import START
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.steps import senders
 from rq_dlq.core.steps.step import CHANGED, Steps, bounded
+from rq_dlq.errors import InvalidInput
 from rq_dlq.values.codec import check_priority
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.state import length_of
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.choosing.calls import Changed
     from rq_dlq.core.choosing.choice import Choice
-    from rq_dlq.core.pages.calls import Index, Position
+    from rq_dlq.core.pages.calls import Index, Page, Position
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Call, Place, Sender
 
@@ -152,13 +154,29 @@ def expire_now(queue: QueueState[Any], choice: Choice) -> Steps[int]:
 
 
 def deliver_now(queue: QueueState[Any], choice: Choice) -> Steps[int]:
-    """Make them ready, at the position that they had when they were sent."""
+    """Make them ready, at the position that they had when they were sent.
+
+    Raises:
+        InvalidInput: one that was named by its id waits for others of its key; nothing was changed.
+    """
+    for message_id in choice.ids or ():
+        yield from _refuse_blocked(queue, choice, message_id)
 
     def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]:
         del place
         return calls.deliver_now(sender, ids=ids)
 
     return (yield from change(queue, choice, verb, TAKES["deliver_now"]))
+
+
+def _refuse_blocked(queue: QueueState[Any], choice: Choice, message_id: str) -> Steps[None]:
+    """A due time can be cut short; the others of a key cannot."""
+    for member in (yield from sources(queue, choice)):
+        if (yield queue_calls.per_key(member.keys)):
+            page: Page = yield page_calls.browse(member.keys, ids=[message_id])
+            if page.ids and (why := (yield from why_blocked(member, page.rows()[0]))):
+                message = f"{message_id} cannot be delivered now, and nothing was changed: {why}"
+                raise InvalidInput(message)
 
 
 def prioritize(queue: QueueState[Any], choice: Choice, priority: int) -> Steps[int]:

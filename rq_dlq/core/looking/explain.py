@@ -132,7 +132,7 @@ def _explained(
         return _leased(row, message, settings, now)
     if message.part != "live":
         return _buried(queue, row, settings)
-    story = _story(message)
+    story = _story(message) + _ignored(message, settings)
     if message.expires_at is not None and message.expires_at <= moment(max(now, message.due)):
         over = "is over" if message.expires_at <= moment(now) else "is over before it is due"
         following = f"it expires, since its time to live {over}"
@@ -149,6 +149,17 @@ def _explained(
     elif full := settings.at_capacity(counts.leased):
         following = full
     return Explanation(row.id, "ready", story, following, None, message)
+
+
+def _ignored(message: Received[Any], settings: QueueSettings) -> str:
+    """That its key has no meaning in this queue; empty: it has, or there is none."""
+    if settings.per_key is not None:
+        return ""
+    try:
+        key = message.key
+    except UnprocessableMessage:
+        return ""
+    return "" if key is None else f"; its key {key} is ignored, since the queue has no per_key"
 
 
 def _story(message: Received[Any]) -> str:

@@ -131,8 +131,8 @@ def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
     head, due, lapse = (float(cell) if cell else None for cell in reply[6:9])
     paused, orphaned, blocked, *cells = reply[9:]
     totals = {cells[i].decode(): int(cells[i + 1]) for i in range(0, len(cells), 2)}
-    for name in ("birth", "rate_until"):  # no totals
-        totals.pop(name, None)
+    for other in ("birth", "rate_until"):  # no totals
+        totals.pop(other, None)
     return now, QueueStats(
         name, ready, scheduled, leased, dead, expired,
         oldest=None if head is None else max(0.0, (now - head % _BAND) / 1000),
