@@ -7,5 +7,8 @@ if #settled > 0 then
   local ids, texts = settled, settled_texts
   -- needs: acked, let_go
   let_go(let)
+elseif next(let) then
+  -- needs: let_go
+  let_go(let)
 end
 return #settled == #verdicts and SETTLED or verdicts

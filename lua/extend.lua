@@ -1,5 +1,5 @@
 -- Starts the lease anew. A claim has one lease, so everything that the token still holds is kept. Returns the new
--- deadline, then a verdict for each item.
+-- deadline, then a verdict for each item. A message that was cancelled is no longer held, but its call keeps its seat.
 -- drains
 local lease, only_later = ARGV[1], ARGV[2] -- milliseconds; 1: a lease that ends later is left as it is
 -- items from ARGV[3]: held (lib/settled)
@@ -12,9 +12,13 @@ for at = first + asked + 1, #ARGV, 2 do
   local token = ARGV[at]
   for _ = 1, tonumber(ARGV[at + 1]) do
     n = n + 1
-    local held = holds(token, texts[n])
-    reply[n + 1] = held and SETTLED or refusal(ARGV[first + n], token, texts[n])
-    if held then
+    local id, held, runs = ARGV[first + n], holds(token, texts[n]), false
+    reply[n + 1] = held and SETTLED or refusal(id, token, texts[n])
+    if not held then
+      -- needs: cancelled_seat; keys: seats
+      runs = redis.call('ZSCORE', seats, cancelled_seat(id, token))
+    end
+    if held or runs then
       redis.call('ZADD', leases, option, now + lease, token)
     end
   end

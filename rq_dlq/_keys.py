@@ -139,6 +139,11 @@ def aliases(namespace: str) -> str:
     return f"{namespace}:aliases"
 
 
+def cancelled(namespace: str, process: str) -> str:
+    """The list of notices for the worker processes of a name: what they hold is cancelled."""
+    return f"{namespace}:cancelled:{process}"
+
+
 def processes(namespace: str) -> str:
     """The hash of worker and maintenance processes: the last report of each."""
     return f"{namespace}:processes"

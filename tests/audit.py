@@ -18,7 +18,7 @@ NOTHING_LEFT = {
     *("redrives", "redriving", "audit"),
 }
 SETTINGS = {*WRITTEN, "version", "declared", "paused", "opening"}
-GONE = ("acked", "purged", "discarded", "moved")
+GONE = ("acked", "purged", "cancelled", "discarded", "moved")
 TOTALS = {
     "birth", "rate_until", "sent", "nacked", "lapsed", "released", "passed_on", "redriven", "exhausted",
     "poison", "unprocessable", "expired", "put_off", "returned", "known", "reindexed", *GONE,
@@ -177,6 +177,10 @@ def lane_in(record: bytes) -> int | None:
 def check_seats(raw: Present, keys: QueueKeys, messages: Mapping[str, bytes]) -> None:
     """Each seat is one of a message that is there, in its lane."""
     seats = {name.decode(): int(lane) for name, lane in raw.zrange(keys["seats"], 0, -1, withscores=True)}
+    for name in [name for name in seats if name.startswith(CANCELLED)]:
+        del seats[name]
+        token = name.removeprefix(CANCELLED).partition(" ")[0]
+        assert token.encode() in raw.zrange(keys["leases"], 0, -1), f"a cancelled call {token} has no lease"
     expected = {name: lane_in(messages[name]) for name in seats if name in messages}
     assert seats == expected, f"seats {seats}, not {expected}"
 
@@ -194,7 +198,7 @@ def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[
     if due == birth // 4096 and lane is None:
         order = bytes((16 + birth % 4096 // 256, birth % 256))
     if lane is not None and (score == BLOCKED + lane or (place == "ready" and score // BAND == 9 - priority)):
-        due = int(score) % BAND if place == "ready" else due  # it was let in later
+        due = score % BAND if place == "ready" else due  # it was let in later
         if place == "scheduled":
             score = due
     expected = (order + message_id.encode(), (9 - priority) * BAND + due if place == "ready" else due)
@@ -218,11 +222,17 @@ def check_schedules(raw: Present, keys: QueueKeys) -> None:
     assert dict(raw.zrange(keys["ticks"], 0, -1, withscores=True)) == running, "schedules and ticks differ"
 
 
+CANCELLED = "\2"  # before the seat of a call whose message was cancelled
+
+
 def check_names(raw: Any, namespace: str) -> None:
     """No key that nobody knows of, and what remembers a call goes by itself (I13)."""
     for key in raw.keys(f"{namespace}:*"):
         name = key.decode().removeprefix(f"{namespace}:")
         if f"{namespace}:{name}" in {at(namespace) for at in SHARED}:
+            continue
+        if name.startswith("cancelled:"):
+            assert raw.ttl(key) != STAYS, f"{key} stays for ever"
             continue
         of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+?)?:(\w+|(?:sender|stage|job|stream|redrive):.+)", name)
         assert of_a_queue, f"{key} is no queue's"

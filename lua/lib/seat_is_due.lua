@@ -1,7 +1,12 @@
--- Whether a message keeps the seat that it holds; one that is blocked all the same becomes ready.
--- needs: now, rule, keeps_seat, BLOCKED, head_of, parse_state, member_of, score_of, wake_one; keys: states, ready, scheduled
+-- Whether a message keeps the seat that it holds; one that is blocked all the same becomes ready. The seat of a call whose
+-- message was cancelled stays as long as the lease (lib/cancelled_seat).
+-- needs: now, rule, keeps_seat, BLOCKED, head_of, parse_state, member_of, score_of, wake_one; keys: states, ready, scheduled, leases
 -- gives: seat_is_due
 local function seat_is_due(id)
+  local token = id:match('^\2(%S+) ')
+  if token then
+    return redis.call('ZSCORE', leases, token) ~= false
+  end
   local text = redis.call('HGET', states, id)
   local head, later = head_of(id, text)
   if not head then

@@ -1,15 +1,15 @@
 -- Settles what is held. From ARGV[first]: how many, their ids, then each token and how many of these, in a row, it holds.
 -- act(id, text), if there is one, runs for each whose token holds. `verdicts` has for each a verdict, or what act returned;
 -- LOST: it was left alone. `settled` are the ids of the others, `settled_texts` the states that they had, and `let` is
--- token → how many. Statements, as in lib/chosen.
+-- token → how many, those that were cancelled meanwhile with them. Statements, as in lib/chosen.
 -- needs: SETTLED, SETTLED_BEFORE, LOST, holds; keys: states; locals: first, act
 -- gives: settled, settled_texts, verdicts, let
 local asked = tonumber(ARGV[first])
 local lines = redis.call('HMGET', states, unpack(ARGV, first + 1, first + asked))
 local verdicts, settled, settled_texts, let, done, place, size = {}, {}, {}, {}, {}, 0, 0
-for at = first + asked + 1, #ARGV, 2 do
-  local token, before, seen, is_held = ARGV[at], size, nil, nil
-  for _ = 1, tonumber(ARGV[at + 1]) do
+for item = first + asked + 1, #ARGV, 2 do
+  local token, before, seen, is_held = ARGV[item], size, nil, nil -- before: how many were let go until here
+  for _ = 1, tonumber(ARGV[item + 1]) do
     place = place + 1
     local id, text = ARGV[first + place], lines[place]
     if text ~= seen then -- most have the same
@@ -24,8 +24,9 @@ for at = first + asked + 1, #ARGV, 2 do
         settled[size], settled_texts[size], done[id] = id, text, true
       end
     else
-      -- needs: refusal
+      -- needs: refusal, end_cancelled
       verdicts[place] = refusal(id, token, text)
+      before = before - (end_cancelled(id, token) and 1 or 0)
     end
   end
   if size > before then

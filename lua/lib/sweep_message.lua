@@ -8,6 +8,12 @@
 local function sweep_message(id, token, consumer, kind)
   local text = redis.call('HGET', states, id)
   local held = holds(token, text)
+  if not held then
+    -- needs: end_cancelled
+    if end_cancelled(id, token) then
+      return 1
+    end
+  end
   local head, later = (held and held_head or head_of)(id, text)
   if later then
     return not held and 0 or nil

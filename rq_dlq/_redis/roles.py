@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq._redis.exchange import perform
 from rq_dlq._redis.proof import refused, trials
 from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.cancelling import calls as cancelling_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.keyed import calls as keyed_calls
 from rq_dlq.core.looking import calls as looking_calls
@@ -177,6 +178,7 @@ def _reporting(keys: QueueKeys) -> Steps:
     yield process_calls.processes(keys.namespace)
     yield process_calls.note_process(keys.namespace, ID, b"{}")
     yield process_calls.forget_processes(keys.namespace, [ID])
+    yield cancelling_calls.notices(keys.namespace, ID)
 
 
 def _scheduling(keys: QueueKeys) -> Steps:
@@ -226,6 +228,7 @@ def _maintaining(keys: QueueKeys) -> Steps:
     yield redrive_calls.cut(keys, ID, 1)
     yield redrive_calls.keep(keys, ID, 1)
     yield Wait(keys.silent, 1)
+    yield from cancelling_calls.tell(keys.namespace, ID, cancelling_calls.Notice(ID, (ID, ID)))
 
 
 _SCHEDULES = ("due", "schedule")
@@ -269,7 +272,16 @@ ROLES = {
             "maintains the queues, and does what operators do: redrive, purge, move, pause, set policies",
             (
                 *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "delete"),
-                *("redrive", "purge", "transfer", "prioritize", "deliver_now", "dead_letter", "expire_now"),
+                *(
+                    "redrive",
+                    "purge",
+                    "cancel",
+                    "transfer",
+                    "prioritize",
+                    "deliver_now",
+                    "dead_letter",
+                    "expire_now",
+                ),
                 *("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive", "restore"),
             ),
             _maintaining,

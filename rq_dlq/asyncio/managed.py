@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rq_dlq.asyncio.key import Key
 from rq_dlq.asyncio.own import OwnQueue
 from rq_dlq.asyncio.selection import Selection
+from rq_dlq.core.cancelling import cancel
 from rq_dlq.core.choosing import reading
 from rq_dlq.core.choosing.choice import Choice
 from rq_dlq.core.keyed import keyed
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from rq_dlq.core.cancelling.cancel import Cancelled
     from rq_dlq.core.choosing.choice import Order
     from rq_dlq.core.looking.explain import Explanation
     from rq_dlq.core.steps.call import Place
@@ -139,6 +141,33 @@ class Managed(OwnQueue[T]):
             InvalidInput: this is the name of dead letters; or `by` is not a name.
         """
         return await self._broker._run(pausing.set_paused(self._core, paused=False, by=by))
+
+    async def cancel(self, id: str, by: str | None = None) -> Cancelled:
+        """Take one message back before its end, also one that is in work.
+
+        One that waits is gone. One in work is gone at once, too: nothing counts that its handler does from
+        now on. A worker learns it within a second: an async call is cancelled, a `def` handler sees
+        `delivery.cancelled` and may return. Until its call has ended, or its lease, the others of its key
+        wait. What it did stays done.
+
+        Args:
+            id: the message's id.
+            by: who cancels it, for the audit; None: this process.
+
+        Returns:
+            "cancelled"; or, where nothing was changed: "dead" or "expired", "acked" if the queue remembers
+            that (`dedup_window`), "unknown".
+
+        Raises:
+            InvalidInput: this is the name of dead letters, a batch of Spark holds the message, or `by` is not
+                a name.
+            UpgradeRequired: a later version wrote it, in a form that this one cannot read.
+
+        Example:
+            >>> orders.cancel("order-41")
+            'cancelled'
+        """
+        return await self._broker._run(cancel.cancel(self._core, id, by))
 
     async def reset(self) -> int:
         """Reset the totals; the messages in the queue count as sent.

@@ -145,10 +145,23 @@ def bulk(takes: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., 
     return decorate
 
 
-@msg.command("cancel", short_help="Remove waiting, dead or expired messages for good.")
+@msg.command("cancel", short_help="Take messages back, also those in work.")
 @bulk(WAITING)
 def cancel(context: Context, /, name: str, **chosen: Any) -> None:
-    """Remove waiting messages for good, or those of a dead-letter or expiry queue."""
+    """Take messages back before their end: by their ids also those that a worker works on.
+
+    The worker is told within a second; nothing counts that its call does. With a condition, the messages that
+    wait are removed for good, or those of a dead-letter or expiry queue.
+    """
+    ids = list(dict.fromkeys(chosen["ids"]))
+    if ids and not (chosen["where"] or chosen["everything"] or is_view(context, name)):
+        queue = used(context, name)
+        found = {message_id: queue.cancel(message_id) for message_id in ids}
+        stay = [f"{message_id} is {word}" for message_id, word in found.items() if word != "cancelled"]
+        context.output.say(f"cancelled {many(len(ids) - len(stay), 'message')}")
+        if stay:
+            raise Failure(f"{', '.join(stay)}: nothing was changed there")
+        return
     _change(context, name, chosen, Found.purge, what="Remove {} of {} for good", done="removed")
 
 

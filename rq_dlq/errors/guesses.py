@@ -72,7 +72,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
         ),
         (
             "explain(id) says where a message is, select(ids=[id]) has the verbs for it",
-            "cancel fetch_job get_job get_message remove",
+            "fetch_job get_job get_message remove",
         ),
     ),
     "Delivery": table(

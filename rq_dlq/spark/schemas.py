@@ -98,7 +98,7 @@ HISTORY = columns_of(
 
 TOTALS = (
     "sent", "acked", "nacked", "lapsed", "released", "exhausted", "poison", "unprocessable",
-    "redriven", "discarded", "moved", "purged", "passed_on", "expired_total", "known",
+    "redriven", "discarded", "moved", "purged", "cancelled", "passed_on", "expired_total", "known",
 )  # fmt: skip
 COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
 METRICS = StructType(

@@ -59,6 +59,7 @@ COUNTERS = {
     "discarded": "Messages that were dropped, as the settings of the queue say.",
     "moved": "Messages that were moved to another queue.",
     "purged": "Messages that were removed by an operator.",
+    "cancelled": "Messages that were cancelled.",
     "known": "Sends that added nothing, since a dead letter has the id.",
 }
 

@@ -145,9 +145,9 @@ class QueueStats:
         oldest: seconds since the first ready message became due; None: none is ready.
         next_due: seconds until the next scheduled message is due; None: there is none, or all are blocked.
         totals: since the queue began, or the last reset: sent, acked, nacked, lapsed, released, exhausted,
-            poison, unprocessable, expired, redriven, discarded, moved, purged, passed_on, known. `passed_on`
-            are those released that rest for another version of the program; `known` are sends that added
-            nothing, since a dead letter has the id.
+            poison, unprocessable, expired, redriven, discarded, moved, purged, cancelled, passed_on, known.
+            `passed_on` are those released that rest for another version of the program; `known` are sends
+            that added nothing, since a dead letter has the id.
         paused: no messages are delivered until it is resumed.
         overdue: seconds since maintenance or a claim should have moved a message that is due, or whose lease
             lapsed; 0: none waits for that.

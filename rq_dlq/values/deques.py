@@ -20,3 +20,12 @@ def take_all(shared: deque[T]) -> list[T]:
         except IndexError:  # another thread took the last
             break
     return taken
+
+
+def take(shared: deque[T], one: T) -> bool:
+    """Take one out; False: it is not there, as another thread took it."""
+    try:
+        shared.remove(one)
+    except ValueError:
+        return False
+    return True

@@ -57,10 +57,12 @@ class Leased(Received[T]):
     Attributes:
         outcome: how it was settled through this object. Deferred: a loop will ack it with its next claim.
         lost: a worker found that the lease was lost while the handler runs.
+        cancelled: a worker was told that the message was cancelled (`Queue.cancel`): nothing counts that its
+            handler does, so it may return. An async call is cancelled then.
     """
 
     outcome: Fate | None = None
-    lost = False
+    lost = cancelled = False
     _unfit = False  # its handler does not take it, so no call has begun
     _settled: tuple[Settlement, BaseException | str | None] | None = None  # what was done, by which error
     _handling: Any = None  # what the broker's observers see of it; None: there are none, or it has not begun

@@ -30,7 +30,7 @@ class Outcome:
         id: the message's id.
         event: acked, redelivered, dead, expired, discarded, released, passed_on (by a program that does not
             take it), kept (a dead letter failed), redriven, undone (it was redriven, and is dead again),
-            purged or moved.
+            cancelled, purged or moved.
         attempt: how often it was tried up to the event.
         age: seconds since the message was sent.
         delay: seconds until the redelivery; 0: there is none.

@@ -89,6 +89,11 @@ class AsyncCalls:
 
     def cancel(self) -> None:
         """Cancel each call once."""
-        for delivery in self.running - self._cancelled:
+        for delivery in [*self.running]:
+            self.cancel_one(delivery)
+
+    def cancel_one(self, delivery: Delivery[Any]) -> None:
+        """Cancel a call once, if it runs."""
+        if delivery in self.running and delivery not in self._cancelled:
             self._cancelled.add(delivery)
             self._calls[delivery][0].cancel()

@@ -271,6 +271,11 @@ class AsyncConsumer(AsyncLeases):
             with suppress(RuntimeError):  # it is closed
                 self._loop.call_soon_threadsafe(self._calls.cancel)
 
+    def cut_cancelled(self, delivery: Delivery[Any]) -> None:
+        """Have the event loop cancel the call."""
+        with suppress(RuntimeError):  # it is closed
+            self._loop.call_soon_threadsafe(self._calls.cancel_one, delivery)
+
     def tend(self) -> None:
         """Release what waits behind stuck calls, and ack what ended before one that blocks the event loop."""
         now = time.monotonic()

@@ -23,6 +23,7 @@ from rq_dlq.worker.tally import logger
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.client.handlers import Handler
+    from rq_dlq.core.steps.call import Held
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Leased
     from rq_dlq.values.settlement import Settlement
@@ -153,6 +154,26 @@ class Consumer(Settling[D]):
     @abstractmethod
     def cut_short(self) -> None:
         """Cut short the calls that run too long, or all after a second signal, without waiting for Redis."""
+
+    def cancel(self, held: Held) -> bool:
+        """Tell the call of a message that was cancelled; False: it is not here.
+
+        One that has not begun does not begin: it is lost, and nobody else has it.
+        """
+        for delivery in [*self.running, *self._done.copy(), *self._unstarted.copy()]:
+            if delivery._held == held:
+                delivery.cancelled = True
+                if self.runs(delivery):
+                    logger.info("%s: cancelled while it runs", self.called(delivery))
+                    self.cut_cancelled(delivery)
+                elif deques.take(self._unstarted, delivery):
+                    self._tending.run(self.release([delivery], begun=False))
+                    self.permit.end_of([delivery])
+                return True
+        return False
+
+    def cut_cancelled(self, delivery: D) -> None:
+        """End the call of a message that was cancelled, where that can be done."""
 
     def release_unstarted(self, connections: Connections) -> None:
         """Release what has not begun, from any thread."""

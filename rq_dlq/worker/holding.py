@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from contextlib import suppress
 from logging import ERROR, WARNING
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from rq_dlq.core.claiming import cut_off
 from rq_dlq.core.settling import settle
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights, RqDlqError
+from rq_dlq.values import deques
 from rq_dlq.values.readable import many
 from rq_dlq.values.settlement import Settlement
 from rq_dlq.worker.claiming import Permit
@@ -152,7 +152,7 @@ class Holding(ABC, Generic[D]):
     def note_lost(self, lost: Iterable[D]) -> None:
         """Tell handlers that run, by `Delivery.lost`, and log it."""
         for delivery in lost:
-            if not delivery.settled and self.runs(delivery):
+            if not (delivery.settled or delivery.cancelled) and self.runs(delivery):
                 delivery.lost = True
                 logger.warning(
                     "%s %s: the lease was lost while its handler runs", delivery.queue, delivery.id
@@ -160,11 +160,8 @@ class Holding(ABC, Generic[D]):
 
     def drop(self, lost: Iterable[D]) -> None:
         """Drop deliveries that were lost before their calls began."""
-        dropped: list[D] = []
-        for delivery in lost:
-            with suppress(ValueError):  # its call has begun, or the other thread released it
-                self._unstarted.remove(delivery)
-                dropped.append(delivery)
+        # The others have begun, or were released.
+        dropped = [delivery for delivery in lost if deques.take(self._unstarted, delivery)]
         if dropped:
             self._tally.add([Settlement(delivery.id, "lost") for delivery in dropped], "lost")
             logger.warning("%s: the lease was lost before %d calls began", self.queue.name, len(dropped))

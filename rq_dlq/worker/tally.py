@@ -114,7 +114,9 @@ def report(
     Args:
         settings: of the queue; None: unknown.
     """
-    if delivery._handling is None:
+    if delivery.cancelled and not settlement:
+        logger.info("%s %s was cancelled, so what its call did does not count", delivery.queue, delivery.id)
+    elif delivery._handling is None:
         _report(delivery, settlement, error, settings)
     else:
         delivery._handling.run(_report, delivery, settlement, error, settings)

@@ -20,6 +20,7 @@ from rq_dlq.errors import BrokerUnavailable, RqDlqError
 from rq_dlq.worker.arguments import check_until, wanted
 from rq_dlq.worker.async_consumer import AsyncConsumer
 from rq_dlq.worker.blocking import EventLoopWatch
+from rq_dlq.worker.cancels import Cancels
 from rq_dlq.worker.ending import Awaited, leave, sum_up
 from rq_dlq.worker.finished import Finished
 from rq_dlq.worker.importing import refuse_while_importing
@@ -249,6 +250,7 @@ class Worker:
         still run.
         """
         awaited, watch = Awaited(self.stop), self._watch
+        cancels = Cancels(self._broker.settings.namespace)
         while alive and self._time_left() > 0:
             alive = _alive(alive)
             for consumer in alive:
@@ -262,6 +264,7 @@ class Worker:
             stopping = self.stop.finishing.is_set()
             if any(map(self._is_of_use, alive)):
                 reporting.report(tending, stopping=stopping)
+                cancels.look(alive, tending)
             if not stopping:
                 self._doctor.look(tending)
                 self._upkeep.look(tending)

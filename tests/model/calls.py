@@ -10,6 +10,7 @@ import msgspec
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.cancelling import calls as cancelling_calls
 from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.claiming.calls import Suspects
 from rq_dlq.core.jobs import calls as job_calls
@@ -197,6 +198,10 @@ def expire(seconds: float = 200) -> Step:
 
 def purge(place: Any, *ids: str) -> Step:
     return lambda world: choosing_calls.purge(world.queue.sender(), place=place, ids=ids, limit=100)
+
+
+def cancel(message_id: str) -> Step:
+    return lambda world: cancelling_calls.cancel(world.queue.sender(), id=message_id, by='"op"', user="")
 
 
 def redrive(part: Any, *ids: str) -> Step:

@@ -22,6 +22,7 @@ from tests.model.calls import (
     STAGED,
     T,
     both,
+    cancel,
     commit,
     commit_job,
     dead_letter,
@@ -239,6 +240,10 @@ OPERATING = (
         name="purge", kind="operate", roles=MAINTENANCE, again=Again.SAME, drains=True,
         selects="purge",
         call=purge("ready"), cut_off=frozenset({"r1", "r2", "e1"}), say=lambda at: at.queue.purge(all=True),
+    ),
+    Verb(
+        name="cancel", kind="operate", roles=MAINTENANCE, again=Again.SAME, drains=True,
+        call=cancel("l1"), cut_off=frozenset({"l1"}), say=lambda at: at.queue.cancel("r1"),
     ),
     Verb(
         name="dead_letter", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,

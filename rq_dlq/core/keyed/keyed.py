@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.message import Row
 
+CANCELLED = "\2"  # before the seat of a call whose message was cancelled
 SAMPLED = 200  # blocked messages by which lanes are found
 
 
@@ -82,6 +83,8 @@ def _some(queue: QueueState[Any]) -> Steps[list[int]]:
 def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeyStats]:
     reads = (calls.blocked, calls.seats, calls.head, calls.holders)
     blocked, seats, head, holding = yield Batch([read(queue.keys, lane) for read in reads])
+    cancelled = dict(_call_of(member) for member in holding if member.startswith(CANCELLED))
+    holding = [member for member in holding if not member.startswith(CANCELLED)]
     ids = [*holding, *([head] if head else [])]
     page: Page | None = (yield page_calls.browse(queue.keys, ids=ids)) if ids else None
     rows = {row.id: row for row in (page.rows() if page else [])}
@@ -89,9 +92,17 @@ def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeySta
     for message_id in holding:
         consumer = yield from _consumer(queue, rows.get(message_id))
         held_by.append((message_id, consumer))
+    for message_id, token in cancelled.items():
+        held_by.append((message_id, _name((yield calls.consumer(queue.keys, token)))))
     for row in rows.values() if key is None else ():
         key = _key_of(queue, row) or key
     return KeyStats(key or "", blocked, seats, head, tuple(held_by))
+
+
+def _call_of(member: str) -> tuple[str, str]:
+    """The id and the token of a call whose message was cancelled (lua/lib/cancelled_seat)."""
+    token, _, message_id = member.removeprefix(CANCELLED).partition(" ")
+    return message_id, token
 
 
 def _consumer(queue: QueueState[Any], row: Row | None) -> Steps[str]:
@@ -144,7 +155,9 @@ def why_blocked(queue: QueueState[Any], row: Row) -> Steps[str]:
 
 
 def _where(page: Page) -> str:
-    state = read_state(page.rows()[0].state) if page.ids else None
+    if not page.ids:
+        return "was cancelled, and its call has not ended"
+    state = read_state(page.rows()[0].state)
     if state is not None and state.part == "dead":
         return "is dead, and holds its lane until it is redriven, purged, moved or acked"
     return "holds its seat"

@@ -93,7 +93,7 @@ def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
             passed_on = passed_on_of(row.state)
             rest = "" if passed_on is None else (yield from _rest(member, row, passed_on))
             return _explained(member, row, settings, now, counts, rest=rest)
-    gone = "it was never sent here, or it was acked, moved, purged or discarded"
+    gone = "it was never sent here, or it was acked, cancelled, moved, purged or discarded"
     return Explanation(message_id, "unknown", gone, "nothing", None, None)
 
 

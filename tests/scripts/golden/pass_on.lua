@@ -38,13 +38,13 @@ local function settle(first, act, finish)
   -- Settles what is held. From ARGV[first]: how many, their ids, then each token and how many of these, in a row, it holds.
   -- act(id, text), if there is one, runs for each whose token holds. `verdicts` has for each a verdict, or what act returned;
   -- LOST: it was left alone. `settled` are the ids of the others, `settled_texts` the states that they had, and `let` is
-  -- token → how many. Statements, as in lib/chosen.
+  -- token → how many, those that were cancelled meanwhile with them. Statements, as in lib/chosen.
   local asked = tonumber(ARGV[first])
   local lines = redis.call('HMGET', states, unpack(ARGV, first + 1, first + asked))
   local verdicts, settled, settled_texts, let, done, place, size = {}, {}, {}, {}, {}, 0, 0
-  for at = first + asked + 1, #ARGV, 2 do
-    local token, before, seen, is_held = ARGV[at], size, nil, nil
-    for _ = 1, tonumber(ARGV[at + 1]) do
+  for item = first + asked + 1, #ARGV, 2 do
+    local token, before, seen, is_held = ARGV[item], size, nil, nil -- before: how many were let go until here
+    for _ = 1, tonumber(ARGV[item + 1]) do
       place = place + 1
       local id, text = ARGV[first + place], lines[place]
       if text ~= seen then -- most have the same
@@ -67,7 +67,306 @@ local function settle(first, act, finish)
           end
           return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
         end
+        -- The seat of a call whose message was cancelled: it stays taken until that call has ended, or its lease, so that an ordered
+        -- key never runs two. No id begins with this byte.
+        local function cancelled_seat(id, token)
+          return '\2' .. token .. ' ' .. id
+        end
+        -- The call of a message that was cancelled has ended, or its lease: gives the seat back that it still held, and lets in the
+        -- next of its lane. Returns whether there was one; then the claim holds one less.
+        local function end_cancelled(id, token)
+          local member = cancelled_seat(id, token)
+          if not redis.call('ZSCORE', seats, member) then
+            return false
+          end
+          -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+          local BLOCKED = 2 ^ 43
+          -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+          local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+          local function setting(name)
+            found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+            return found[FIELDS[name]]
+          end
+          -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+          -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+          --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+          --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+          --   rule.in_turn: given back when the message is handed out
+          local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+          local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+          local rule = {
+            limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+            in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+          }
+          -- The server's clock in whole milliseconds, read once a script (I11).
+          local clock = redis.call('TIME')
+          local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+          -- The id in a member of an index (lib/order says what precedes it).
+          local function id_of(member)
+            return member:sub(member:byte(1) < 16 and 9 or 3)
+          end
+          -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+          -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+          -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+          -- that it blocks no other message, and a version that can read it finds it.
+          local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+          local function is_later(record, text)
+            return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+          end
+          -- The flag of a record (lib/record) that has an expiry.
+          local EXPIRES = 0x10
+          -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+          -- beside the body. nil: it has no key.
+          --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+          local KEY = 1 -- the number of the field
+
+          local function lane_in(text, first)
+            if text:byte(first + 2) ~= KEY then
+              return nil
+            end
+            local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+            return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          end
+          -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+          local HEADERS, TRANSIENT = 0x20, 0x80
+
+          local function unpack_number(text, first, width)
+            local value = 0
+            for i = first, first + width - 1 do
+              value = value * 256 + text:byte(i)
+            end
+            return value
+          end
+
+          local function has_expiry(record)
+            return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+          end
+
+          local function as_head(birth, flags, expires, lane)
+            return {
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+            }
+          end
+
+          -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+          -- something.
+          local function read_record(record)
+            if #record < 14 and (#record < 8 or has_expiry(record)) then
+              return { birth = 0, priority = 4 }
+            end
+            local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+            local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+            return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+          end
+          -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+          -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+          --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+          -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+          -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+          -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+          -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+          local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+          local MORE = ' [%w_]+=%S*'
+          local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+          local function new_state(due)
+            return {
+              part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+              deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+            }
+          end
+
+          local function parse_state(text, birth)
+            local s = new_state(math.floor(birth / 4096))
+            local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+            if text then
+              part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+                text:match(STATE)
+            end
+            if part and (more == '' or more:gsub(MORE, '') == '') then
+              s.part, s.reason, s.mark, s.token = part, reason, mark, token
+              local at = tonumber(due)
+              s.due = at > 0 and at < LATER and at or s.due
+              s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+              s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+              s.delay, s.more = tonumber(delay), more
+            end
+            return s
+          end
+
+          local function format_state(s)
+            local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+            return table.concat({
+              part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+            }, ' ') .. s.more
+          end
+
+          -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+          -- redrive gave it another (lib/redriven_expiry).
+          local function expiry_of(head, state)
+            if state.redriven == 0 then
+              return head.expires
+            end
+            return tonumber(state.more:match(' expires=(%d+)') or nil)
+          end
+          -- The immutable half of a message, written once by send:
+          --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+          --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+          --            when it fails (persistent=False); the other bits are the sender's
+          --   6 bytes  expiry in milliseconds, only with that flag
+          --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+          -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+          -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+          local function pack_number(value, width)
+            local g = value % 256
+            value = (value - g) / 256
+            local f = value % 256
+            value = (value - f) / 256
+            local e = value % 256
+            value = (value - e) / 256
+            local d = value % 256
+            value = (value - d) / 256
+            local c = value % 256
+            value = (value - c) / 256
+            local b = value % 256
+            return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+          end
+          -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+          -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+          -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+          -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+          -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+          -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+          -- reads the priority from the member.
+          local BAND = 2 ^ 42
+
+          local function score_of(priority, due)
+            return (9 - priority) * BAND + due
+          end
+
+          -- The send order but its last byte, which is that of the birth.
+          local function order_of(head, due)
+            local number = head.birth % 4096
+            local last = number % 256
+            if not head.lane and (head.birth - number) / 4096 == due then
+              return string.char(16 + (number - last) / 256)
+            end
+            return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+          end
+
+          local function member_of(id, head, due)
+            return order_of(head, due) .. string.char(head.birth % 256) .. id
+          end
+          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+          -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+          --   text, record: its state and its record, as they were read
+          local function is_blocked_row(row, id, text, record)
+            if not record then
+              return false
+            elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+              return true -- as most: nobody has touched it
+            elseif is_later(record, text) then
+              return true
+            end
+            local head = read_record(record)
+            local state = parse_state(text, head.birth)
+            return state.mark == '-' and member_of(id, head, state.due) == row
+          end
+          -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+          -- So no client polls, and a message wakes one of a thousand.
+          local function wake_one()
+            if redis.call('LLEN', wake) == 0 then
+              redis.call('LPUSH', wake, 1)
+              redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+            end
+          end
+          -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+          -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+          --   room: so many of each lane, whether seats are free or not; nil: as many as are
+          local MOST = 1000 -- rows that one call looks at (I9)
+          local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+          local place_of = {} -- by the first byte of a row, which stands for its priority
+
+          -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+          -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+          local function next_score(first)
+            local band = score_of(9 - first, 0)
+            if not place_of[first] then
+              local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+              place_of[first] = last > now and last < now + 60000 and last or now + 1
+            end
+            place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+            return string.format('%.17g', band + place_of[first])
+          end
+
+          -- The first rows of these lanes, their ids and their lanes.
+          local function heads_of(lanes, room)
+            local rows, ids, lane_of = {}, {}, {}
+            for _, lane in ipairs(lanes) do
+              local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+              if free > 0 then
+                local score = string.format('%.0f', BLOCKED + lane)
+                for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                  rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+                end
+              end
+            end
+            return rows, ids, lane_of
+          end
+
+          local let_in
+          function let_in(lanes, room)
+            local rows, ids, lane_of = heads_of(lanes, room)
+            if #rows == 0 then
+              return
+            end
+            local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+            local taken, came, again = {}, {}, {}
+            for n, row in ipairs(rows) do
+              if is_blocked_row(row, ids[n], texts[n], records[n]) then
+                taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+                came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
+              else
+                again[#again + 1] = lane_of[n]
+              end
+            end
+            if #came > 0 then
+              redis.call('ZADD', seats, unpack(taken))
+              redis.call('ZADD', ready, unpack(came))
+              wake_one()
+            end
+            redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+            if #again > 0 then
+              let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+            end
+          end
+          -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+          local function vacate(ids)
+            if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+              redis.call('ZREM', seats, unpack(ids))
+              return
+            end
+            local given, lanes, seen = {}, {}, {}
+            for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+              if lane then
+                given[#given + 1] = ids[n]
+                if not seen[lane] then
+                  lanes[#lanes + 1], seen[lane] = lane, true
+                end
+              end
+            end
+            if #given > 0 then
+              redis.call('ZREM', seats, unpack(given))
+              let_in(lanes)
+            end
+          end
+          vacate({ member })
+          return true
+        end
         verdicts[place] = refusal(id, token, text)
+        before = before - (end_cancelled(id, token) and 1 or 0)
       end
     end
     if size > before then

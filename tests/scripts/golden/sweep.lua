@@ -1164,6 +1164,146 @@ end
 local function sweep_message(id, token, consumer, kind)
   local text = redis.call('HGET', states, id)
   local held = holds(token, text)
+  if not held then
+    -- The seat of a call whose message was cancelled: it stays taken until that call has ended, or its lease, so that an ordered
+    -- key never runs two. No id begins with this byte.
+    local function cancelled_seat(id, token)
+      return '\2' .. token .. ' ' .. id
+    end
+    -- The call of a message that was cancelled has ended, or its lease: gives the seat back that it still held, and lets in the
+    -- next of its lane. Returns whether there was one; then the claim holds one less.
+    local function end_cancelled(id, token)
+      local member = cancelled_seat(id, token)
+      if not redis.call('ZSCORE', seats, member) then
+        return false
+      end
+      -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+      local BLOCKED = 2 ^ 43
+      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+      -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+      --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+      --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.in_turn: given back when the message is handed out
+      local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+      local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+      local rule = {
+        limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+      }
+      -- The id in a member of an index (lib/order says what precedes it).
+      local function id_of(member)
+        return member:sub(member:byte(1) < 16 and 9 or 3)
+      end
+      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+      -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+      --   text, record: its state and its record, as they were read
+      local function is_blocked_row(row, id, text, record)
+        if not record then
+          return false
+        elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+          return true -- as most: nobody has touched it
+        elseif is_later(record, text) then
+          return true
+        end
+        local head = read_record(record)
+        local state = parse_state(text, head.birth)
+        return state.mark == '-' and member_of(id, head, state.due) == row
+      end
+      -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+      -- So no client polls, and a message wakes one of a thousand.
+      local function wake_one()
+        if redis.call('LLEN', wake) == 0 then
+          redis.call('LPUSH', wake, 1)
+          redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+        end
+      end
+      -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+      -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+      --   room: so many of each lane, whether seats are free or not; nil: as many as are
+      local MOST = 1000 -- rows that one call looks at (I9)
+      local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+      local place_of = {} -- by the first byte of a row, which stands for its priority
+
+      -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+      -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+      local function next_score(first)
+        local band = score_of(9 - first, 0)
+        if not place_of[first] then
+          local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+          place_of[first] = last > now and last < now + 60000 and last or now + 1
+        end
+        place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+        return string.format('%.17g', band + place_of[first])
+      end
+
+      -- The first rows of these lanes, their ids and their lanes.
+      local function heads_of(lanes, room)
+        local rows, ids, lane_of = {}, {}, {}
+        for _, lane in ipairs(lanes) do
+          local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+          if free > 0 then
+            local score = string.format('%.0f', BLOCKED + lane)
+            for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+              rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+            end
+          end
+        end
+        return rows, ids, lane_of
+      end
+
+      local let_in
+      function let_in(lanes, room)
+        local rows, ids, lane_of = heads_of(lanes, room)
+        if #rows == 0 then
+          return
+        end
+        local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+        local taken, came, again = {}, {}, {}
+        for n, row in ipairs(rows) do
+          if is_blocked_row(row, ids[n], texts[n], records[n]) then
+            taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+            came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
+          else
+            again[#again + 1] = lane_of[n]
+          end
+        end
+        if #came > 0 then
+          redis.call('ZADD', seats, unpack(taken))
+          redis.call('ZADD', ready, unpack(came))
+          wake_one()
+        end
+        redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+        if #again > 0 then
+          let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+        end
+      end
+      -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+      local function vacate(ids)
+        if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+          redis.call('ZREM', seats, unpack(ids))
+          return
+        end
+        local given, lanes, seen = {}, {}, {}
+        for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+          if lane then
+            given[#given + 1] = ids[n]
+            if not seen[lane] then
+              lanes[#lanes + 1], seen[lane] = lane, true
+            end
+          end
+        end
+        if #given > 0 then
+          redis.call('ZREM', seats, unpack(given))
+          let_in(lanes)
+        end
+      end
+      vacate({ member })
+      return true
+    end
+    if end_cancelled(id, token) then
+      return 1
+    end
+  end
   local head, later = (held and held_head or head_of)(id, text)
   if later then
     return not held and 0 or nil

@@ -1,0 +1,48 @@
+-- Takes a message back before its end: it is gone, and counted. One that is in work goes at once, so nothing counts that its
+-- holder does; its seat stays taken until the holder's call has ended, or its lease (lib/end_cancelled). A dead or expired
+-- message stays, and so does one in a batch of Spark, whose claims are settled as a whole. Returns what became of it:
+-- cancelled; or where it stays: dead, expired, batch, later (a form of a later version); or acked, unknown: it is not here.
+-- Then, of one that was in work, its token and its holder, as JSON.
+-- drains
+local number, id, by, user = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- needs: register, done
+if done then
+  local word, token, holder = register:match('^%d+ (%S+) (%S*) (.*) %d*$')
+  return { word or 'unknown', token or '', holder or '' } -- of a later call, if this one arrives late: nobody reads that
+end
+-- needs: head_of, parse_state, member_of, setting, drop, leave, let_go, holder, outcome, note_audit, note_done, cancelled_seat
+-- needs: keys: states, scheduled, ready, claims, seats, settings, counters
+local text, is_keyed = redis.call('HGET', states, id), setting('per_key')
+local head, later = head_of(id, text)
+if later then
+  return { 'later', '', '' }
+elseif not head then
+  -- needs: recall_acked
+  local known = {}
+  recall_acked({ id }, known, redis.call('HGET', settings, 'dedup_window'))
+  return { known[1] and 'acked' or 'unknown', '', '' }
+end
+local state = parse_state(text, head.birth)
+local held = state.mark == '+'
+if state.part ~= 'live' then
+  return { state.part, '', '' }
+elseif held and (redis.call('HGET', claims, state.token) or ''):find('^[^\n]*\tbatch') then
+  return { 'batch', '', '' }
+end
+local token, consumer = held and state.token or '', held and holder(state.token) or ''
+local seat = held and is_keyed and redis.call('ZSCORE', seats, id)
+if seat then
+  redis.call('ZADD', seats, seat, cancelled_seat(id, token)) -- before its own is given back
+end
+drop({ id })
+if not held then
+  local row = member_of(id, head, state.due)
+  leave(id, redis.call('ZSCORE', scheduled, row) and scheduled or ready, row)
+elseif not seat then
+  let_go({ [token] = 1 })
+end
+redis.call('HINCRBY', counters, 'cancelled', 1)
+outcome('cancelled', id, head, state, 0, { consumer = held and consumer or nil })
+note_audit('cancelled', by, user, 'id', id)
+note_done(1, table.concat({ 'cancelled', token, consumer, '' }, ' '))
+return { 'cancelled', token, consumer }

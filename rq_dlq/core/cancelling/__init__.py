@@ -1,0 +1,1 @@
+"""Cancelling a message, also one that is in work."""

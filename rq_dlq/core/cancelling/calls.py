@@ -1,0 +1,75 @@
+"""Cancelling a message, and telling its worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rq_dlq import _keys
+from rq_dlq.core.steps.call import Call, Command, Held, Sender
+from rq_dlq.values.codec import NO_JSON
+
+KEPT = 60_000  # milliseconds that a notice waits for its worker
+MOST = 1_000  # notices that wait for one
+
+
+class Found(NamedTuple):
+    """What a cancel came to.
+
+    Attributes:
+        word: cancelled, dead, expired, batch, later, acked or unknown (lua/cancel.lua).
+        token: of one that was in work; empty: it was not.
+        holder: who worked on it, as JSON.
+    """
+
+    word: str
+    token: str
+    holder: str
+
+
+class Notice(NamedTuple):
+    """What a worker holds, by id and token, is cancelled."""
+
+    queue: str
+    held: Held
+
+
+def cancel(sender: Sender, *, id: str, by: str, user: str) -> Call[Found]:
+    """Take a message back before its end.
+
+    Args:
+        by: who asks, as JSON.
+        user: of Redis.
+    """
+
+    def read(reply: Any) -> Found:
+        return Found(*(cell.decode(errors="replace") for cell in reply))
+
+    return Call("cancel", sender.keys, {"number": sender.number, "id": id, "by": by, "user": user}, (), read)
+
+
+def tell(namespace: str, process: str, notice: Notice) -> list[Command[Any]]:
+    """Leave a notice for the worker processes of this name; the last thousand stay, for a minute."""
+    key, text = _keys.cancelled(namespace, process), msgspec.json.encode((notice.queue, *notice.held))
+    return [
+        Command((b"RPUSH", key, text), int),
+        Command((b"LTRIM", key, -MOST, -1), bool),
+        Command((b"PEXPIRE", key, KEPT), int),
+    ]
+
+
+def notices(namespace: str, process: str) -> Command[list[Notice]]:
+    """The notices that are there for the processes of this name."""
+    return Command((b"LRANGE", _keys.cancelled(namespace, process), 0, -1), _read_notices)
+
+
+def _read_notices(reply: Sequence[bytes]) -> list[Notice]:
+    found: list[Notice] = []
+    for text in reply:
+        with suppress(*NO_JSON):
+            queue, message_id, token = msgspec.json.decode(text, type=tuple[str, str, str])
+            found.append(Notice(queue, (message_id, token)))
+    return found

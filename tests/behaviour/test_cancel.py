@@ -1,0 +1,194 @@
+"""Cancelling one message, wherever it is: before its turn, in work, when it is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rq_dlq import InvalidInput, InvalidMessage, LeaseLost, Message, PerKey, RedeliveryPolicy
+from rq_dlq.core.batches import batches
+from tests.behaviour.faults import lose_replies, meanwhile
+from tests.behaviour.helpers import after, one
+from tests.conftest import Clock
+from tests.each import each, each_afresh
+
+ORDER = PerKey(order=True)
+
+
+async def shop(broker: Any, rule: PerKey | None, *names: str) -> Any:
+    queue = broker.queue("a", per_key=rule)
+    await queue.send_many([Message(name, id=name, key="customer") for name in names])
+    return queue
+
+
+@each_afresh("delay", [None, "1h"])
+async def test_what_waits_is_gone(delay: str | None, broker: Any) -> None:
+    queue = broker.queue("a", dedup_window="1h")
+    message = await queue.send("x", id="m", delay=delay)
+    assert await queue.cancel(message) == "cancelled"
+    assert await queue.cancel(message) == "unknown"
+    stats = await queue.stats()
+    assert (stats.ready + stats.scheduled, stats.totals["cancelled"]) == (0, 1)
+    assert (await queue.send("x", id="m")).new  # it was not acked
+
+
+async def test_what_is_in_work_is_gone_at_once(broker: Any) -> None:
+    """Nothing counts any more that its holder does; the others of its claim go on."""
+    queue = broker.queue("a")
+    await queue.send_many([Message(n, id=str(n)) for n in range(4)])
+    acks, nacks, extends, other = await queue.claim(4)
+    for name in ("0", "1", "2"):
+        assert await queue.cancel(name) == "cancelled"
+    for settle in (acks.ack, lambda: nacks.nack("no"), extends.extend):
+        with pytest.raises(LeaseLost):
+            await settle()
+    assert (await queue.stats()).leased == 1
+    await other.extend()
+    await other.ack()
+    totals = (await queue.stats()).totals
+    assert (totals["acked"], totals["cancelled"], totals.get("nacked", 0)) == (1, 3, 0)
+    assert await queue._run(_leases(queue)) == 0
+
+
+def _leases(queue: Any) -> Any:
+    from rq_dlq.core.pages import calls  # noqa: PLC0415
+
+    return (yield calls.size(queue._core.keys, "leases"))
+
+
+async def test_what_is_over_stays(broker: Any) -> None:
+    queue = broker.queue("a", dedup_window="1h")
+    for name in ("dead", "expired", "acked", "held"):
+        await queue.send(name, id=name)
+    await queue.select(ids=["dead", "held"]).dead_letter()
+    await queue.select(ids=["expired"]).expire()
+    await (await one(queue)).ack()
+    (letter,) = await broker.queue("DLQ.a").claim(1)
+    words = [await queue.cancel(name) for name in ("dead", "expired", "acked", "held", "never")]
+    assert words == ["dead", "expired", "acked", "dead", "unknown"]
+    assert (await queue.stats()).totals.get("cancelled", 0) == 0
+    await letter.release()
+
+
+async def test_a_repeated_call_answers_the_same(broker: Any, sync_broker: Any) -> None:
+    """Its first reply is lost, and meanwhile another message has the id."""
+    queue = broker.queue("a")
+    await queue.send("first", id="m")
+    held = await one(queue)
+    lost = await lose_replies(broker, "cancel")
+    meanwhile(lost, lambda: sync_broker.queue("a").send("second", id="m"))
+    assert await queue.cancel("m") == "cancelled"
+    assert (await queue.stats()).totals["cancelled"] == 1
+    assert (await one(queue)).body == "second"
+    with pytest.raises(LeaseLost):
+        await held.ack()
+
+
+async def test_the_audit_says_who(broker: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send("x", id="m")
+    await queue.cancel("m", by="ana")
+    await queue.cancel("m", by="ana")  # changed nothing
+    (entry,) = await broker.audit()
+    assert (entry.did, entry.by, entry.queue) == ("cancelled", "ana", "a")
+
+
+async def test_a_session_that_took_it_sends_nothing(broker: Any) -> None:
+    queue, other = broker.queue("a"), broker.queue("b")
+    await queue.send_many([Message(n, id=str(n)) for n in range(2)])
+    session = queue.session()
+    await session.claim(2)
+    await session.send(other, "done")
+    assert await queue.cancel("0") == "cancelled"
+    with pytest.raises(LeaseLost) as lost:
+        await session.commit()
+    await session.rollback(lost.value)
+    assert [m.id for m in await queue.peek(9)] == ["1"]
+    assert await other.peek(9) == []
+
+
+async def test_what_a_batch_of_spark_holds_stays(sync_broker: Any) -> None:
+    queue = sync_broker.queue("a")
+    queue.send("x", id="m")
+    sync_broker._run(batches.claim_batch(queue._core, "t", limit=9, lease=60_000))
+    with pytest.raises(InvalidInput, match="in a batch of Spark"):
+        queue.cancel("m")
+    assert queue.stats().leased == 1
+
+
+@each_afresh("rule", [ORDER, PerKey(limit=1)])
+async def test_the_next_of_its_key_waits_for_the_call(rule: PerKey, broker: Any) -> None:
+    queue = await shop(broker, rule, "m1", "m2")
+    held = await one(queue)
+    assert await queue.cancel("m1") == "cancelled"
+    assert await queue.claim(9) == []
+    assert "m1 was cancelled, and its call has not ended" in str(await queue.explain("m2"))
+    assert (await queue.key("customer").stats()).held_by[0][0] == "m1"
+    with pytest.raises(LeaseLost):
+        await held.extend()  # the call goes on, and keeps its place
+    assert await queue.claim(9) == []
+    with pytest.raises(LeaseLost):
+        await held.ack()
+    assert (await one(queue)).id == "m2"
+
+
+@each_afresh("rule", [ORDER, PerKey(limit=1)])
+async def test_the_next_waits_no_longer_than_the_lease(rule: PerKey, broker: Any, clock: Clock) -> None:
+    queue = await shop(broker, rule, "m1", "m2")
+    await one(queue)
+    await queue.cancel("m1")
+    clock.advance("31s")
+    assert [d.id for d in await queue.claim(9)] == ["m2"]
+    assert (await queue.stats()).totals.get("lapsed", 0) == 0
+
+
+async def test_with_turns_nobody_waits_for_the_call(broker: Any) -> None:
+    queue = await shop(broker, PerKey(fair=1), "m1", "m2")
+    (held, *_) = await queue.claim(1)
+    await queue.cancel("m1")
+    assert [d.id for d in await queue.claim(9)] == ["m2"]
+    with pytest.raises(LeaseLost):
+        await held.ack()
+
+
+async def test_a_blocked_one_goes_and_the_next_stays_blocked(broker: Any) -> None:
+    queue = await shop(broker, ORDER, "m1", "m2", "m3")
+    held = await one(queue)
+    assert await queue.cancel("m2") == "cancelled"
+    assert await queue.claim(9) == []
+    await held.ack()
+    assert (await one(queue)).id == "m3"
+
+
+async def test_the_id_is_free_while_the_call_runs(broker: Any) -> None:
+    """Another message may have it; it waits behind the call, which cannot settle it."""
+    queue = await shop(broker, ORDER, "m1")
+    held = await one(queue)
+    await queue.cancel("m1")
+    assert (await queue.send("again", id="m1", key="customer")).new
+    assert await queue.claim(9) == []
+    with pytest.raises(LeaseLost):
+        await held.ack()
+    (again,) = await queue.claim(9)
+    assert (again.id, again.body, again.attempt) == ("m1", "again", 1)
+
+
+async def test_what_waits_for_its_retry(broker: Any) -> None:
+    queue = broker.queue("a", per_key=ORDER, redelivery=after("1h"))
+    await queue.send_many([Message(n, id=f"m{n}", key="customer") for n in range(2)])
+    await (await one(queue)).nack("no")
+    assert await queue.cancel("m0") == "cancelled"
+    assert (await one(queue)).id == "m1"
+
+
+@each("bad", ["", "a\n", "x" * 600])
+def test_what_is_no_id_is_refused(bad: str, sync_broker: Any) -> None:
+    with pytest.raises(InvalidMessage):
+        sync_broker.queue("a").cancel(bad)
+
+
+async def test_dead_letters_have_verbs_of_their_own(broker: Any) -> None:
+    await broker.queue("a", redelivery=RedeliveryPolicy(max_redeliveries=0)).send("x")
+    with pytest.raises(InvalidInput, match="cancel messages of"):
+        await broker.queue("DLQ.a").cancel("m")

@@ -1,0 +1,494 @@
+-- Takes a message back before its end: it is gone, and counted. One that is in work goes at once, so nothing counts that its
+-- holder does; its seat stays taken until the holder's call has ended, or its lease (lib/end_cancelled). A dead or expired
+-- message stays, and so does one in a batch of Spark, whose claims are settled as a whole. Returns what became of it:
+-- cancelled; or where it stays: dead, expired, batch, later (a form of a later version); or acked, unknown: it is not here.
+-- Then, of one that was in work, its token and its holder, as JSON.
+-- drains
+local number, id, by, user = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local expiring, leases, claims, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local wake, outcomes, acked_ids, audit, seats = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local sender = KEYS[16]
+-- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
+-- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
+-- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
+-- much as a command.
+local register = redis.call('GET', sender)
+local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
+if done then
+  local word, token, holder = register:match('^%d+ (%S+) (%S*) (.*) %d*$')
+  return { word or 'unknown', token or '', holder or '' } -- of a later call, if this one arrives late: nobody reads that
+end
+-- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
+-- that does not say them.
+local function stated_head(text)
+  local at = text and text:find(' head=')
+  if at then
+    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+    end
+  end
+end
+-- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+-- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+-- that it blocks no other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+local function is_later(record, text)
+  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+end
+-- The flag of a record (lib/record) that has an expiry.
+local EXPIRES = 0x10
+-- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
+-- beside the body. nil: it has no key.
+--   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+local KEY = 1 -- the number of the field
+
+local function lane_in(text, first)
+  if text:byte(first + 2) ~= KEY then
+    return nil
+  end
+  local a, b, c, d, e, f = text:byte(first + 5, first + 10)
+  return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+end
+-- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+local HEADERS, TRANSIENT = 0x20, 0x80
+
+local function unpack_number(text, first, width)
+  local value = 0
+  for i = first, first + width - 1 do
+    value = value * 256 + text:byte(i)
+  end
+  return value
+end
+
+local function has_expiry(record)
+  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+end
+
+local function as_head(birth, flags, expires, lane)
+  return {
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+  }
+end
+
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
+local function read_record(record)
+  if #record < 14 and (#record < 8 or has_expiry(record)) then
+    return { birth = 0, priority = 4 }
+  end
+  local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+  local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
+  return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+end
+-- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+-- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+-- true where it is of a later form.
+local function head_of(id, text)
+  local birth, flags, expires, lane = stated_head(text)
+  if birth then
+    if redis.call('HEXISTS', messages, id) == 0 then
+      return nil, false
+    elseif is_later('', text) then
+      return nil, true
+    end
+    return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+  end
+  local record = redis.call('HGET', messages, id)
+  if not record then
+    return nil, false
+  elseif is_later(record, text) then
+    return nil, true
+  end
+  return read_record(record), false
+end
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+-- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+local function new_state(due)
+  return {
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+  }
+end
+
+local function parse_state(text, birth)
+  local s = new_state(math.floor(birth / 4096))
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+  if text then
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+      text:match(STATE)
+  end
+  if part and (more == '' or more:gsub(MORE, '') == '') then
+    s.part, s.reason, s.mark, s.token = part, reason, mark, token
+    local at = tonumber(due)
+    s.due = at > 0 and at < LATER and at or s.due
+    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+    s.delay, s.more = tonumber(delay), more
+  end
+  return s
+end
+
+local function format_state(s)
+  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+  return table.concat({
+    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+  }, ' ') .. s.more
+end
+
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+-- redrive gave it another (lib/redriven_expiry).
+local function expiry_of(head, state)
+  if state.redriven == 0 then
+    return head.expires
+  end
+  return tonumber(state.more:match(' expires=(%d+)') or nil)
+end
+-- The immutable half of a message, written once by send:
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
+--   6 bytes  expiry in milliseconds, only with that flag
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+local function pack_number(value, width)
+  local g = value % 256
+  value = (value - g) / 256
+  local f = value % 256
+  value = (value - f) / 256
+  local e = value % 256
+  value = (value - e) / 256
+  local d = value % 256
+  value = (value - d) / 256
+  local c = value % 256
+  value = (value - c) / 256
+  local b = value % 256
+  return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+end
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
+local BAND = 2 ^ 42
+
+local function score_of(priority, due)
+  return (9 - priority) * BAND + due
+end
+
+-- The send order but its last byte, which is that of the birth.
+local function order_of(head, due)
+  local number = head.birth % 4096
+  local last = number % 256
+  if not head.lane and (head.birth - number) / 4096 == due then
+    return string.char(16 + (number - last) / 256)
+  end
+  return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+end
+
+local function member_of(id, head, due)
+  return order_of(head, due) .. string.char(head.birth % 256) .. id
+end
+-- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+  return found[FIELDS[name]]
+end
+-- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+local rule_of_keys = setting('per_key') -- before all changes: no read parts them where a script is cut off
+
+local function drop(ids)
+  local once_gone, per_key = nil, rule_of_keys
+  -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
+  -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
+  --   ids: of the messages; also of those of which a script that was cut off left something behind
+  --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
+  --   per_key: what the settings say of keys; where they do, the seats are given back
+  local gone = #ids
+  redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
+  if once_gone then
+    once_gone(ids)
+  end
+  redis.call('HDEL', history, unpack(ids))
+  redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+  if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+    -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+    local BLOCKED = 2 ^ 43
+    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+    -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+    --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+    --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   rule.in_turn: given back when the message is handed out
+    local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+    local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+    local rule = {
+      limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+    }
+    -- The server's clock in whole milliseconds, read once a script (I11).
+    local clock = redis.call('TIME')
+    local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+    -- The id in a member of an index (lib/order says what precedes it).
+    local function id_of(member)
+      return member:sub(member:byte(1) < 16 and 9 or 3)
+    end
+    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+    -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+    --   text, record: its state and its record, as they were read
+    local function is_blocked_row(row, id, text, record)
+      if not record then
+        return false
+      elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+        return true -- as most: nobody has touched it
+      elseif is_later(record, text) then
+        return true
+      end
+      local head = read_record(record)
+      local state = parse_state(text, head.birth)
+      return state.mark == '-' and member_of(id, head, state.due) == row
+    end
+    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+    -- So no client polls, and a message wakes one of a thousand.
+    local function wake_one()
+      if redis.call('LLEN', wake) == 0 then
+        redis.call('LPUSH', wake, 1)
+        redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+      end
+    end
+    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+    -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+    --   room: so many of each lane, whether seats are free or not; nil: as many as are
+    local MOST = 1000 -- rows that one call looks at (I9)
+    local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+    local place_of = {} -- by the first byte of a row, which stands for its priority
+
+    -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+    -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+    local function next_score(first)
+      local band = score_of(9 - first, 0)
+      if not place_of[first] then
+        local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+        place_of[first] = last > now and last < now + 60000 and last or now + 1
+      end
+      place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+      return string.format('%.17g', band + place_of[first])
+    end
+
+    -- The first rows of these lanes, their ids and their lanes.
+    local function heads_of(lanes, room)
+      local rows, ids, lane_of = {}, {}, {}
+      for _, lane in ipairs(lanes) do
+        local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+        if free > 0 then
+          local score = string.format('%.0f', BLOCKED + lane)
+          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+            rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+          end
+        end
+      end
+      return rows, ids, lane_of
+    end
+
+    local let_in
+    function let_in(lanes, room)
+      local rows, ids, lane_of = heads_of(lanes, room)
+      if #rows == 0 then
+        return
+      end
+      local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+      local taken, came, again = {}, {}, {}
+      for n, row in ipairs(rows) do
+        if is_blocked_row(row, ids[n], texts[n], records[n]) then
+          taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+          came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
+        else
+          again[#again + 1] = lane_of[n]
+        end
+      end
+      if #came > 0 then
+        redis.call('ZADD', seats, unpack(taken))
+        redis.call('ZADD', ready, unpack(came))
+        wake_one()
+      end
+      redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+      if #again > 0 then
+        let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+      end
+    end
+    -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+    local function vacate(ids)
+      if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+        redis.call('ZREM', seats, unpack(ids))
+        return
+      end
+      local given, lanes, seen = {}, {}, {}
+      for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+        if lane then
+          given[#given + 1] = ids[n]
+          if not seen[lane] then
+            lanes[#lanes + 1], seen[lane] = lane, true
+          end
+        end
+      end
+      if #given > 0 then
+        redis.call('ZREM', seats, unpack(given))
+        let_in(lanes)
+      end
+    end
+    vacate(ids)
+  end
+  return gone
+end
+-- Takes a waiting message off the row where it stood. The last that a move or a removal does: by that row a claim finds what
+-- was cut off.
+--   new_index, new_row: of the row that it has now, which stays, as lib/put returns it; nil: it has none, or is buried
+local function leave(id, index, row, new_index, new_row)
+  if new_index ~= ready and new_index ~= scheduled then -- its time to live has ended
+    redis.call('ZREM', expiring, id)
+  end
+  if new_index ~= index or new_row ~= row then
+    redis.call('ZREM', index, row)
+  end
+end
+-- Takes settled messages off their claims. A lease goes with the last of its messages.
+--   counts: token → how many
+local function let_go(counts)
+  for token, count in pairs(counts) do
+    if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
+      redis.call('HDEL', claims, token, token .. ':held')
+      redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+    end
+  end
+end
+-- Who was given the messages of a claim, as a JSON text.
+local holders = {}
+local function holder(token)
+  holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\t\n]*')
+  return holders[token]
+end
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
+-- are counted in a field of its state, untried=N (lib/count_untried).
+local function untried(state)
+  return tonumber(state.more:match(' untried=(%d+)') or 0)
+end
+
+local function attempts(state)
+  return math.max(state.deliveries - untried(state), 0)
+end
+-- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
+-- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
+-- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
+-- their names once.
+--   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
+--   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
+local names = {} -- of consumers, by their JSON
+local function outcome(event, id, head, state, delay, detail)
+  local kept = setting('outcomes')
+  if not kept then
+    return
+  end
+  detail = detail or {}
+  local age = math.max(now - math.floor(head.birth / 4096), 0)
+  local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
+  names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+  redis.pcall(
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
+    'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+    'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+    'reason', state.reason, 'cause', detail.cause or ''
+  )
+end
+-- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
+--   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+local MOST_NOTES = '1000'
+
+local function note_audit(did, by, user, ...)
+  redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+end
+-- Notes that the call is done (lib/noted), and how many messages it changed. Returns that count. `more`: what else the call
+-- returns.
+local function note_done(count, more)
+  local note = (more or '') .. count
+  -- Notes in the register of its sender (lib/done) that the call is done: `note` is the count, before it what else the call
+  -- returns. The last that a script does: if it is cut off before, a repetition does the rest. The note stays for an hour,
+  -- far longer than any call is repeated. Statements, as in lib/chosen.
+  local noted = number .. ' ' .. note
+  redis.call('PSETEX', sender, '3600000', noted)
+  return noted and count
+end
+-- The seat of a call whose message was cancelled: it stays taken until that call has ended, or its lease, so that an ordered
+-- key never runs two. No id begins with this byte.
+local function cancelled_seat(id, token)
+  return '\2' .. token .. ' ' .. id
+end
+local text, is_keyed = redis.call('HGET', states, id), setting('per_key')
+local head, later = head_of(id, text)
+if later then
+  return { 'later', '', '' }
+elseif not head then
+  -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+  local function span(text)
+    local value = tonumber(text and text:match('^%d+$') or nil)
+    return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+  end
+  -- Marks as known those of the ids that were acked within the queue's dedup_window (lib/remember_acked).
+  local function recall_acked(ids, known, dedup_window)
+    local window = span(dedup_window)
+    for n, id in ipairs(window and ids or {}) do
+      local at = not known[n] and tonumber(redis.call('ZSCORE', acked_ids, id) or nil)
+      known[n] = known[n] or at and at > now - window
+    end
+  end
+  local known = {}
+  recall_acked({ id }, known, redis.call('HGET', settings, 'dedup_window'))
+  return { known[1] and 'acked' or 'unknown', '', '' }
+end
+local state = parse_state(text, head.birth)
+local held = state.mark == '+'
+if state.part ~= 'live' then
+  return { state.part, '', '' }
+elseif held and (redis.call('HGET', claims, state.token) or ''):find('^[^\n]*\tbatch') then
+  return { 'batch', '', '' }
+end
+local token, consumer = held and state.token or '', held and holder(state.token) or ''
+local seat = held and is_keyed and redis.call('ZSCORE', seats, id)
+if seat then
+  redis.call('ZADD', seats, seat, cancelled_seat(id, token)) -- before its own is given back
+end
+drop({ id })
+if not held then
+  local row = member_of(id, head, state.due)
+  leave(id, redis.call('ZSCORE', scheduled, row) and scheduled or ready, row)
+elseif not seat then
+  let_go({ [token] = 1 })
+end
+redis.call('HINCRBY', counters, 'cancelled', 1)
+outcome('cancelled', id, head, state, 0, { consumer = held and consumer or nil })
+note_audit('cancelled', by, user, 'id', id)
+note_done(1, table.concat({ 'cancelled', token, consumer, '' }, ' '))
+return { 'cancelled', token, consumer }
