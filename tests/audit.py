@@ -198,7 +198,7 @@ def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[
     if due == birth // 4096 and lane is None:
         order = bytes((16 + birth % 4096 // 256, birth % 256))
     if lane is not None and (score == BLOCKED + lane or (place == "ready" and score // BAND == 9 - priority)):
-        due = score % BAND if place == "ready" else due  # it was let in later
+        due = score % BAND if place == "ready" else due  # type: ignore[assignment]  # it was let in later
         if place == "scheduled":
             score = due
     expected = (order + message_id.encode(), (9 - priority) * BAND + due if place == "ready" else due)

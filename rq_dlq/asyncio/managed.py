@@ -146,7 +146,7 @@ class Managed(OwnQueue[T]):
         """Take one message back before its end, also one that is in work.
 
         One that waits is gone. One in work is gone at once, too: nothing counts that its handler does from
-        now on. A worker learns it within a second: an async call is cancelled, a `def` handler sees
+        now on. A worker learns it within a second: the call of a coroutine is cancelled, a `def` handler sees
         `delivery.cancelled` and may return. Until its call has ended, or its lease, the others of its key
         wait. What it did stays done.
 

@@ -92,10 +92,10 @@ def test_show_and_explain(shell: Shell, dead: Die) -> None:
 
 @pytest.mark.usefixtures("ids")
 def test_cancel(shell: Shell, broker: rq_dlq.Broker) -> None:
-    assert "removed 1 message\n" in shell("msg", "cancel", "orders", "one").stderr
-    told = shell("msg", "cancel", "orders", "later", "later", "leased", "nope", code=1).stderr
-    assert "removed 1 message\n" in told
-    assert "2 ids could not be changed" in told
+    assert "cancelled 1 message\n" in shell("msg", "cancel", "orders", "one").stderr
+    told = shell("msg", "cancel", "orders", "later", "later", "nope", code=1).stderr
+    assert "cancelled 1 message\n" in told
+    assert "nope is unknown: nothing was changed there" in told
     assert "Remove 1 message of orders for good? There is no terminal to ask on" in (
         shell("msg", "cancel", "orders", "--all", code=2).stderr
     )
@@ -105,6 +105,8 @@ def test_cancel(shell: Shell, broker: rq_dlq.Broker) -> None:
     shell("msg", "cancel", "orders", "--all", "--yes")
     assert bodies(broker) == []
     assert broker.queue("orders").stats().leased == 1
+    assert "cancelled 1 message\n" in shell("msg", "cancel", "orders", "leased").stderr
+    assert broker.queue("orders").stats().leased == 0
 
 
 def test_dead_letters_are_cancelled_by_their_name_only(

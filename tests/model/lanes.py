@@ -14,9 +14,11 @@ from typing import Any
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.cancelling import calls as cancelling_calls
 from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.claiming.calls import Suspects
 from rq_dlq.core.jobs import calls as job_calls
+from rq_dlq.core.keyed.keyed import CANCELLED
 from rq_dlq.core.redrive import calls as redrive_calls
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.sessions import calls as session_calls
@@ -51,6 +53,7 @@ class Seen:
     Attributes:
         blocked: ids by their rows, in the order of their lanes.
         seats: lanes by ids.
+        calls: lanes by the seats of calls whose messages were cancelled.
         waits: those that wait for their redelivery, or were sent with a delay.
     """
 
@@ -58,21 +61,29 @@ class Seen:
     lane: dict[str, int] = field(default_factory=dict[str, int])
     row: dict[str, bytes] = field(default_factory=dict[str, bytes])
     seats: dict[str, int] = field(default_factory=dict[str, int])
+    calls: dict[str, int] = field(default_factory=dict[str, int])
+    leases: set[str] = field(default_factory=set[str])
     reason: dict[str, str] = field(default_factory=dict[str, str])
 
     def at(self, *places: str) -> list[str]:
         """The ids at these places."""
         return [name for name, place in self.place.items() if place in places]
 
+    def held(self) -> Counter[int]:
+        """How many seats of each lane are taken."""
+        return Counter([*self.seats.values(), *self.calls.values()])
+
 
 def look(raw: Any, keys: QueueKeys) -> Seen:
     """Read the queue; a row that its message's state contradicts does not count."""
     pipeline = raw.pipeline(transaction=False)
     pipeline.hgetall(keys["messages"]).hgetall(keys["states"])
-    for index in ("ready", "scheduled", "seats"):
+    for index in ("ready", "scheduled", "seats", "leases"):
         pipeline.zrange(keys[index], 0, -1, withscores=True)
-    records, states, ready, scheduled, seats = pipeline.execute()
-    seen = Seen(seats={name.decode(): int(lane) for name, lane in seats})
+    records, states, ready, scheduled, seats, leases = pipeline.execute()
+    taken = {name.decode(): int(lane) for name, lane in seats}
+    calls = {name: taken.pop(name) for name in [*taken] if name.startswith(CANCELLED)}
+    seen = Seen(seats=taken, calls=calls, leases={token.decode() for token, _ in leases})
     rows = {
         row[1:]: (row, "ready") for row, _ in ready
     }  # by birth and id: what was cut off may have left others
@@ -108,7 +119,7 @@ def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: b
     limit, in_turn = LIMITS[mode], mode.startswith("fair")
     for name in (seen.at("ready") if whole else []) + ([] if in_turn else seen.at("leased")):
         assert name in seen.seats, f"{name} is {seen.place[name]} without a seat"
-    held = Counter(seen.seats.values())
+    held = seen.held()
     if not in_turn:
         assert all(count <= limit for count in held.values()), f"more than {limit} hold a seat: {seen.seats}"
     if before is not None:
@@ -133,11 +144,14 @@ def check_settled(seen: Seen, mode: str) -> None:
     Raises:
         AssertionError: one does not hold.
     """
-    limit, in_turn, held = LIMITS[mode], mode.startswith("fair"), Counter(seen.seats.values())
+    limit, in_turn, held = LIMITS[mode], mode.startswith("fair"), seen.held()
     assert not seen.at("nowhere"), f"{seen.at('nowhere')} are in no place"
     assert seen.seats.keys() <= seen.place.keys(), (
         f"seats of nothing: {seen.seats.keys() - seen.place.keys()}"
     )
+    for call in seen.calls:
+        token = call.removeprefix(CANCELLED).split(" ")[0]
+        assert token in seen.leases, f"the call {call} holds a seat, and has no lease"
     for name, lane in seen.seats.items():
         place = seen.place[name]
         assert lane == seen.lane[name]
@@ -178,6 +192,7 @@ class Lanes:
             assert driver.run(driver.configure_call(settings))
         self.tokens: list[str] = []
         self.held: dict[str, str] = {}  # id: the token that was given it last
+        self.cancelled: list[tuple[str, str]] = []  # what was held when it was cancelled
         self.attempts = self.cuts = self.redriven = 0
         self.jobs = 0
         self.seen = {driver.keys: look(raw, driver.keys) for driver in (self.queue, self.other)}
@@ -234,6 +249,9 @@ class Lanes:
             seen = look(self.raw, keys)
             try:
                 check(seen, before if overtaking else None, self.mode, settled=settled, whole=self.whole)
+                for name in before.at("leased") if what == "cancel" and overtaking else ():
+                    runs = name in seen.place or any(call.endswith(f" {name}") for call in seen.calls)
+                    assert runs or name not in before.seats, f"the call of {name} runs on without its seat"
             except AssertionError as error:
                 error.add_note(f"after {what} in {keys.family} under {self.mode!r}: {before} became {seen}")
                 raise
@@ -250,10 +268,13 @@ class Lanes:
         """What is held with its tokens, and at times with stale ones."""
         names = self.some("leased") or self.random.sample(IDS, 1)
         stale = self.random.random() < 0.1 and self.tokens
-        return [
+        ended = self.cancelled.pop() if self.cancelled and self.random.random() < 0.3 else None
+        held = [
             (name, self.random.choice(self.tokens) if stale else self.held.get(name, "nobody"))
             for name in names
+            if ended is None or name != ended[0]
         ]
+        return [*held, *([ended] if ended else [])]
 
     def token(self) -> str:
         self.tokens.append(f"t{len(self.tokens)}")
@@ -321,6 +342,13 @@ def _of_place(make: Callable[..., Call[Any]], *places: str) -> Acts:
             yield make(me, place, name)
 
     return act
+
+
+def _cancel(me: Lanes) -> Iterator[Call[Any]]:
+    for name in me.some(*WAITS, "leased", most=1):
+        if me.seen[me.queue.keys].place[name] == "leased":
+            me.cancelled.append((name, me.held.get(name, "nobody")))
+        yield cancelling_calls.cancel(me.queue.sender(), id=name, by='"op"', user="")
 
 
 def _move(source: str) -> Callable[..., Call[Any]]:
@@ -410,6 +438,7 @@ VERBS: dict[str, tuple[int, Acts]] = {
     "undo": (1, _undo),
     "purge": (1, _of_place(lambda me, place, name: choosing_calls.purge(
         me.queue.sender(), place=place, ids=[name], limit=1), *WAITS, "dead", "expired")),
+    "cancel": (2, _cancel),
     "dead-letter": (1, _of_place(lambda me, place, name: choosing_calls.dead_letter(
         me.queue.sender(), place=place, ids=[name], by='"op"', cause=CAUSE), *WAITS, "expired")),
     "expire now": (1, _of_place(lambda me, place, name: choosing_calls.expire_now(

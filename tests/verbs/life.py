@@ -33,7 +33,7 @@ TOTALS = {
         "sent": 6, "acked": 4, "nacked": 2, "released": 3, "poison": 2, "expired": 1, "redriven": 2,
         "purged": 1, "moved": 1,
     },
-    "b": {"sent": 2, "acked": 2},
+    "b": {"sent": 3, "acked": 2, "cancelled": 1},
 }  # fmt: skip
 """What one life adds to the totals of two of its queues."""
 _ONCE = "no life needs it; its reply is lost once in tests/test_verbs"
@@ -93,6 +93,7 @@ class Life:
         await self._fail_once_more()
         await self._be_managed(names)
         await self._be_done(names)
+        await self._be_cancelled(f"{names[0]}-back")
         await self._outlive_a_queue()
         self.lived += 1
 
@@ -142,6 +143,14 @@ class Life:
         await self.say("prioritize", lambda: self.a.select(ids=released[2:]).prioritize(9))
         await self.say("transfer", lambda: self.a.select(ids=[nacked]).move(self.b))
         await self.say("purge", lambda: self.a.expired.purge(ids=released[1:2]))
+
+    async def _be_cancelled(self, name: str) -> None:
+        """Once; who asks again, since it was not told, hears that the message is gone."""
+        await self.say("send", lambda: self.b.send("x", id=name), counted=False)
+        unknown = self.unknown
+        word = await self.say("cancel", lambda: self.b.cancel(name))
+        expected = {"cancelled"} if self.unknown == unknown else {"cancelled", "unknown"}
+        self.see("cancelled", word in expected, True)
 
     async def _be_done(self, names: list[str]) -> None:
         session = self.a.session()

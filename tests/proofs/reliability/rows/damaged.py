@@ -199,6 +199,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
         ),
     ),
     "purge": (DEAD, lambda shop: (shop.queue.dlq.purge(all=True), shop.queue.expired.purge(all=True))),
+    "cancel": ((*WAITING, *LEASED), lambda shop: shop.queue.cancel(DAMAGED)),
     "dead_letter": ((*WAITING, "expired"), lambda shop: _chosen(shop).dead_letter()),
     "expire": (WAITING, lambda shop: _chosen(shop).expire()),
     "deliver_now": (WAITING, lambda shop: _chosen(shop).deliver_now()),
@@ -221,7 +222,7 @@ WITHOUT = {
     ),
 }
 """The verbs that are not tried, and why."""
-REMOVES = {"ack", "ack_all", "commit", "purge", "remove"}
+REMOVES = {"ack", "ack_all", "cancel", "commit", "purge", "remove"}
 
 
 def _chosen(shop: Shop) -> Any:
