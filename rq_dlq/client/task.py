@@ -8,11 +8,12 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from rq_dlq.core.sending import send
+from rq_dlq.errors import InvalidInput
 from rq_dlq.errors.guesses import Answering, answering
 from rq_dlq.values.codec import DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from rq_dlq.client.queue import Queue
     from rq_dlq.client.task_function import TaskFunction
@@ -83,6 +84,30 @@ class Task(Answering, Generic[P, R]):
             options = replace(options, key=self._function.key_of(args, kwargs))
         return self._queue._run(send.send_one(self._queue._core, body, self._id, options))
 
+    def send_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[Sent]:
+        """Send any number of calls of the function, a thousand per round trip.
+
+        Args:
+            calls: the arguments of each: a tuple, or a mapping of them by their names.
+
+        Returns:
+            The messages' ids, in order, as from `Queue.send_many`.
+
+        Raises:
+            InvalidInput: one of these is no call, or the task has an id, which is one call's.
+            InvalidMessage: the arguments of a call do not fit the function. A note says how many were sent
+                before it.
+            KnownId, BrokerRefused, BrokerUnavailable, Unconfirmed: see `Queue.send_many`.
+
+        Example:
+            >>> welcome.options(delay="1h").send_many([(7,), (8,), {"user_id": 9, "lang": "de"}])
+        """
+        if self._id is not None:
+            raise InvalidInput(f"the id {self._id!r} is of one call: use send, or leave the id out")
+        keyed = self._function.key is not None and "key" not in self._given
+        messages = self._function.messages(calls, keyed=keyed)
+        return self._queue._run(send.send(self._queue._core, messages, self._options))
+
     @answering
     def options(
         self,
@@ -96,7 +121,7 @@ class Task(Answering, Generic[P, R]):
         new: bool = _NOT_GIVEN,
         key: str | None = _NOT_GIVEN,
     ) -> Task[P, R]:
-        """The same task, whose `send` has these options; they are those of `Queue.send`.
+        """The same task, whose `send` and `send_many` have these options; they are those of `Queue.send`.
 
         Options that were given before stay, unless they are given again.
 

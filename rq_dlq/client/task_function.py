@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +22,7 @@ from rq_dlq.values import signature
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.durations import shown
+from rq_dlq.values.message import Message
 from rq_dlq.values.signature import TASK
 
 if TYPE_CHECKING:
@@ -84,15 +85,40 @@ class TaskFunction:
         except TypeError as error:
             unknown = [name for name in kwargs if name not in self._sent.parameters]
             sentence = sentence_for(unknown, "Task.send")
-            message = f"{self} cannot be called like this: {error}; nothing was sent"
+            message = f"{self} cannot be called like this: {error}; it was not sent"
             raise InvalidMessage(f"{message}: {sentence}" if sentence else message) from None
         data = self._codec.encode(bound.arguments)
         try:
             self._codec.decode(data, raw=False)
         except UnprocessableMessage as error:
-            message = f"the arguments do not fit {self}: {error.__cause__}; nothing was sent"
+            message = f"the arguments do not fit {self}: {error.__cause__}; it was not sent"
             raise InvalidMessage(message) from None
         return msgspec.Raw(data)
+
+    def messages(
+        self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]], *, keyed: bool
+    ) -> Iterator[msgspec.Raw | Message[msgspec.Raw]]:
+        """The messages of many calls.
+
+        Args:
+            calls: the arguments of each: a tuple, or a mapping of them by their names.
+            keyed: each gets the key that its arguments say.
+
+        Raises:
+            InvalidInput: they are not calls.
+            InvalidMessage: see `body`, `key_of`.
+        """
+        if not isinstance(calls, Iterable) or isinstance(calls, str | bytes | Mapping):
+            raise InvalidInput(f"{shown(calls)} are no calls: pass the arguments of each, as [(7,), (8,)]")
+        for call in calls:
+            if not isinstance(call, tuple | Mapping):
+                a_tuple = f"({shown(call)},)"
+                raise InvalidInput(
+                    f"{shown(call)} is no call: pass the arguments as a tuple, {a_tuple}, or by their names"
+                )
+            args, kwargs = ((), call) if isinstance(call, Mapping) else (call, {})
+            body = self.body(args, kwargs)
+            yield Message(body, key=self.key_of(args, kwargs)) if keyed else body
 
     def key_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
         """The key of a call with arguments that `body` has taken; its function gets them as the task does.
@@ -106,7 +132,7 @@ class TaskFunction:
             return self.key(*args, **kwargs)
         except Exception as error:
             raise InvalidMessage(
-                f"{self}: the function of its key failed: {error!r}; nothing was sent"
+                f"{self}: the function of its key failed: {error!r}; it was not sent"
             ) from error
 
     def signature(self, max_bytes: int, version: str) -> Signature:

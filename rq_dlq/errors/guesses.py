@@ -105,7 +105,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     "Task": table(
         ("send(…) runs it in a worker", "apply enqueue push s signature"),
         ("send(…) runs it in a worker, .options(delay=…).send(…) later", "apply_async delay"),
-        ("send(…) sends one call; for many, call it for each", "send_many"),
+        ("send_many([(7,), (8,)]) sends many calls", "map send_all send_bulk starmap"),
         ('options(delay="5m").send(…) runs it later', "enqueue_in schedule send_with_options"),
     ),
 }

@@ -48,7 +48,7 @@ NAMES = {
     "Selection": """browse copy count count_by dead_letter deliver_now expire groups move prioritize
         purge redrive""",
     "Session": "claim close commit recover rollback send",
-    "Task": "name options send",
+    "Task": "name options send send_many",
 }
 # What an object has, and its class not.
 ATTRIBUTES = {"Broker": "settings", "Delivery": "id"}
