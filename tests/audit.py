@@ -166,18 +166,22 @@ def check_groups(raw: Present, keys: QueueKeys, dead: dict[bytes, str]) -> None:
     assert all(score == 0 for _, score in rows), "the groups are not in the order of their bytes"
 
 
-def lane_in(record: bytes) -> int | None:
-    """The lane of a message's key; None: it has none."""
-    if not record[7:] or not record[7] & 0x20:
-        return None
-    block = record[16 if record[7] & EXPIRES else 10 :]
-    return int.from_bytes(block[3:9]) if block[:1] == b"\x01" else None
+def lanes_in(record: bytes) -> tuple[int | None, int | None]:
+    """The lanes of a message's key and of its dependency; None: it has none."""
+    lanes: dict[int, int] = {}
+    if record[7:] and record[7] & 0x20:
+        block = record[16 if record[7] & EXPIRES else 10 :]
+        for field in (1, 2):
+            if block[:1] == bytes((field,)):
+                lanes[field] = int.from_bytes(block[3:9])
+                block = block[3 + int.from_bytes(block[1:3]) :]
+    return lanes.get(1), lanes.get(2)
 
 
 def check_seats(raw: Present, keys: QueueKeys, messages: Mapping[str, bytes]) -> None:
     """Each seat is one of a message that is there, in its lane."""
     seats = {name.decode(): int(lane) for name, lane in raw.zrange(keys["seats"], 0, -1, withscores=True)}
-    expected = {name: lane_in(messages[name]) for name in seats if name in messages}
+    expected = {name: lanes_in(messages[name])[0] for name in seats if name in messages}
     assert seats == expected, f"seats {seats}, not {expected}"
 
 
@@ -190,10 +194,10 @@ def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[
     birth, priority = int.from_bytes(record[:7]), min(record[7] % 16, 9)
     due = int(state[2]) or birth // 4096
     order = bytes((9 - priority,)) + record[:7]
-    lane = lane_in(record)
-    if due == birth // 4096 and lane is None:
+    lanes = [lane for lane in lanes_in(record) if lane is not None]
+    if due == birth // 4096 and not lanes:
         order = bytes((16 + birth % 4096 // 256, birth % 256))
-    if lane is not None and (score == BLOCKED + lane or (place == "ready" and score // BAND == 9 - priority)):
+    if lanes and (score - BLOCKED in lanes or (place == "ready" and score // BAND == 9 - priority)):
         due = int(score) % BAND if place == "ready" else due  # it was let in later
         if place == "scheduled":
             score = due

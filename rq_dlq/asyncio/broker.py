@@ -147,6 +147,7 @@ class Broker(OwnBroker):
         timezone: str = ...,
         missed: Missed = ...,
         key: str | Callable[..., str | None] | None = ...,
+        dependency: str | Callable[..., str | None] | None = ...,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     @answering
     def task(
@@ -164,6 +165,7 @@ class Broker(OwnBroker):
         timezone: str = USUAL_ZONE,
         missed: Missed = "last",
         key: str | Callable[..., str | None] | None = None,
+        dependency: str | Callable[..., str | None] | None = None,
     ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
         """Make a function a task: its calls can be sent, and `broker.run()` runs them.
 
@@ -181,7 +183,8 @@ class Broker(OwnBroker):
             ack_each: see `Queue.handler`, for all tasks of the queue; None: as another one says, or no.
             every, cron, timezone, missed: the workers of the queue send it again and again, without
                 arguments; see `Queue.schedule`. A worker writes this schedule when it starts.
-            key: of each call (`Queue.send`), or a function that gets a call's arguments and returns its key.
+            key, dependency: of each call (`Queue.send`), or a function that gets a call's arguments and
+                returns it.
 
         Returns:
             The task; with brackets, a decorator.
@@ -193,7 +196,7 @@ class Broker(OwnBroker):
         rule, running = rule_of(cron, every, timezone, missed), Running(concurrency, timeout, ack_each)
 
         def make(function: Callable[P, R]) -> Task[P, R]:
-            call = TaskFunction(function, name, rule, key)
+            call = TaskFunction(function, name, rule, {"key": key, "dependency": dependency})
             place = self._place(call.name if queue is None else queue)
             named = queue is None or isinstance(queue, str)
             return Task(call, register(place, call, running, named=named))

@@ -37,6 +37,7 @@ class Scheduled(OwnQueue[T]):
         priority: int = DEFAULT_PRIORITY,
         headers: Mapping[str, str] | None = None,
         key: str | None = None,
+        dependency: str | None = None,
     ) -> Schedule:
         """Send a body again and again, one message a tick, however many processes run.
 
@@ -56,7 +57,7 @@ class Scheduled(OwnQueue[T]):
             ttl: time to live of each message; None: the queue's default.
             priority: of each message, 9 (first) to 0 (last).
             headers: of each message.
-            key: of each message; None: no key.
+            key, dependency: of each message; None: none.
 
         Returns:
             The schedule, with its next tick.
@@ -64,7 +65,7 @@ class Scheduled(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or the body cannot be encoded; nothing was changed.
         """
-        options = send.send_options(None, ttl, priority, headers, key=key)
+        options = send.send_options(None, ttl, priority, headers, key=key, dependency=dependency)
         record = schedules.recurring(self._core, body, Rule.of(cron, every, timezone, missed), options)
         return await self._broker._run(schedules.schedule(self._core, name, record))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
@@ -77,9 +76,7 @@ class Task(Answering, Generic[P, R]):
             InvalidInput, KnownId, BrokerUnavailable, Unconfirmed: see `Queue.send`.
         """
         body = self._function.body(args, kwargs)
-        options = self._options
-        if self._function.key is not None and "key" not in self._given:
-            options = replace(options, key=self._function.key_of(args, kwargs))
+        options = self._function.saying(self._options, args, kwargs, self._given)
         return await self._queue._run(send.send_one(self._queue._core, body, self._id, options))
 
     @answering
@@ -94,6 +91,7 @@ class Task(Answering, Generic[P, R]):
         persistent: bool = _NOT_GIVEN,
         new: bool = _NOT_GIVEN,
         key: str | None = _NOT_GIVEN,
+        dependency: str | None = _NOT_GIVEN,
     ) -> Task[P, R]:
         """The same task, whose `send` has these options; they are those of `Queue.send`.
 
@@ -111,6 +109,7 @@ class Task(Answering, Generic[P, R]):
             "persistent": persistent,
             "new": new,
             "key": key,
+            "dependency": dependency,
         }
         given = {name: value for name, value in now.items() if value is not _NOT_GIVEN}
         return (self._plain or self)._with({**self._given, **given})
@@ -128,4 +127,5 @@ def _options_of(function: TaskFunction, given: Mapping[str, Any]) -> SendOptions
         persistent=given.get("persistent", True),
         new=given.get("new", False),
         key=given.get("key"),
+        dependency=given.get("dependency"),
     )

@@ -124,7 +124,12 @@ def unreachable_row(queue: UnreachableQueue) -> dict[str, Any]:
 def message_row(message: Received[Any]) -> dict[str, Any]:
     """A message, with its body as far as it can be decoded."""
     names = ("id", "queue", "priority", "enqueued_at", "expires_at", "attempt", "delivery_count", "charged")
-    more = {"key": message.key, "headers": dict(message.headers), "body": body_of(message)}
+    more = {
+        "key": message.key,
+        "dependency": message.dependency,
+        "headers": dict(message.headers),
+        "body": body_of(message),
+    }
     return attributes(message, *names) | more
 
 

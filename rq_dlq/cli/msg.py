@@ -53,7 +53,7 @@ def msg() -> None:
 @click.option(
     "--count-by",
     metavar="HEADER",
-    help="Count the messages by the values of this header, or by `key`, instead of listing them.",
+    help="Count the messages by this header, or by `key` or `dependency`, instead of listing them.",
 )
 @click.option(
     "--limit",
@@ -74,7 +74,7 @@ def ls(
     queue = used(context, name)
     if count_by is not None:
         counts = queue.select(where, places=places or None, limit=limit).count_by(count_by)
-        if counts.keys() == {None} and count_by in FIELDS and count_by != "key":
+        if counts.keys() == {None} and count_by in FIELDS.keys() - {"key", "dependency"}:
             raise Failure(
                 f"no message has a header {count_by!r}: it is a field, and --count-by takes headers"
             )

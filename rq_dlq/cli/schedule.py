@@ -83,6 +83,7 @@ def _json(ctx: click.Context, param: click.Parameter, text: str) -> object:
     help="A header of each message; may be repeated. `task=NAME` calls a task.",
 )
 @click.option("--key", help="The key of each message.")
+@click.option("--dependency", help="What the work of each message needs to succeed.")
 @pass_context
 def add(
     context: Context,
@@ -98,6 +99,7 @@ def add(
     priority: int,
     headers: dict[str, str],
     key: str | None,
+    dependency: str | None,
 ) -> None:
     """Send BODY, a JSON value, again and again.
 
@@ -115,6 +117,7 @@ def add(
         priority=priority,
         headers=headers,
         key=key,
+        dependency=dependency,
     )
     when = "is paused"
     if added.next_at is not None:

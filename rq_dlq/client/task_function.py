@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
-from types import GenericAlias
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
+from types import GenericAlias, MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -26,24 +27,33 @@ from rq_dlq.values.signature import TASK
 
 if TYPE_CHECKING:
     from rq_dlq.core.schedules.schedule import Rule
+    from rq_dlq.core.sending.send import SendOptions
+    from rq_dlq.values.key import Of
     from rq_dlq.values.leased import Leased
     from rq_dlq.values.signature import Signature
 
-Key: TypeAlias = "str | Callable[..., str | None] | None"
+Text: TypeAlias = "str | Callable[..., str | None] | None"
+"""A key or a dependency: of all messages of a task, or a function of a call's arguments."""
+NOTHING_SAID: Final[Mapping[Of, Text]] = MappingProxyType({})
 
 
 class TaskFunction:
     """A task's function and its name, and the rule by which it is sent again and again, if there is one.
 
     Args:
-        key: of its messages, or a function of a call's arguments that returns it; None: they have none.
+        said: the key and the dependency of its messages, or a function of a call's arguments that returns
+            one; None: they have none.
 
     Raises:
         ConfigurationError: it is not a function, has a `yield`, or has no name that a message could have.
     """
 
     def __init__(
-        self, function: Callable[..., Any], name: str | None, rule: Rule | None = None, key: Key = None
+        self,
+        function: Callable[..., Any],
+        name: str | None,
+        rule: Rule | None = None,
+        said: Mapping[Of, Text] = NOTHING_SAID,
     ) -> None:
         if not inspect.isroutine(function):
             raise ConfigurationError(f"{shown(function)} cannot be a task: decorate a function")
@@ -52,7 +62,7 @@ class TaskFunction:
             raise ConfigurationError(message)
         self.function = function
         self.rule = rule
-        self.key = key
+        self.said = {of: text for of, text in said.items() if text is not None}
         self.name = function.__name__ if name is None else name
         self.is_async = is_async(function, "a task")
         if not isinstance(self.name, str) or not self.name or self.name == "<lambda>":
@@ -94,19 +104,32 @@ class TaskFunction:
             raise InvalidMessage(message) from None
         return msgspec.Raw(data)
 
-    def key_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
-        """The key of a call with arguments that `body` has taken; its function gets them as the task does.
+    def saying(
+        self,
+        options: SendOptions,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        given: Container[str] = (),
+    ) -> SendOptions:
+        """The options of a call with arguments that `body` has taken: with its key and its dependency.
+
+        Their functions get the arguments as the task does. What is `given` stays.
 
         Raises:
-            InvalidMessage: the function of the key failed.
+            InvalidMessage: such a function failed.
         """
-        if not callable(self.key):
-            return self.key
+        wanted = {of: text for of, text in self.said.items() if of not in given}
+        return replace(options, **{of: self._of(of, args, kwargs) for of in wanted}) if wanted else options
+
+    def _of(self, of: Of, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
+        text = self.said[of]
+        if not callable(text):
+            return text
         try:
-            return self.key(*args, **kwargs)
+            return text(*args, **kwargs)
         except Exception as error:
             raise InvalidMessage(
-                f"{self}: the function of its key failed: {error!r}; nothing was sent"
+                f"{self}: the function of its {of} failed: {error!r}; nothing was sent"
             ) from error
 
     def signature(self, max_bytes: int, version: str) -> Signature:

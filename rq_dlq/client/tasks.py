@@ -116,7 +116,7 @@ class Tasks:
                 core,
                 task.body((), {}),
                 task.rule,
-                SendOptions(headers=task.headers(None), key=task.key_of((), {})),
+                task.saying(SendOptions(headers=task.headers(None)), (), {}),
                 declared=True,
             )
             for task in self.by_name.values()

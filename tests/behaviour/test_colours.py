@@ -37,9 +37,9 @@ NAMES = {
     "Queue": """ack claim consume delete dlq expired explain extend handler key keys maintain nack name
         open outcomes pause pause_schedule peek poison purge release reset resume resume_schedule schedule
         select send send_many session settings stats unschedule""",
-    "Delivery": """ack attempt body cause charged data delivery_count died_at due enqueued_at expires_at
-        extend fingerprint headers history key lapsed lease_until lost nack nacked original_queue outcome part
-        poison priority queue reason redelivered redriven release released settled state token untried""",
+    "Delivery": """ack attempt body cause charged data delivery_count dependency died_at due enqueued_at
+        expires_at extend fingerprint headers history key lapsed lease_until lost nack nacked
+        original_queue outcome part poison priority queue reason redelivered redriven release released settled state token untried""",
     "DeadLetters": "browse groups job jobs purge redrive select",
     "Key": "stats",
     "Policies": "explain put read remove set undeclare",

@@ -15,7 +15,7 @@ from rq_dlq.values.counts import DIED, ErrorGroup
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.failure import epoch_milliseconds
 from rq_dlq.values.fingerprint import is_of
-from rq_dlq.values.key import packed_key
+from rq_dlq.values.key import packed
 from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.names import check_id
 from rq_dlq.values.wanted import NOTHING, RECORD, STATE, STORY
@@ -223,7 +223,7 @@ def _group_of(group: str | ErrorGroup | None) -> str | None:
 
 
 def _key_of(key: object) -> str:
-    packed_key(key)  # raises if it cannot be one
+    packed(key)  # raises if it cannot be one
     return str(key)
 
 

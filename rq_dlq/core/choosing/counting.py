@@ -32,7 +32,7 @@ def count(queue: QueueState[Any], choice: Choice) -> Steps[int]:
 
 
 def count_by(queue: QueueState[Any], choice: Choice, header: str) -> Steps[dict[str | None, int]]:
-    """How many have each value of a header, or each `key` (None: without), the most frequent first."""
+    """How many have each value of a header, key or dependency (None: without), the most frequent first."""
     reading = read(queue, choice, RECORD)
     counted: Counter[str | None] = Counter()
     while page := (yield from following(reading)):
@@ -42,7 +42,7 @@ def count_by(queue: QueueState[Any], choice: Choice, header: str) -> Steps[dict[
 
 def _header(message: Received[Any], name: str) -> str | None:
     try:
-        return message.headers.get(name, message.key if name == "key" else None)
+        return message.headers.get(name, getattr(message, name) if name in {"key", "dependency"} else None)
     except (UnprocessableMessage, UpgradeRequired):
         return None
 

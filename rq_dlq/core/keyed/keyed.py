@@ -16,7 +16,7 @@ from rq_dlq.errors import UnprocessableMessage
 from rq_dlq.values import record as records
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.failure import moment
-from rq_dlq.values.key import KeyStats, lane_of, packed_key
+from rq_dlq.values.key import KeyStats, lane_of, packed
 from rq_dlq.values.message import Received
 from rq_dlq.values.state import read_state
 
@@ -55,7 +55,7 @@ def of_key(queue: QueueState[Any], key: str) -> Steps[KeyStats]:
         InvalidMessage: this cannot be a key.
         InvalidInput: the queue is one of dead letters.
     """
-    packed_key(key)
+    packed(key)
     yield from find(queue)
     only_live(queue, "look for keys of")
     return (yield from _of_lane(queue, lane_of(key), key))

@@ -18,6 +18,7 @@ from rq_dlq.values.counts import QueueStats
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
+    from rq_dlq.values.key import Of
 
 
 class Left(NamedTuple):
@@ -78,9 +79,13 @@ def opening(keys: QueueKeys) -> Command[str]:
     return Command((b"HGET", keys["settings"], b"opening"), lambda reply: (reply or b"").decode())
 
 
-def per_key(keys: QueueKeys) -> Command[str]:
-    """The rule of a queue for keys, as text; empty: it ignores them."""
-    return Command((b"HGET", keys["settings"], b"per_key"), lambda reply: (reply or b"").decode())
+def heeded(keys: QueueKeys) -> Command[set[Of]]:
+    """Which of the keys and the dependencies of its messages a queue heeds."""
+    settings: dict[Of, bytes] = {"key": b"per_key", "dependency": b"breaker"}
+    return Command(
+        (b"HMGET", keys["settings"], *settings.values()),
+        lambda reply: {of for of, value in zip(settings, reply, strict=True) if value},
+    )
 
 
 def was_sent_to(keys: QueueKeys) -> Command[int]:

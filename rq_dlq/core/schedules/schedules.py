@@ -21,10 +21,12 @@ from rq_dlq.core.queues.each import UnreachableQueue, each_queue, lost_queue
 from rq_dlq.core.schedules import calls
 from rq_dlq.core.schedules.schedule import MINUTE, MOST_BYTES, SECOND, Record, Rule, Schedule, text_of
 from rq_dlq.core.sending.ignored import warn_if_ignored
+from rq_dlq.core.sending.send import packer
 from rq_dlq.core.steps.step import CHANGED, Batch, NodeUnavailable, Steps
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.durations import human, shown
+from rq_dlq.values.key import given_of
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def recurring(
     """
     if isinstance(body, bytes | bytearray | memoryview):
         raise InvalidMessage("a schedule sends JSON: its body cannot be bytes")
-    queue.codec.packer(options.priority, options.headers, key=options.key)(body)
+    packer(queue, options)(body)
     headers = dict(options.headers)
     if taken := {NAME, TICK} & headers.keys():
         raise InvalidMessage(f"header {min(taken)!r}: it says which schedule sent the message; use another")
@@ -62,6 +64,7 @@ def recurring(
         priority=options.priority,
         ttl=options.ttl,
         key=options.key,
+        dependency=options.dependency,
         declared=declared,
     )
     if (size := len(record.written(b""))) > MOST_BYTES:
@@ -79,8 +82,8 @@ def schedule(queue: QueueState[Any], name: str, wanted: Record) -> Steps[Schedul
     _check_name(name)
     while True:
         yield from open_live(queue, VERB)
-        if wanted.key is not None:
-            yield from warn_if_ignored(queue)
+        if said := given_of(wanted.key, wanted.dependency):
+            yield from warn_if_ignored(queue, said)
         (now, _), before = yield Batch([calls.due(queue.keys, limit=0), calls.record_of(queue.keys, name)])
         record = _renewed(wanted, before, now)
         text = record.written(before)
@@ -252,7 +255,8 @@ def _call_of(keys: QueueKeys, name: str, text: bytes, now: int) -> tuple[Call[bo
     if tick is not None:
         message_id = f"{name}@{text_of(tick)}"
         headers = {**record.headers, NAME: name, TICK: text_of(tick)}
-        items = [message_id, CODEC.packer(record.priority, headers, key=record.key)(record.body)]
+        pack = CODEC.packer(record.priority, headers, key=record.key, dependency=record.dependency)
+        items = [message_id, pack(record.body)]
         record = msgspec.structs.replace(record, last=tick, last_id=message_id)
     record = msgspec.structs.replace(record, due=following)
     call = calls.schedule(

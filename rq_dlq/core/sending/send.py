@@ -19,6 +19,7 @@ from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.flags import check_flag
+from rq_dlq.values.key import given_of
 from rq_dlq.values.message import Message
 from rq_dlq.values.names import check_id
 from rq_dlq.values.observer import Sending
@@ -27,6 +28,7 @@ from rq_dlq.values.sent import Sent
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Argument
+    from rq_dlq.values.key import Of
     from rq_dlq.values.sent import Known
 
 T = TypeVar("T")
@@ -49,6 +51,12 @@ class SendOptions:
     new: bool = False
     carried: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
     key: str | None = None
+    dependency: str | None = None
+
+    @property
+    def said(self) -> set[Of]:
+        """Which of key and dependency the messages have."""
+        return given_of(self.key, self.dependency)
 
     def carrying(self, carried: Mapping[str, str]) -> SendOptions:
         """The same options, with these headers of observers."""
@@ -67,6 +75,7 @@ def send_options(
     persistent: bool = True,
     new: bool = False,
     key: str | None = None,
+    dependency: str | None = None,
 ) -> SendOptions:
     """The options that a user passed, checked.
 
@@ -75,7 +84,7 @@ def send_options(
         InvalidInput: `persistent` or `new` is neither True nor False.
     """
     plain = delay is None and ttl is None and headers is None and persistent is True and new is False
-    if plain and priority is DEFAULT_PRIORITY and key is None:  # nearly always
+    if plain and priority is DEFAULT_PRIORITY and key is None and dependency is None:  # nearly always
         return PLAIN
     check_flag(persistent, "persistent")
     check_flag(new, "new")
@@ -87,6 +96,7 @@ def send_options(
         persistent,
         new,
         key=key,
+        dependency=dependency,
     )
 
 
@@ -121,8 +131,8 @@ def _send_one(queue: QueueState[T], body: T, message_id: str | None, options: Se
     item = packed(queue, body, message_id, options)
     if not queue.opened:
         yield from open_live(queue, "send to")
-    if options.key is not None:
-        yield from warn_if_ignored(queue)
+    if options.key is not None or options.dependency is not None:
+        yield from warn_if_ignored(queue, options.said)
     known: sending_calls.Places | None = None
     why = ""
     while True:
@@ -188,15 +198,24 @@ def _put(
         yield from open_again(queue, "send to")
 
 
+def packer(queue: QueueState[T], options: SendOptions) -> Callable[[T], bytes]:
+    """Packs bodies with these options."""
+    return queue.codec.packer(
+        options.priority,
+        options.headers,
+        persistent=options.persistent,
+        key=options.key,
+        dependency=options.dependency,
+    )
+
+
 def packed(queue: QueueState[T], body: T, message_id: str | None, options: SendOptions) -> tuple[str, bytes]:
     """The id of a message, drawn if None is given, and its payload."""
     if message_id is None:
         message_id = next(queue.ids.drawn())
     else:
         check_id(message_id)
-    pack = queue.codec.packer(
-        options.priority, options.headers, persistent=options.persistent, key=options.key
-    )
+    pack = packer(queue, options)
     return message_id, pack(body)
 
 
@@ -229,8 +248,8 @@ def _send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendO
             chunks = _window(queue, source, options, ids)
             if not chunks:
                 return sent
-            if queue.keyed:
-                yield from warn_if_ignored(queue)
+            if queue.said:
+                yield from warn_if_ignored(queue, queue.said)
             known, why = yield from _put(queue, chunks, options)
             if why:
                 raise unconfirmed(ids, why)
@@ -269,10 +288,8 @@ def _items(
     """Ids and payloads of a chunk, flat, and their bytes: `most`, or one message more."""
     items: list[Argument] = []
     size = 0
-    pack = queue.codec.packer(
-        options.priority, options.headers, persistent=options.persistent, key=options.key
-    )
-    queue.keyed = queue.keyed or options.key is not None
+    pack = packer(queue, options)
+    queue.said |= options.said
     drawn = queue.ids.drawn()
     for body in islice(source, CHUNK):
         if isinstance(body, Message):
@@ -289,9 +306,13 @@ def _items(
 
 
 def _pack_message(queue: QueueState[Any], message: Message[Any], options: SendOptions) -> bytes:
-    """The payload of a message that may have a priority, headers and a key of its own."""
-    priority = options.priority if message.priority is None else message.priority
-    headers = options.headers if message.headers is None else _joined(message.headers, options.carried)
-    key = options.key if message.key is None else message.key
-    queue.keyed = queue.keyed or key is not None
-    return queue.codec.packer(priority, headers, persistent=options.persistent, key=key)(message.body)
+    """The payload of a message that may have a priority, headers, a key and a dependency of its own."""
+    own = replace(
+        options,
+        priority=options.priority if message.priority is None else message.priority,
+        headers=options.headers if message.headers is None else _joined(message.headers, options.carried),
+        key=options.key if message.key is None else message.key,
+        dependency=options.dependency if message.dependency is None else message.dependency,
+    )
+    queue.said |= own.said
+    return packer(queue, own)(message.body)

@@ -118,8 +118,8 @@ def _stage(
     if session.sent == MOST:
         raise InvalidInput(f"a session sends at most {MOST:,} messages: commit() before more")
     item = packed(queue, body, message_id, options)
-    if options.key is not None:
-        yield from warn_if_ignored(queue)
+    if options.said:
+        yield from warn_if_ignored(queue, options.said)
     session.targets[queue.keys] = queue
     groups = session.outgoing.setdefault(queue.keys, {})
     groups.setdefault((options.delay, options.ttl), []).extend(item)

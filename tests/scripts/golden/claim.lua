@@ -141,7 +141,7 @@ if lapsed + fallen_due + outlived > 0 then
   -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
   -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
   -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-  -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+  -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
   -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
   -- reads the priority from the member.
   local BAND = 2 ^ 42
@@ -154,7 +154,7 @@ if lapsed + fallen_due + outlived > 0 then
   local function order_of(head, due)
     local number = head.birth % 4096
     local last = number % 256
-    if not head.lane and (head.birth - number) / 4096 == due then
+    if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
       return string.char(16 + (number - last) / 256)
     end
     return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -285,17 +285,21 @@ if lapsed + fallen_due + outlived > 0 then
         end
         -- The flag of a record (lib/record) that has an expiry.
         local EXPIRES = 0x10
-        -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-        -- beside the body. nil: it has no key.
+        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+        -- of all that its sender packed beside the body. nil: it has none.
         --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-        local KEY = 1 -- the number of the field
+        local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-        local function lane_in(text, first)
-          if text:byte(first + 2) ~= KEY then
-            return nil
+        local function lanes_in(text, first)
+          local lanes, at = {}, first + 2
+          for field = KEY, DEPENDENCY do
+            local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+            if f and number == field then
+              lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+              at = at + 3 + high * 256 + low
+            end
           end
-          local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-          return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          return lanes[KEY], lanes[DEPENDENCY]
         end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
         local HEADERS, TRANSIENT = 0x20, 0x80
@@ -312,9 +316,11 @@ if lapsed + fallen_due + outlived > 0 then
           return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
         end
 
-        local function as_head(birth, flags, expires, lane)
+        -- lane: of its key; needs: the lane of its dependency.
+        local function as_head(birth, flags, expires, lane, needs)
           return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            lane = lane, needs = needs,
           }
         end
 
@@ -325,8 +331,11 @@ if lapsed + fallen_due + outlived > 0 then
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-          return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+          local lane, needs
+          if math.floor(flags / HEADERS) % 2 == 1 then
+            lane, needs = lanes_in(record, expires and 15 or 9)
+          end
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
         -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
@@ -711,17 +720,21 @@ if lapsed + fallen_due + outlived > 0 then
           end
           -- The flag of a record (lib/record) that has an expiry.
           local EXPIRES = 0x10
-          -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-          -- beside the body. nil: it has no key.
+          -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+          -- of all that its sender packed beside the body. nil: it has none.
           --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-          local KEY = 1 -- the number of the field
+          local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-          local function lane_in(text, first)
-            if text:byte(first + 2) ~= KEY then
-              return nil
+          local function lanes_in(text, first)
+            local lanes, at = {}, first + 2
+            for field = KEY, DEPENDENCY do
+              local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+              if f and number == field then
+                lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+                at = at + 3 + high * 256 + low
+              end
             end
-            local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-            return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+            return lanes[KEY], lanes[DEPENDENCY]
           end
           -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
           local HEADERS, TRANSIENT = 0x20, 0x80
@@ -738,9 +751,11 @@ if lapsed + fallen_due + outlived > 0 then
             return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
           end
 
-          local function as_head(birth, flags, expires, lane)
+          -- lane: of its key; needs: the lane of its dependency.
+          local function as_head(birth, flags, expires, lane, needs)
             return {
-              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+              lane = lane, needs = needs,
             }
           end
 
@@ -751,8 +766,11 @@ if lapsed + fallen_due + outlived > 0 then
               return { birth = 0, priority = 4 }
             end
             local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-            local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-            return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+            local lane, needs
+            if math.floor(flags / HEADERS) % 2 == 1 then
+              lane, needs = lanes_in(record, expires and 15 or 9)
+            end
+            return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
           end
           -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
           -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
@@ -973,30 +991,35 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return text and text:find(needle, 1, true) ~= nil
   end
-  -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
-  -- that does not say them.
+  -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+  -- (lib/head_word); nil where that does not say them.
   local function stated_head(text)
     local at = text and text:find(' head=')
     if at then
       local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
       if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-        return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+        local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+        return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
       end
     end
   end
   -- The flag of a record (lib/record) that has an expiry.
   local EXPIRES = 0x10
-  -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-  -- beside the body. nil: it has no key.
+  -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+  -- of all that its sender packed beside the body. nil: it has none.
   --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-  local KEY = 1 -- the number of the field
+  local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-  local function lane_in(text, first)
-    if text:byte(first + 2) ~= KEY then
-      return nil
+  local function lanes_in(text, first)
+    local lanes, at = {}, first + 2
+    for field = KEY, DEPENDENCY do
+      local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+      if f and number == field then
+        lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+        at = at + 3 + high * 256 + low
+      end
     end
-    local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-    return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+    return lanes[KEY], lanes[DEPENDENCY]
   end
   -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
   local HEADERS, TRANSIENT = 0x20, 0x80
@@ -1013,9 +1036,11 @@ if lapsed + fallen_due + outlived > 0 then
     return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
   end
 
-  local function as_head(birth, flags, expires, lane)
+  -- lane: of its key; needs: the lane of its dependency.
+  local function as_head(birth, flags, expires, lane, needs)
     return {
-      birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+      birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+      lane = lane, needs = needs,
     }
   end
 
@@ -1026,21 +1051,24 @@ if lapsed + fallen_due + outlived > 0 then
       return { birth = 0, priority = 4 }
     end
     local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-    local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-    return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+    local lane, needs
+    if math.floor(flags / HEADERS) % 2 == 1 then
+      lane, needs = lanes_in(record, expires and 15 or 9)
+    end
+    return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
   end
   -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
   -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
   -- true where it is of a later form.
   local function head_of(id, text)
-    local birth, flags, expires, lane = stated_head(text)
+    local birth, flags, expires, lane, needs = stated_head(text)
     if birth then
       if redis.call('HEXISTS', messages, id) == 0 then
         return nil, false
       elseif is_later('', text) then
         return nil, true
       end
-      return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+      return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
     end
     local record = redis.call('HGET', messages, id)
     if not record then
@@ -1529,17 +1557,21 @@ if part == 'live' then
         end
         -- The flag of a record (lib/record) that has an expiry.
         local EXPIRES = 0x10
-        -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-        -- beside the body. nil: it has no key.
+        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+        -- of all that its sender packed beside the body. nil: it has none.
         --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-        local KEY = 1 -- the number of the field
+        local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-        local function lane_in(text, first)
-          if text:byte(first + 2) ~= KEY then
-            return nil
+        local function lanes_in(text, first)
+          local lanes, at = {}, first + 2
+          for field = KEY, DEPENDENCY do
+            local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+            if f and number == field then
+              lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+              at = at + 3 + high * 256 + low
+            end
           end
-          local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-          return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          return lanes[KEY], lanes[DEPENDENCY]
         end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
         local HEADERS, TRANSIENT = 0x20, 0x80
@@ -1556,9 +1588,11 @@ if part == 'live' then
           return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
         end
 
-        local function as_head(birth, flags, expires, lane)
+        -- lane: of its key; needs: the lane of its dependency.
+        local function as_head(birth, flags, expires, lane, needs)
           return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            lane = lane, needs = needs,
           }
         end
 
@@ -1569,8 +1603,11 @@ if part == 'live' then
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-          return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+          local lane, needs
+          if math.floor(flags / HEADERS) % 2 == 1 then
+            lane, needs = lanes_in(record, expires and 15 or 9)
+          end
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
         -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -1650,7 +1687,7 @@ if part == 'live' then
         -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
         -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
         -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-        -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+        -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
         -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
         -- reads the priority from the member.
         local BAND = 2 ^ 42
@@ -1663,7 +1700,7 @@ if part == 'live' then
         local function order_of(head, due)
           local number = head.birth % 4096
           local last = number % 256
-          if not head.lane and (head.birth - number) / 4096 == due then
+          if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
             return string.char(16 + (number - last) / 256)
           end
           return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -1839,14 +1876,15 @@ if part == 'live' then
           end
           return not waits or rule.in_order
         end
-        -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
-        -- that does not say them.
+        -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+        -- (lib/head_word); nil where that does not say them.
         local function stated_head(text)
           local at = text and text:find(' head=')
           if at then
             local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
             if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-              return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+              local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+              return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
             end
           end
         end
@@ -1854,14 +1892,14 @@ if part == 'live' then
         -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
         -- true where it is of a later form.
         local function head_of(id, text)
-          local birth, flags, expires, lane = stated_head(text)
+          local birth, flags, expires, lane, needs = stated_head(text)
           if birth then
             if redis.call('HEXISTS', messages, id) == 0 then
               return nil, false
             elseif is_later('', text) then
               return nil, true
             end
-            return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+            return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
           end
           local record = redis.call('HGET', messages, id)
           if not record then
@@ -1966,17 +2004,21 @@ if part == 'live' then
         end
         -- The flag of a record (lib/record) that has an expiry.
         local EXPIRES = 0x10
-        -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-        -- beside the body. nil: it has no key.
+        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+        -- of all that its sender packed beside the body. nil: it has none.
         --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-        local KEY = 1 -- the number of the field
+        local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-        local function lane_in(text, first)
-          if text:byte(first + 2) ~= KEY then
-            return nil
+        local function lanes_in(text, first)
+          local lanes, at = {}, first + 2
+          for field = KEY, DEPENDENCY do
+            local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+            if f and number == field then
+              lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+              at = at + 3 + high * 256 + low
+            end
           end
-          local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-          return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          return lanes[KEY], lanes[DEPENDENCY]
         end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
         local HEADERS, TRANSIENT = 0x20, 0x80
@@ -1993,9 +2035,11 @@ if part == 'live' then
           return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
         end
 
-        local function as_head(birth, flags, expires, lane)
+        -- lane: of its key; needs: the lane of its dependency.
+        local function as_head(birth, flags, expires, lane, needs)
           return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            lane = lane, needs = needs,
           }
         end
 
@@ -2006,8 +2050,11 @@ if part == 'live' then
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-          return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+          local lane, needs
+          if math.floor(flags / HEADERS) % 2 == 1 then
+            lane, needs = lanes_in(record, expires and 15 or 9)
+          end
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
         -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -2087,7 +2134,7 @@ if part == 'live' then
         -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
         -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
         -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-        -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+        -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
         -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
         -- reads the priority from the member.
         local BAND = 2 ^ 42
@@ -2100,7 +2147,7 @@ if part == 'live' then
         local function order_of(head, due)
           local number = head.birth % 4096
           local last = number % 256
-          if not head.lane and (head.birth - number) / 4096 == due then
+          if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
             return string.char(16 + (number - last) / 256)
           end
           return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -2420,14 +2467,15 @@ if per_key and #rows > 0 then
       end
       return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
     end
-    -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
-    -- that does not say them.
+    -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+    -- (lib/head_word); nil where that does not say them.
     local function stated_head(text)
       local at = text and text:find(' head=')
       if at then
         local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
         if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+          local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
         end
       end
     end
@@ -2442,17 +2490,21 @@ if per_key and #rows > 0 then
     end
     -- The flag of a record (lib/record) that has an expiry.
     local EXPIRES = 0x10
-    -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-    -- beside the body. nil: it has no key.
+    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+    -- of all that its sender packed beside the body. nil: it has none.
     --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-    local KEY = 1 -- the number of the field
+    local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-    local function lane_in(text, first)
-      if text:byte(first + 2) ~= KEY then
-        return nil
+    local function lanes_in(text, first)
+      local lanes, at = {}, first + 2
+      for field = KEY, DEPENDENCY do
+        local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+        if f and number == field then
+          lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          at = at + 3 + high * 256 + low
+        end
       end
-      local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-      return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      return lanes[KEY], lanes[DEPENDENCY]
     end
     -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
     local HEADERS, TRANSIENT = 0x20, 0x80
@@ -2469,9 +2521,11 @@ if per_key and #rows > 0 then
       return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
     end
 
-    local function as_head(birth, flags, expires, lane)
+    -- lane: of its key; needs: the lane of its dependency.
+    local function as_head(birth, flags, expires, lane, needs)
       return {
-        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+        lane = lane, needs = needs,
       }
     end
 
@@ -2482,21 +2536,24 @@ if per_key and #rows > 0 then
         return { birth = 0, priority = 4 }
       end
       local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-      local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-      return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+      local lane, needs
+      if math.floor(flags / HEADERS) % 2 == 1 then
+        lane, needs = lanes_in(record, expires and 15 or 9)
+      end
+      return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
     end
     -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
     -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
     -- true where it is of a later form.
     local function head_of(id, text)
-      local birth, flags, expires, lane = stated_head(text)
+      local birth, flags, expires, lane, needs = stated_head(text)
       if birth then
         if redis.call('HEXISTS', messages, id) == 0 then
           return nil, false
         elseif is_later('', text) then
           return nil, true
         end
-        return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
       end
       local record = redis.call('HGET', messages, id)
       if not record then
@@ -2584,7 +2641,7 @@ if per_key and #rows > 0 then
     -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
     -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
     -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-    -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+    -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
     -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
     -- reads the priority from the member.
     local BAND = 2 ^ 42
@@ -2597,7 +2654,7 @@ if per_key and #rows > 0 then
     local function order_of(head, due)
       local number = head.birth % 4096
       local last = number % 256
-      if not head.lane and (head.birth - number) / 4096 == due then
+      if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
         return string.char(16 + (number - last) / 256)
       end
       return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -2727,17 +2784,21 @@ for place = 1, #ids do
       end
       -- The flag of a record (lib/record) that has an expiry.
       local EXPIRES = 0x10
-      -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-      -- beside the body. nil: it has no key.
+      -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+      -- of all that its sender packed beside the body. nil: it has none.
       --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-      local KEY = 1 -- the number of the field
+      local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-      local function lane_in(text, first)
-        if text:byte(first + 2) ~= KEY then
-          return nil
+      local function lanes_in(text, first)
+        local lanes, at = {}, first + 2
+        for field = KEY, DEPENDENCY do
+          local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+          if f and number == field then
+            lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+            at = at + 3 + high * 256 + low
+          end
         end
-        local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-        return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+        return lanes[KEY], lanes[DEPENDENCY]
       end
       -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
       local HEADERS, TRANSIENT = 0x20, 0x80
@@ -2754,9 +2815,11 @@ for place = 1, #ids do
         return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
       end
 
-      local function as_head(birth, flags, expires, lane)
+      -- lane: of its key; needs: the lane of its dependency.
+      local function as_head(birth, flags, expires, lane, needs)
         return {
-          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+          lane = lane, needs = needs,
         }
       end
 
@@ -2767,8 +2830,11 @@ for place = 1, #ids do
           return { birth = 0, priority = 4 }
         end
         local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-        local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-        return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+        local lane, needs
+        if math.floor(flags / HEADERS) % 2 == 1 then
+          lane, needs = lanes_in(record, expires and 15 or 9)
+        end
+        return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
       end
       -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
       -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -2848,7 +2914,7 @@ for place = 1, #ids do
       -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
       -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
       -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-      -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+      -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
       -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
       -- reads the priority from the member.
       local BAND = 2 ^ 42
@@ -2861,7 +2927,7 @@ for place = 1, #ids do
       local function order_of(head, due)
         local number = head.birth % 4096
         local last = number % 256
-        if not head.lane and (head.birth - number) / 4096 == due then
+        if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
           return string.char(16 + (number - last) / 256)
         end
         return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -3541,17 +3607,21 @@ for place = 1, #ids do
           end
           -- The flag of a record (lib/record) that has an expiry.
           local EXPIRES = 0x10
-          -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-          -- beside the body. nil: it has no key.
+          -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+          -- of all that its sender packed beside the body. nil: it has none.
           --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-          local KEY = 1 -- the number of the field
+          local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-          local function lane_in(text, first)
-            if text:byte(first + 2) ~= KEY then
-              return nil
+          local function lanes_in(text, first)
+            local lanes, at = {}, first + 2
+            for field = KEY, DEPENDENCY do
+              local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+              if f and number == field then
+                lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+                at = at + 3 + high * 256 + low
+              end
             end
-            local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-            return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+            return lanes[KEY], lanes[DEPENDENCY]
           end
           -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
           local HEADERS, TRANSIENT = 0x20, 0x80
@@ -3568,9 +3638,11 @@ for place = 1, #ids do
             return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
           end
 
-          local function as_head(birth, flags, expires, lane)
+          -- lane: of its key; needs: the lane of its dependency.
+          local function as_head(birth, flags, expires, lane, needs)
             return {
-              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+              lane = lane, needs = needs,
             }
           end
 
@@ -3581,8 +3653,11 @@ for place = 1, #ids do
               return { birth = 0, priority = 4 }
             end
             local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-            local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-            return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+            local lane, needs
+            if math.floor(flags / HEADERS) % 2 == 1 then
+              lane, needs = lanes_in(record, expires and 15 or 9)
+            end
+            return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
           end
           -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
           -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -3662,7 +3737,7 @@ for place = 1, #ids do
           -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
           -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
           -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-          -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+          -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
           -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
           -- reads the priority from the member.
           local BAND = 2 ^ 42
@@ -3675,7 +3750,7 @@ for place = 1, #ids do
           local function order_of(head, due)
             local number = head.birth % 4096
             local last = number % 256
-            if not head.lane and (head.birth - number) / 4096 == due then
+            if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
               return string.char(16 + (number - last) / 256)
             end
             return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -3858,17 +3933,21 @@ if let_in_since then
     end
     -- The flag of a record (lib/record) that has an expiry.
     local EXPIRES = 0x10
-    -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-    -- beside the body. nil: it has no key.
+    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+    -- of all that its sender packed beside the body. nil: it has none.
     --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-    local KEY = 1 -- the number of the field
+    local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-    local function lane_in(text, first)
-      if text:byte(first + 2) ~= KEY then
-        return nil
+    local function lanes_in(text, first)
+      local lanes, at = {}, first + 2
+      for field = KEY, DEPENDENCY do
+        local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+        if f and number == field then
+          lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          at = at + 3 + high * 256 + low
+        end
       end
-      local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-      return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      return lanes[KEY], lanes[DEPENDENCY]
     end
     -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
     local HEADERS, TRANSIENT = 0x20, 0x80
@@ -3885,9 +3964,11 @@ if let_in_since then
       return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
     end
 
-    local function as_head(birth, flags, expires, lane)
+    -- lane: of its key; needs: the lane of its dependency.
+    local function as_head(birth, flags, expires, lane, needs)
       return {
-        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+        lane = lane, needs = needs,
       }
     end
 
@@ -3898,8 +3979,11 @@ if let_in_since then
         return { birth = 0, priority = 4 }
       end
       local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-      local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-      return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+      local lane, needs
+      if math.floor(flags / HEADERS) % 2 == 1 then
+        lane, needs = lanes_in(record, expires and 15 or 9)
+      end
+      return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
     end
     -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
     -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -3979,7 +4063,7 @@ if let_in_since then
     -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
     -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
     -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-    -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+    -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
     -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
     -- reads the priority from the member.
     local BAND = 2 ^ 42
@@ -3992,7 +4076,7 @@ if let_in_since then
     local function order_of(head, due)
       local number = head.birth % 4096
       local last = number % 256
-      if not head.lane and (head.birth - number) / 4096 == due then
+      if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
         return string.char(16 + (number - last) / 256)
       end
       return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
