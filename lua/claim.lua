@@ -20,9 +20,9 @@ if given then
     return reply
   end
 end
--- needs: behind, capacity, rows, more, marked, only_suspects, seated, chosen, taken, let_in_since
+-- needs: behind, capacity, rows, more, marked, only_suspects, seated, passed, chosen, taken, let_in_since
 if part == 'live' then
-  if more or let_in_since or (marked or not seated or #taken < #rows) and redis.call('ZCARD', ready) > 0 then
+  if more or let_in_since or (marked or not seated or not passed or #taken < #rows) and redis.call('ZCARD', ready) > 0 then
     -- needs: wake_one
     wake_one()
     reply[2] = only_suspects and -2 or 0

@@ -33,7 +33,7 @@ local function take_back(id, state, head, row)
   outcome('undone', id, head, state, 0, { consumer = by })
 end
 local undone = 0
-if setting('per_key') then -- first those that wait for a seat, since one that gives it back lets in the next
+if setting('per_key') or setting('gated') then -- first those that wait for a seat, since one that gives it back lets in the next
   index = scheduled
   undone = each_chosen(index, #ARGV + 1, take_back, { ids = ids })
   index = ready

@@ -15,9 +15,9 @@ from rq_dlq.policy.fields import WRITTEN
 # What may stay when a queue is empty.
 NOTHING_LEFT = {
     *("counters", "settings", "committed", "outcomes", "schedules", "ticks"),
-    *("redrives", "redriving", "audit"),
+    *("redrives", "redriving", "audit", "gates", "lanes"),
 }
-SETTINGS = {*WRITTEN, "version", "declared", "paused", "opening"}
+SETTINGS = {*WRITTEN, "version", "declared", "paused", "paused_until", "opening", "gated"}
 GONE = ("acked", "purged", "discarded", "moved")
 TOTALS = {
     "birth", "sent", "nacked", "lapsed", "released", "passed_on", "redriven", "exhausted", "poison",
@@ -25,7 +25,7 @@ TOTALS = {
 }  # fmt: skip
 WAITING = ("ready", "scheduled")
 EXPIRES, BAND, LONG = 0x10, 1 << 42, 2_048  # lua/lib/record.lua, order.lua, LONG.lua
-BLOCKED = 1 << 43  # lua/lib/BLOCKED.lua
+BLOCKED, PASS = 1 << 43, "\x01"  # lua/lib/BLOCKED.lua, PASS.lua
 STATE = 10  # words of a state
 
 
@@ -107,7 +107,7 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     check_schedules(raw, keys)
     settings = {key.decode() for key in raw.hkeys(keys["settings"])}
     assert settings <= SETTINGS, f"unknown settings: {settings - SETTINGS}"
-    for name in ("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended"):
+    for name in ("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended", "strikes"):
         assert raw.ttl(keys[name]) != -1, f"{name} does not go by itself"
     if not messages:
         left = {name for name, key in keys.by_name.items() if raw.ttl(key) == -1}
@@ -179,10 +179,13 @@ def lanes_in(record: bytes) -> tuple[int | None, int | None]:
 
 
 def check_seats(raw: Present, keys: QueueKeys, messages: Mapping[str, bytes]) -> None:
-    """Each seat is one of a message that is there, in its lane."""
+    """Each seat, and each pass, is one of a message that is there, in its lane."""
     seats = {name.decode(): int(lane) for name, lane in raw.zrange(keys["seats"], 0, -1, withscores=True)}
-    expected = {name: lanes_in(messages[name])[0] for name in seats if name in messages}
+    own = {name: name.removeprefix(PASS) for name in seats}
+    expected = {name: lanes_in(messages[it])[it != name] for name, it in own.items() if it in messages}
     assert seats == expected, f"seats {seats}, not {expected}"
+    gates = {name for name, _ in raw.zrange(keys["gates"], 0, -1, withscores=True)}
+    assert gates <= set(raw.hkeys(keys["lanes"])), "a gate of a lane of which nothing is known"
 
 
 def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[str, bytes, float]) -> None:

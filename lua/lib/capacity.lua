@@ -1,17 +1,23 @@
 -- How many messages a claim may lease: none while the queue is paused, and never more than leave the messages in
 -- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
 -- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
--- command. A claim ends here where the queue was deleted since the client opened it. `per_key`: what the settings say of keys.
+-- command. A claim ends here where the queue was deleted since the client opened it. `per_key`, `gated`: what the settings say
+-- of keys and of closed lanes; `resumes`: when the pause ends, nil: it does not, or there is none.
 -- needs: now; keys: messages, ready, scheduled, dead, expired, settings; args: part, count, opening
--- gives: capacity, per_key
-local capacity, per_key = count, nil
+-- gives: capacity, per_key, gated, resumes
+local capacity, per_key, gated, resumes = count, nil, nil, nil
 if part == 'live' then
-  local values = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key')
+  local values = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'gated', 'paused_until')
   if opening ~= '' and values[3] ~= opening then
     return { now, -3 }
   end
-  per_key = values[4]
+  per_key, gated = values[4], values[5]
   local most = tonumber((values[2] or ''):match('^%d+$') or nil)
+  resumes = values[1] == '1' and tonumber(values[6] or nil) or nil
+  if resumes and resumes <= now then
+    redis.call('HDEL', settings, 'paused', 'paused_until')
+    values[1], resumes = false, nil
+  end
   if values[1] == '1' then
     capacity = 0
   elseif most and most > 0 then
@@ -21,8 +27,8 @@ if part == 'live' then
     end
     capacity = math.max(0, math.min(count, most - in_flight))
   end
-  if per_key then
+  if per_key or gated then
     -- needs: prepare_lanes
-    prepare_lanes(per_key, capacity)
+    prepare_lanes(per_key, gated, capacity)
   end
 end

@@ -1,5 +1,5 @@
--- Whether a message keeps the seat that it holds; one that is blocked all the same becomes ready.
--- needs: now, rule, keeps_seat, BLOCKED, head_of, parse_state, member_of, score_of, wake_one; keys: states, ready, scheduled
+-- Whether a message keeps the seat that it holds; one that is blocked in the lane of its key all the same becomes ready.
+-- needs: now, rule, keeps_seat, is_closed, BLOCKED, head_of, parse_state, member_of, score_of, wake_one; keys: states, ready, scheduled
 -- gives: seat_is_due
 local function seat_is_due(id)
   local text = redis.call('HGET', states, id)
@@ -13,10 +13,10 @@ local function seat_is_due(id)
   end
   local member = member_of(id, head, state.due)
   local score = state.part == 'live' and tonumber(redis.call('ZSCORE', scheduled, member) or 0) or 0
-  if score >= BLOCKED then
+  if score == BLOCKED + (head.lane or 0) and not is_closed(head.lane) then
     redis.call('ZADD', ready, score_of(head.priority, now), member)
     redis.call('ZREM', scheduled, member)
     wake_one()
   end
-  return keeps_seat(state, score > 0 and score < BLOCKED)
+  return keeps_seat(state, score > 0 and (score < BLOCKED or score ~= BLOCKED + (head.lane or 0)))
 end

@@ -212,6 +212,8 @@ def _looking(keys: QueueKeys) -> Steps:
     yield keyed_calls.holders(keys, 0)
     yield keyed_calls.rank(keys, b"0")
     yield keyed_calls.consumer(keys, ID)
+    yield keyed_calls.special(keys, 0)
+    yield keyed_calls.specials(keys)
 
 
 def _maintaining(keys: QueueKeys) -> Steps:
@@ -268,7 +270,7 @@ ROLES = {
             "maintenance",
             "maintains the queues, and does what operators do: redrive, purge, move, pause, set policies",
             (
-                *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "delete"),
+                *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "pause_lane", "reset", "delete"),
                 *("redrive", "purge", "transfer", "prioritize", "deliver_now", "dead_letter", "expire_now"),
                 *("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive", "restore"),
             ),

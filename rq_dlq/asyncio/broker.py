@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
+from rq_dlq.asyncio.dependency import DependencyOfAll
 from rq_dlq.asyncio.own import OwnBroker
 from rq_dlq.asyncio.policies import Policies
 from rq_dlq.asyncio.queue import Queue
@@ -214,6 +215,10 @@ class Broker(OwnBroker):
     def policies(self) -> Policies:
         """The map of policies in Redis: which settings apply to which queues."""
         return Policies(self)
+
+    def dependency(self, dependency: str) -> DependencyOfAll:
+        """What messages need to succeed, as "payments", in all queues."""
+        return DependencyOfAll(dependency, self)
 
     async def queues(self) -> list[str]:
         """The sorted names of all queues that were ever used."""

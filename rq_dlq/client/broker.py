@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rq_dlq.client.arguments import work_of
+from rq_dlq.client.dependency import DependencyOfAll
 from rq_dlq.client.own import OwnBroker
 from rq_dlq.client.policies import Policies
 from rq_dlq.client.queue import Queue
@@ -215,6 +216,10 @@ class Broker(OwnBroker):
     def policies(self) -> Policies:
         """The map of policies in Redis: which settings apply to which queues."""
         return Policies(self)
+
+    def dependency(self, dependency: str) -> DependencyOfAll:
+        """What messages need to succeed, as "payments", in all queues."""
+        return DependencyOfAll(dependency, self)
 
     def queues(self) -> list[str]:
         """The sorted names of all queues that were ever used."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from rq_dlq.client.dependency import Dependency
 from rq_dlq.client.key import Key
 from rq_dlq.client.own import OwnQueue
 from rq_dlq.client.selection import Selection
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.call import Place
     from rq_dlq.policy import QueueSettings
     from rq_dlq.values.counts import QueueStats
+    from rq_dlq.values.durations import Duration
     from rq_dlq.values.key import KeyStats
     from rq_dlq.values.message import Received
     from rq_dlq.values.outcome import Outcome
@@ -113,19 +115,24 @@ class Managed(OwnQueue[T]):
         """The messages of one key; `select(key=…)` chooses them."""
         return Key(key, self._core, self._broker)
 
-    def pause(self, by: str | None = None) -> bool:
+    def dependency(self, dependency: str) -> Dependency:
+        """What messages need to succeed, as "payments": whether it counts as down."""
+        return Dependency(dependency, self._core, self._broker)
+
+    def pause(self, by: str | None = None, *, until: datetime | Duration | None = None) -> bool:
         """Deliver nothing until `resume`. Messages can still be sent and settled, and still expire.
 
         Args:
             by: who pauses it, for the audit; None: this process.
+            until: when it ends by itself: a time with its zone, or a duration; None: never.
 
         Returns:
-            Whether this changed anything; False: the queue was paused already.
+            Whether this changed anything; False: the queue was paused already, until the same time.
 
         Raises:
-            InvalidInput: this is the name of dead letters; or `by` is not a name.
+            InvalidInput: this is the name of dead letters; or `by` is not a name, or `until` not an end.
         """
-        return self._broker._run(pausing.set_paused(self._core, paused=True, by=by))
+        return self._broker._run(pausing.set_paused(self._core, paused=True, until=until, by=by))
 
     def resume(self, by: str | None = None) -> bool:
         """Deliver messages again.

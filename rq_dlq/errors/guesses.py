@@ -171,8 +171,8 @@ ARGUMENTS_OF: Mapping[str, Mapping[str, str]] = {
         (
             "options are given before, as in .options(delay=…).send(…)",
             (
-                "countdown delay dependency eta expires headers id job_id key new persistent priority task_id "
-                "ttl"
+                "countdown delay dependency eta expires headers id job_id key new persistent priority "
+                "task_id ttl"
             ),
         )
     ),

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
-from rq_dlq.policy import patterns, per_key
+from rq_dlq.policy import breaker, patterns, per_key
 from rq_dlq.policy.arithmetic import Backoff
 from rq_dlq.policy.presets import JAVA_LONG, ActiveMQRedelivery, ArtemisRedelivery
 from rq_dlq.values.durations import TEN_YEARS, shown
@@ -212,6 +212,8 @@ TABLE: Final = (
           option="--dead-letter-aliases", help="More names of its dead letters, blanks between, or `none`."),
     Field(where="per_key", kind="NAME", given=per_key.given, stored=per_key.stored, default=None, none="none",
           option="--per-key", help='How messages of a key go: order, "order hold", "limit 8", fair; `none`.'),
+    Field(where="breaker", kind="NAME", given=breaker.given, stored=per_key.stored, default=None, none="none",
+          option="--breaker", help='Park what needs a dependency that is down: on, "distinct=9"; `none`.'),
 )  # fmt: skip
 
 FIELDS: Final[Mapping[str, Field]] = {field.where: field for field in TABLE}
@@ -223,6 +225,8 @@ PLAIN: Final = tuple(field for field in TABLE if not field.part)
 """The fields in no part; their values in a queue's settings are text."""
 SETTABLE: Final = (*PARTS, *(field.name for field in PLAIN))
 """The top-level names that an entry may set."""
+IN_FORCE: Final = {"per_key": per_key.in_force, "breaker": breaker.in_force}
+"""Plain fields that are text in Redis and values of their own in settings: what reads them."""
 WRITTEN: Final = (*SETTABLE, "names")
 """The fields of a queue's settings in Redis that are worked out from entries."""
 
@@ -290,7 +294,9 @@ def to_wire(part: str, policy: object, **more: JSON) -> dict[str, JSON]:
 
 def in_redis(field: Field, value: Any) -> Any:
     """A value that a policy holds, as it stands in Redis."""
-    return round(value * 1000) if field.in_ms and value is not None else per_key.in_redis(value)
+    if value is None or not (field.in_ms or field.name in IN_FORCE):
+        return value
+    return round(value * 1000) if field.in_ms else str(value)
 
 
 def in_seconds(field: Field, value: Any) -> Any:

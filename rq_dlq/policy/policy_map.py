@@ -13,6 +13,7 @@ from rq_dlq.policy.entry import Entry
 from rq_dlq.policy.fields import (
     BY_PART,
     FIELDS,
+    IN_FORCE,
     KINDS,
     PARTS,
     PLAIN,
@@ -21,7 +22,6 @@ from rq_dlq.policy.fields import (
     later_kind,
 )
 from rq_dlq.policy.patterns import Pattern
-from rq_dlq.policy.per_key import in_force
 from rq_dlq.policy.settings import QueueSettings, Source
 from rq_dlq.values.names import Naming, Template
 
@@ -111,8 +111,8 @@ class PolicyMap:
             redelivery=policy,
             expiry=expiry,
             dead_letter=strategy,
-            **{row.name: in_seconds(row, plain[row.name][0]) for row in PLAIN if row.name != "per_key"},
-            per_key=in_force(plain["per_key"][0], family),
+            **{row.name: in_seconds(row, plain[row.name][0]) for row in PLAIN if row.name not in IN_FORCE},
+            **{name: read(plain[name][0], family) for name, read in IN_FORCE.items()},  # type: ignore[operator]
             dead_name=dead_name,
             expired_name=expired_name,
             sources=(

@@ -96,7 +96,7 @@ class Codec(Generic[T]):
 
         Raises:
             InvalidMessage: the priority, the key, the dependency or a header is not valid. The function
-                raises it too, if a body cannot be encoded, or does not fit the type: a consumer could not read it.
+                raises it too, if a body cannot be encoded, or does not fit the type and could not be read.
             MessageTooLarge: the headers are too long. The function raises it too, if a message is longer than
                 `max_bytes`.
         """

@@ -34,7 +34,7 @@ from tests.model.world import Beginning, World, dumped
 # The next write has acked_ids and cleared expire; redrives are forgotten after a week.
 STAYS = {
     *("counters", "settings", "outcomes", "schedules", "ticks", "acked_ids", "cleared"),
-    *("redrives", "redriving", "audit"),
+    *("redrives", "redriving", "audit", "gates", "lanes"),
 }
 SHIM = """\
 local redis = (function(redis, calls, last)

@@ -285,6 +285,11 @@ OPERATING = (
         call=lambda w: managing_calls.pause(w.keys, paused=True), say=lambda at: at.queue.pause(),
     ),
     Verb(
+        name="pause_lane", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, drains=True,
+        call=lambda w: managing_calls.pause_lane(w.keys, "key", "k", paused=True),
+        say=lambda at: at.queue.key("k").pause(),
+    ),
+    Verb(
         name="reset", kind="operate", roles=MAINTENANCE, again=Again.SAME,
         call=lambda w: managing_calls.reset(w.keys), say=lambda at: at.queue.reset(),
     ),

@@ -97,9 +97,9 @@ def within(keys: QueueKeys) -> tuple[Command[int], ...]:
     """What a queue would lose if it were deleted.
 
     How many messages and schedules it has, how many lists of jobs that are not moved yet, how many acks it
-    remembers, and whether it is paused.
+    remembers, whether it is paused, and how many of its lanes are.
     """
-    hashes = (Command((b"HLEN", keys[name]), int) for name in ("messages", "schedules"))
+    hashes = (Command((b"HLEN", keys[name]), int) for name in ("messages", "schedules", "lanes"))
     indexes = (Command((b"ZCARD", keys[name]), int) for name in ("committed", "acked_ids"))
     return *hashes, *indexes, Command((b"HEXISTS", keys["settings"], b"paused"), int)
 

@@ -55,6 +55,7 @@ class QueueState(Generic[T]):
         viewed: this is such a member; its tokens name its family.
         takes: what the program takes of the queue; empty: bodies of the codec's type (`taken_of`).
         said: which of key and dependency messages had that were to be sent.
+        struck_by: errors that count against a dependency; none: all that charge a message.
         tended: a worker extends the leases of what is claimed, so no extension may make one end sooner.
         confirm: the replicas that have to confirm a send; None: none.
         fingerprint: names the kind of an exception, as the user sees it.
@@ -85,6 +86,7 @@ class QueueState(Generic[T]):
     viewed: bool = False
     takes: Taken = field(default_factory=dict[str, Signature])
     said: set[Of] = field(default_factory=set["Of"])
+    struck_by: tuple[type[BaseException], ...] = ()
     tended: bool = False
     confirm: Confirm | None = None
     fingerprint: Callable[[BaseException], str | None] | None = None

@@ -270,6 +270,8 @@ MAINTENANCE: dict[str, Verb] = {
     "prioritize": lambda me: me.orders.select(all=True).prioritize(9),
     "pause": lambda me: me.orders.pause(),
     "resume": lambda me: me.orders.resume(),
+    "pause a dependency": lambda me: me.orders.dependency("payments").pause(),
+    "resume a dependency": lambda me: me.orders.dependency("payments").resume() is False,
     "reset": lambda me: me.orders.reset(),
     "delete": lambda me: me.orders.delete(force=True),
     "set a policy": lambda me: me.broker.policies.set(ORDERS, redelivery=RedeliveryPolicy()),

@@ -11,10 +11,11 @@ local job, position, grace, opening = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local redrives, redriving, audit, seats, to_messages = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
-local to_states, to_history, to_ready, to_scheduled, to_dead = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
-local to_expired, to_expiring, to_counters, to_settings, to_wake = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
-local to_groups, to_redrives, to_seats, redrive = KEYS[31], KEYS[32], KEYS[33], KEYS[34]
+local redrives, redriving, audit, seats, lanes = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local to_messages, to_states, to_history, to_ready, to_scheduled = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
+local to_dead, to_expired, to_expiring, to_counters, to_settings = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
+local to_wake, to_groups, to_redrives, to_seats, to_lanes = KEYS[31], KEYS[32], KEYS[33], KEYS[34], KEYS[35]
+local redrive = KEYS[36]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -263,21 +264,21 @@ local function ungroup(state, member)
   end
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6 }, nil
 local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated')
   return found[FIELDS[name]]
 end
 -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-local rule_of_keys = setting('per_key') -- before all changes: no read parts them where a script is cut off
+local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
 
 local function drop(ids)
-  local once_gone, per_key = nil, rule_of_keys
+  local once_gone, per_key, gated = nil, rule_of_keys, has_gates
   -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
   -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
   --   ids: of the messages; also of those of which a script that was cut off left something behind
   --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-  --   per_key: what the settings say of keys; where they do, the seats are given back
+  --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
   local gone = #ids
   redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
   if once_gone then
@@ -285,6 +286,19 @@ local function drop(ids)
   end
   redis.call('HDEL', history, unpack(ids))
   redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+  if gated then
+    -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+    local PASS = '\1'
+    -- Ends the passes of messages that were let through the gate of their dependency.
+    local function end_passes(ids)
+      local passes = {}
+      for n, id in ipairs(ids) do
+        passes[n] = PASS .. id
+      end
+      redis.call('ZREM', seats, unpack(passes))
+    end
+    end_passes(ids)
+  end
   if per_key then -- or all but the last: a seat of nothing is found by lib/tend
     -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
     local BLOCKED = 2 ^ 43
@@ -361,6 +375,32 @@ local function drop(ids)
         redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
       end
     end
+    -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+    -- `gated`; lib/tend ends that.
+    --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+    --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+    --   nobody waited; dead: ids of those that died in the window that opened it
+    --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+    local lanes_read = {}
+
+    local function read_lane(number)
+      if lanes_read[number] == nil then
+        local text = redis.call('HGET', lanes, string.format('%.0f', number))
+        lanes_read[number] = text and read_json(text) or false
+      end
+      return lanes_read[number]
+    end
+    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+    local function is_closed(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+    end
+    -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+    local function is_gated(number)
+      local lane = setting('gated') and read_lane(number)
+      return lane and (lane.of == 'dependency' or is_closed(number)) or false
+    end
     -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
     -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
     --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -384,7 +424,7 @@ local function drop(ids)
     local function heads_of(lanes, room)
       local rows, ids, lane_of = {}, {}, {}
       for _, lane in ipairs(lanes) do
-        local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+        local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
         if free > 0 then
           local score = string.format('%.0f', BLOCKED + lane)
           for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -500,7 +540,7 @@ end
 local function there()
   local messages, states, history, ready, scheduled = to_messages, to_states, to_history, to_ready, to_scheduled
   local dead, expired, expiring, settings, wake = to_dead, to_expired, to_expiring, to_settings, to_wake
-  local groups, redrives, seats = to_groups, to_redrives, to_seats
+  local groups, redrives, seats, lanes = to_groups, to_redrives, to_seats, to_lanes
   -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
   -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
   -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
@@ -528,11 +568,13 @@ local function there()
     return order_of(head, due) .. string.char(head.birth % 256) .. id
   end
   -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6 }, nil
   local function setting(name)
-    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated')
     return found[FIELDS[name]]
   end
+  -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+  local PASS = '\1'
   -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
   -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
   -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
@@ -541,16 +583,13 @@ local function there()
   --   be due in the future.
   --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
   --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
-  --   Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+  -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
   local in_group, seat_or_block, give_back
 
   local function put(id, state, head, waits, rest, arrive)
-    local member, index, score = member_of(id, head, state.due), scheduled, state.due
-    if state.part == 'dead' then
-      index = dead
-    elseif state.part == 'expired' then
-      index = expired
-    elseif not waits then
+    local member, score = member_of(id, head, state.due), state.due
+    local index = state.part == 'dead' and dead or state.part == 'expired' and expired or scheduled
+    if state.part == 'live' and not waits then
       index, score = ready, score_of(head.priority, state.due)
     end
     local in_lane = head.lane and setting('per_key')
@@ -634,6 +673,32 @@ local function there()
             redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
           end
         end
+        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+        -- `gated`; lib/tend ends that.
+        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+        --   nobody waited; dead: ids of those that died in the window that opened it
+        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+        local lanes_read = {}
+
+        local function read_lane(number)
+          if lanes_read[number] == nil then
+            local text = redis.call('HGET', lanes, string.format('%.0f', number))
+            lanes_read[number] = text and read_json(text) or false
+          end
+          return lanes_read[number]
+        end
+        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+        local function is_closed(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+        end
+        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+        local function is_gated(number)
+          local lane = setting('gated') and read_lane(number)
+          return lane and (lane.of == 'dependency' or is_closed(number)) or false
+        end
         -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -657,7 +722,7 @@ local function there()
         local function heads_of(lanes, room)
           local rows, ids, lane_of = {}, {}, {}
           for _, lane in ipairs(lanes) do
-            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
             if free > 0 then
               local score = string.format('%.0f', BLOCKED + lane)
               for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -795,6 +860,9 @@ local function there()
         end
       end
       count_redriven(died_again, 'died')
+    end
+    if head.needs and setting('gated') then
+      redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
     end
     if in_lane then
       give_back(id, state, waits)
@@ -1235,6 +1303,8 @@ local function remember_expiry(id, state)
     remember(id, 'expired', attempts(state), 0, '', '', state.due)
   end
 end
+-- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+local PASS = '\1'
 -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
 -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
 -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
@@ -1243,16 +1313,13 @@ end
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
---   Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+-- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
 local in_group, seat_or_block, give_back
 
 local function put(id, state, head, waits, rest, arrive)
-  local member, index, score = member_of(id, head, state.due), scheduled, state.due
-  if state.part == 'dead' then
-    index = dead
-  elseif state.part == 'expired' then
-    index = expired
-  elseif not waits then
+  local member, score = member_of(id, head, state.due), state.due
+  local index = state.part == 'dead' and dead or state.part == 'expired' and expired or scheduled
+  if state.part == 'live' and not waits then
     index, score = ready, score_of(head.priority, state.due)
   end
   local in_lane = head.lane and setting('per_key')
@@ -1323,6 +1390,32 @@ local function put(id, state, head, waits, rest, arrive)
           redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
         end
       end
+      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+      -- `gated`; lib/tend ends that.
+      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+      --   nobody waited; dead: ids of those that died in the window that opened it
+      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+      local lanes_read = {}
+
+      local function read_lane(number)
+        if lanes_read[number] == nil then
+          local text = redis.call('HGET', lanes, string.format('%.0f', number))
+          lanes_read[number] = text and read_json(text) or false
+        end
+        return lanes_read[number]
+      end
+      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+      local function is_closed(number)
+        local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+        return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+      end
+      -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+      local function is_gated(number)
+        local lane = setting('gated') and read_lane(number)
+        return lane and (lane.of == 'dependency' or is_closed(number)) or false
+      end
       -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
       -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
       --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -1346,7 +1439,7 @@ local function put(id, state, head, waits, rest, arrive)
       local function heads_of(lanes, room)
         local rows, ids, lane_of = {}, {}, {}
         for _, lane in ipairs(lanes) do
-          local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+          local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
           if free > 0 then
             local score = string.format('%.0f', BLOCKED + lane)
             for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -1484,6 +1577,9 @@ local function put(id, state, head, waits, rest, arrive)
       end
     end
     count_redriven(died_again, 'died')
+  end
+  if head.needs and setting('gated') then
+    redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
   end
   if in_lane then
     give_back(id, state, waits)

@@ -8,7 +8,7 @@ local last_score, last_member = ARGV[6], ARGV[7] -- of the last row of the range
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local seats, sender = KEYS[16], KEYS[17]
+local seats, lanes, sender = KEYS[16], KEYS[17], KEYS[18]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -257,21 +257,21 @@ end
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
 local function drop_rest(left)
   -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6 }, nil
   local function setting(name)
-    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated')
     return found[FIELDS[name]]
   end
   -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-  local rule_of_keys = setting('per_key') -- before all changes: no read parts them where a script is cut off
+  local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
 
   local function drop(ids)
-    local once_gone, per_key = nil, rule_of_keys
+    local once_gone, per_key, gated = nil, rule_of_keys, has_gates
     -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
     -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
     --   ids: of the messages; also of those of which a script that was cut off left something behind
     --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-    --   per_key: what the settings say of keys; where they do, the seats are given back
+    --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
     local gone = #ids
     redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
     if once_gone then
@@ -279,6 +279,19 @@ local function drop_rest(left)
     end
     redis.call('HDEL', history, unpack(ids))
     redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+    if gated then
+      -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+      local PASS = '\1'
+      -- Ends the passes of messages that were let through the gate of their dependency.
+      local function end_passes(ids)
+        local passes = {}
+        for n, id in ipairs(ids) do
+          passes[n] = PASS .. id
+        end
+        redis.call('ZREM', seats, unpack(passes))
+      end
+      end_passes(ids)
+    end
     if per_key then -- or all but the last: a seat of nothing is found by lib/tend
       -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
       local BLOCKED = 2 ^ 43
@@ -319,6 +332,37 @@ local function drop_rest(left)
           redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
         end
       end
+      -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+      local function read_json(text)
+        local decoded, value = pcall(cjson.decode, text or '')
+        return decoded and type(value) == 'table' and value or {}
+      end
+      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+      -- `gated`; lib/tend ends that.
+      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+      --   nobody waited; dead: ids of those that died in the window that opened it
+      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+      local lanes_read = {}
+
+      local function read_lane(number)
+        if lanes_read[number] == nil then
+          local text = redis.call('HGET', lanes, string.format('%.0f', number))
+          lanes_read[number] = text and read_json(text) or false
+        end
+        return lanes_read[number]
+      end
+      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+      local function is_closed(number)
+        local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+        return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+      end
+      -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+      local function is_gated(number)
+        local lane = setting('gated') and read_lane(number)
+        return lane and (lane.of == 'dependency' or is_closed(number)) or false
+      end
       -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
       -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
       --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -342,7 +386,7 @@ local function drop_rest(left)
       local function heads_of(lanes, room)
         local rows, ids, lane_of = {}, {}, {}
         for _, lane in ipairs(lanes) do
-          local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+          local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
           if free > 0 then
             local score = string.format('%.0f', BLOCKED + lane)
             for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -520,21 +564,21 @@ local function ungroup(state, member)
   end
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6 }, nil
 local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated')
   return found[FIELDS[name]]
 end
 -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-local rule_of_keys = setting('per_key') -- before all changes: no read parts them where a script is cut off
+local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
 
 local function drop(ids)
-  local once_gone, per_key = nil, rule_of_keys
+  local once_gone, per_key, gated = nil, rule_of_keys, has_gates
   -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
   -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
   --   ids: of the messages; also of those of which a script that was cut off left something behind
   --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-  --   per_key: what the settings say of keys; where they do, the seats are given back
+  --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
   local gone = #ids
   redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
   if once_gone then
@@ -542,6 +586,19 @@ local function drop(ids)
   end
   redis.call('HDEL', history, unpack(ids))
   redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+  if gated then
+    -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+    local PASS = '\1'
+    -- Ends the passes of messages that were let through the gate of their dependency.
+    local function end_passes(ids)
+      local passes = {}
+      for n, id in ipairs(ids) do
+        passes[n] = PASS .. id
+      end
+      redis.call('ZREM', seats, unpack(passes))
+    end
+    end_passes(ids)
+  end
   if per_key then -- or all but the last: a seat of nothing is found by lib/tend
     -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
     local BLOCKED = 2 ^ 43
@@ -579,6 +636,37 @@ local function drop(ids)
         redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
       end
     end
+    -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+    local function read_json(text)
+      local decoded, value = pcall(cjson.decode, text or '')
+      return decoded and type(value) == 'table' and value or {}
+    end
+    -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+    -- `gated`; lib/tend ends that.
+    --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+    --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+    --   nobody waited; dead: ids of those that died in the window that opened it
+    --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+    local lanes_read = {}
+
+    local function read_lane(number)
+      if lanes_read[number] == nil then
+        local text = redis.call('HGET', lanes, string.format('%.0f', number))
+        lanes_read[number] = text and read_json(text) or false
+      end
+      return lanes_read[number]
+    end
+    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+    local function is_closed(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+    end
+    -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+    local function is_gated(number)
+      local lane = setting('gated') and read_lane(number)
+      return lane and (lane.of == 'dependency' or is_closed(number)) or false
+    end
     -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
     -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
     --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -602,7 +690,7 @@ local function drop(ids)
     local function heads_of(lanes, room)
       local rows, ids, lane_of = {}, {}, {}
       for _, lane in ipairs(lanes) do
-        local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+        local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
         if free > 0 then
           local score = string.format('%.0f', BLOCKED + lane)
           for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do

@@ -5,7 +5,8 @@ local number, opening = ARGV[1], ARGV[2]
 -- items from ARGV[3]: id, record, state, history (may be empty)
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local wake, groups, redrives, seats, sender = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local wake, groups, redrives, seats, lanes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local sender = KEYS[16]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -211,11 +212,13 @@ local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6 }, nil
 local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated')
   return found[FIELDS[name]]
 end
+-- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+local PASS = '\1'
 -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
 -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
 -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
@@ -224,16 +227,13 @@ end
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
---   Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+-- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
 local in_group, seat_or_block, give_back
 
 local function put(id, state, head, waits, rest, arrive)
-  local member, index, score = member_of(id, head, state.due), scheduled, state.due
-  if state.part == 'dead' then
-    index = dead
-  elseif state.part == 'expired' then
-    index = expired
-  elseif not waits then
+  local member, score = member_of(id, head, state.due), state.due
+  local index = state.part == 'dead' and dead or state.part == 'expired' and expired or scheduled
+  if state.part == 'live' and not waits then
     index, score = ready, score_of(head.priority, state.due)
   end
   local in_lane = head.lane and setting('per_key')
@@ -320,6 +320,37 @@ local function put(id, state, head, waits, rest, arrive)
           redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
         end
       end
+      -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+      local function read_json(text)
+        local decoded, value = pcall(cjson.decode, text or '')
+        return decoded and type(value) == 'table' and value or {}
+      end
+      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+      -- `gated`; lib/tend ends that.
+      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+      --   nobody waited; dead: ids of those that died in the window that opened it
+      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+      local lanes_read = {}
+
+      local function read_lane(number)
+        if lanes_read[number] == nil then
+          local text = redis.call('HGET', lanes, string.format('%.0f', number))
+          lanes_read[number] = text and read_json(text) or false
+        end
+        return lanes_read[number]
+      end
+      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+      local function is_closed(number)
+        local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+        return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+      end
+      -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+      local function is_gated(number)
+        local lane = setting('gated') and read_lane(number)
+        return lane and (lane.of == 'dependency' or is_closed(number)) or false
+      end
       -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
       -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
       --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -343,7 +374,7 @@ local function put(id, state, head, waits, rest, arrive)
       local function heads_of(lanes, room)
         local rows, ids, lane_of = {}, {}, {}
         for _, lane in ipairs(lanes) do
-          local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+          local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
           if free > 0 then
             local score = string.format('%.0f', BLOCKED + lane)
             for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -491,6 +522,9 @@ local function put(id, state, head, waits, rest, arrive)
       end
     end
     count_redriven(died_again, 'died')
+  end
+  if head.needs and setting('gated') then
+    redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
   end
   if in_lane then
     give_back(id, state, waits)

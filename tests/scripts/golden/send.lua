@@ -159,9 +159,9 @@ if delay == 0 and keys_count then
     return lanes[KEY], lanes[DEPENDENCY]
   end
   -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4 }, nil
+  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6 }, nil
   local function setting(name)
-    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key')
+    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated')
     return found[FIELDS[name]]
   end
   -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its

@@ -182,6 +182,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
     "read_claim": (LEASED, _read_claim),
     "scan": (EVERYWHERE, _scan),
     "pause": (EVERYWHERE, lambda shop: (shop.queue.pause(), shop.queue.resume())),
+    "pause_lane": (EVERYWHERE, lambda shop: (shop.queue.key("k").pause(), shop.queue.key("k").resume())),
     "reset": (EVERYWHERE, lambda shop: shop.queue.reset()),
     "redrive": (
         DEAD,
