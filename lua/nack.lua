@@ -32,5 +32,8 @@ return settle_messages(9, function(id, state, head)
     pause(id, head, delay or 0)
   end
   local became = judge(id, state, head, 'nacked', failure)
-  return failure.opened and became .. ' ' .. failure.opened or became
+  if failure.opened then
+    became = (became:find(' ') and became or became .. ' ') .. ' ' .. failure.opened
+  end
+  return became
 end, finish)

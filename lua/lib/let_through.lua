@@ -36,6 +36,7 @@ local function let_through(number, count, first)
         through = through + 1
       else
         redis.call('ZADD', scheduled, BLOCKED + lane, row)
+        redis.call('ZREM', seats, id) -- in order it kept one
       end
     end
   end

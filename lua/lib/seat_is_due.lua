@@ -13,10 +13,13 @@ local function seat_is_due(id)
   end
   local member = member_of(id, head, state.due)
   local score = state.part == 'live' and tonumber(redis.call('ZSCORE', scheduled, member) or 0) or 0
-  if score == BLOCKED + (head.lane or 0) and not is_closed(head.lane) then
+  local is_blocked = head.lane and score == BLOCKED + head.lane
+  if is_blocked and is_closed(head.lane) then
+    return false
+  elseif is_blocked then
     redis.call('ZADD', ready, score_of(head.priority, now), member)
     redis.call('ZREM', scheduled, member)
     wake_one()
   end
-  return keeps_seat(state, score > 0 and (score < BLOCKED or score ~= BLOCKED + (head.lane or 0)))
+  return keeps_seat(state, score > 0 and not is_blocked)
 end

@@ -77,7 +77,8 @@ async def test_nothing_else_becomes_public_by_use(broker: Any) -> None:
     (delivery,) = await queue.claim()
     session, chosen, task = queue.session(), queue.select(all=True), broker.task(repr)
     job = await queue.dlq.redrive(all=True)
-    things = (broker, queue, delivery, queue.dlq, queue.key("k"), broker.policies, job, chosen, session, task)
+    lanes = (queue.dependency("d"), broker.dependency("d"), queue.key("k"))
+    things = (broker, queue, delivery, queue.dlq, *lanes, broker.policies, job, chosen, session, task)
     used = zip(TWINS, things, strict=True)
     for name, thing in used:
         inside = vars(getattr(thing, "inner", thing))

@@ -305,15 +305,20 @@ local function remove_acked(ids, texts)
       limit = seats_of_lane > 0 and seats_of_lane or math.huge,
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
     }
+    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+    local function is_closed(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+    end
     -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-    -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+    -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
     -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
     --   full: lanes that were found full, for a call that only enters; nil: look
     local function enter(id, lane, full)
       if rule.limit == math.huge then
         return true
       end
-      local has_room = not (full and full[lane])
+      local has_room = not (full and full[lane] or is_closed(lane))
       if has_room then
         local score = BLOCKED + lane
         local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
@@ -326,11 +331,6 @@ local function remove_acked(ids, texts)
         full[lane] = true
       end
       return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
-    end
-    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
-    local function is_closed(number)
-      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
     end
     -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
     -- So no client polls, and a message wakes one of a thousand.
@@ -375,6 +375,7 @@ local function remove_acked(ids, texts)
             through = through + 1
           else
             redis.call('ZADD', scheduled, BLOCKED + lane, row)
+            redis.call('ZREM', seats, id) -- in order it kept one
           end
         end
       end

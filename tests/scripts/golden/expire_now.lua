@@ -581,15 +581,36 @@ local function put(id, state, head, waits, rest, arrive)
       end
       -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
       local BLOCKED = 2 ^ 43
+      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+      -- `gated`; lib/tend ends that.
+      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+      --   nobody waited; dead: ids of those that died in the window that opened it
+      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+      local lanes_read = {}
+
+      local function read_lane(number)
+        if lanes_read[number] == nil then
+          local text = redis.call('HGET', lanes, string.format('%.0f', number))
+          lanes_read[number] = text and read_json(text) or false
+        end
+        return lanes_read[number]
+      end
+      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+      local function is_closed(number)
+        local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+        return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+      end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
       -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
       --   full: lanes that were found full, for a call that only enters; nil: look
       local function enter(id, lane, full)
         if rule.limit == math.huge then
           return true
         end
-        local has_room = not (full and full[lane])
+        local has_room = not (full and full[lane] or is_closed(lane))
         if has_room then
           local score = BLOCKED + lane
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
@@ -625,27 +646,6 @@ local function put(id, state, head, waits, rest, arrive)
           redis.call('LPUSH', wake, 1)
           redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
         end
-      end
-      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-      -- `gated`; lib/tend ends that.
-      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-      --   nobody waited; dead: ids of those that died in the window that opened it
-      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-      local lanes_read = {}
-
-      local function read_lane(number)
-        if lanes_read[number] == nil then
-          local text = redis.call('HGET', lanes, string.format('%.0f', number))
-          lanes_read[number] = text and read_json(text) or false
-        end
-        return lanes_read[number]
-      end
-      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
-      local function is_closed(number)
-        local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-        return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
       end
       -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
       local function is_gated(number)

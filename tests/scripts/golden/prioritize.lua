@@ -569,54 +569,9 @@ local function put(id, state, head, waits, rest, arrive)
       end
       -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
       local BLOCKED = 2 ^ 43
-      -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-      -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
-      --   full: lanes that were found full, for a call that only enters; nil: look
-      local function enter(id, lane, full)
-        if rule.limit == math.huge then
-          return true
-        end
-        local has_room = not (full and full[lane])
-        if has_room then
-          local score = BLOCKED + lane
-          local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-          has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
-        end
-        if has_room then
-          redis.call('ZADD', seats, lane, id) -- before its row in `ready`
-          return true
-        elseif full then
-          full[lane] = true
-        end
-        return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
-      end
       -- The server's clock in whole milliseconds, read once a script (I11).
       local clock = redis.call('TIME')
       local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-      -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-      --   text, record: its state and its record, as they were read
-      local function is_blocked_row(row, id, text, record)
-        if not record then
-          return false
-        elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-          return true -- as most: nobody has touched it
-        elseif is_later(record, text) then
-          return true
-        end
-        local head = read_record(record)
-        local state = parse_state(text, head.birth)
-        return state.mark == '-' and member_of(id, head, state.due) == row
-      end
-      -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-      -- So no client polls, and a message wakes one of a thousand.
-      local function wake_one()
-        if redis.call('LLEN', wake) == 0 then
-          redis.call('LPUSH', wake, 1)
-          redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-        end
-      end
       -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
       local function read_json(text)
         local decoded, value = pcall(cjson.decode, text or '')
@@ -642,6 +597,51 @@ local function put(id, state, head, waits, rest, arrive)
       local function is_closed(number)
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+      end
+      -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+      -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+      --   full: lanes that were found full, for a call that only enters; nil: look
+      local function enter(id, lane, full)
+        if rule.limit == math.huge then
+          return true
+        end
+        local has_room = not (full and full[lane] or is_closed(lane))
+        if has_room then
+          local score = BLOCKED + lane
+          local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+          has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+        end
+        if has_room then
+          redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+          return true
+        elseif full then
+          full[lane] = true
+        end
+        return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+      end
+      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+      -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+      --   text, record: its state and its record, as they were read
+      local function is_blocked_row(row, id, text, record)
+        if not record then
+          return false
+        elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+          return true -- as most: nobody has touched it
+        elseif is_later(record, text) then
+          return true
+        end
+        local head = read_record(record)
+        local state = parse_state(text, head.birth)
+        return state.mark == '-' and member_of(id, head, state.due) == row
+      end
+      -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+      -- So no client polls, and a message wakes one of a thousand.
+      local function wake_one()
+        if redis.call('LLEN', wake) == 0 then
+          redis.call('LPUSH', wake, 1)
+          redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+        end
       end
       -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
       local function is_gated(number)
