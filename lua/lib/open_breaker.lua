@@ -16,11 +16,11 @@ local function open_breaker(number, lines, id)
   local lane = read_lane(number) or { of = 'dependency', name = name }
   lane.open, lane.probes, lane.wait, lane.due = now, 0, 2 * breaker.probe, now + breaker.probe
   lane.drains, lane.idle, lane.dead = nil, nil, #dead > 0 and dead or nil
-  write_lane(number, lane)
   local passes = redis.call('ZRANGEBYSCORE', seats, number, number, 'LIMIT', 0, MOST)
   if #passes > 0 then
     redis.call('ZREM', seats, unpack(passes))
   end
+  write_lane(number, lane)
   note_audit('opened', '"breaker"', '', 'chosen', 'dependency ' .. lane.name)
   return lane.name
 end

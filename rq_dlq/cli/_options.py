@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import click
@@ -104,6 +105,16 @@ class Number(click.FloatRange):
         if math.isnan(number):
             self.fail(f"{value!r} is not a number.", param, ctx)
         return number
+
+
+def end(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | str | None:
+    """The value of an option that says when something ends: a time, or a duration."""
+    del ctx, param
+    try:
+        found = None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        return text  # a duration
+    return found.astimezone() if found is not None and found.tzinfo is None else found
 
 
 def exactly_one(what: str, *options: tuple[str, object]) -> None:

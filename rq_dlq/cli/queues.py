@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,14 @@ from rq_dlq.cli._options import (
     all_option,
     by_option,
     confirm,
+    end,
     exactly_one,
     queue_argument,
     where_option,
     yes_option,
 )
 from rq_dlq.core.choosing.choice import PLACES
+from rq_dlq.core.keyed import outages
 from rq_dlq.core.looking.outcomes import last_outcomes
 from rq_dlq.core.processes import processes
 from rq_dlq.core.queues import calls as queue_calls
@@ -34,12 +37,21 @@ from rq_dlq.values.readable import many, why_still
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from datetime import datetime
 
+    from rq_dlq.client.dependency import Dependency
+    from rq_dlq.client.key import Key
     from rq_dlq.client.queue import Queue
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.process import ProcessReport
 
 UNREACHABLE_NODE = _show.Column("unreachable", "bold red", title="state", wrap=True, below=True)
+DEPENDENCIES = (
+    _show.Column("dependency", "bold", wrap=True), _show.Column("queue", cut=True),
+    _show.Column("open", "bold red"), _show.Column("paused", "bold yellow", below=True),
+    _show.Column("waiting"), _show.Column("since"), _show.Column("next_probe", below=True),
+    _show.Column("until", below=True),
+)  # fmt: skip
 OUTCOMES = (
     _show.Column("at"), _show.Column("event", "bold"), _show.Column("id"),
     _show.Column("attempt", title="try"), _show.Column("age"), _show.Column("delay"),
@@ -54,8 +66,9 @@ def queue() -> None:
 
 @queue.command("ls")
 @click.option("--maintainers", is_flag=True, help="List the processes that maintain the queues instead.")
+@click.option("--dependencies", is_flag=True, help="List what messages need that is down or paused instead.")
 @pass_context
-def ls(context: Context, *, maintainers: bool) -> None:
+def ls(context: Context, *, maintainers: bool, dependencies: bool) -> None:
     """List the queues with their counts.
 
     The last line says how many processes maintain them; --maintainers lists these. A queue that is damaged,
@@ -65,6 +78,9 @@ def ls(context: Context, *, maintainers: bool) -> None:
         table = context.output.format == "table"
         rows = [_reports.maintainer_row(one, table=table) for one in _maintainers(context)]
         context.output.rows(rows, _reports.MAINTAINERS, _reports.NOBODY)
+        return
+    if dependencies:
+        _dependencies(context)
         return
     broker = context.broker
     rows = [_row(one) for one in broker._run(queues_counts.counts(broker.settings.namespace))]
@@ -79,6 +95,15 @@ def ls(context: Context, *, maintainers: bool) -> None:
             context.output.say(_maintained_by(context))
     if lost:
         raise Failure(f"{len(lost):,} of {many(len(rows), 'queue')} cannot be read", UNREACHABLE)
+
+
+def _dependencies(context: Context) -> None:
+    found = context.broker._run(outages.everywhere(context.broker.settings.namespace))
+    known = [one for one in found if not isinstance(one, UnreachableQueue)]
+    rows = [_show.attributes(one, *(column.key for column in DEPENDENCIES)) for one in known]
+    context.output.rows(rows, DEPENDENCIES, "nothing that messages need is down or paused")
+    if len(known) < len(found):
+        raise Failure(f"{many(len(found) - len(known), 'queue')} cannot be read", UNREACHABLE)
 
 
 def _row(found: QueueStats | UnreachableQueue) -> dict[str, Any]:
@@ -140,27 +165,63 @@ def outcomes(context: Context, name: str, last: int) -> None:
     context.output.rows([asdict(outcome) for outcome in found], OUTCOMES, none)
 
 
+key_option = click.option("--key", "key_text", metavar="K", help="Only messages with this key.")
+dependency_option = click.option("--dependency", metavar="D", help="Only messages that need this.")
+
+
 @queue.command("pause")
 @click.argument("name")
+@key_option
+@dependency_option
+@click.option("--until", metavar="TIME", callback=end, help='When it ends: "2h", or 2027-01-31T08:00+01:00.')
 @by_option
 @pass_context
-def pause(context: Context, name: str, by: str | None) -> None:
+def pause(
+    context: Context,
+    /,
+    name: str,
+    *,
+    key_text: str | None,
+    dependency: str | None,
+    until: datetime | str | None,
+    by: str | None,
+) -> None:
     """Deliver nothing from a queue until it is resumed.
 
     Messages can still be sent, acked and nacked, and they expire.
     """
-    state = "is paused" if used(context, name).pause(by) else "was already paused"
-    context.output.say(f"{name} {state}: `rq-dlq queue resume {name}` resumes it")
+    what, options, paused = _part(used(context, name), key_text, dependency)
+    state = "is paused" if paused.pause(until=until, by=by) else "was already paused"
+    context.output.say(f"{what} {state}: `rq-dlq queue resume {name}{options}` resumes it")
 
 
 @queue.command("resume")
 @click.argument("name")
+@key_option
+@dependency_option
 @by_option
 @pass_context
-def resume(context: Context, name: str, by: str | None) -> None:
+def resume(
+    context: Context, /, name: str, *, key_text: str | None, dependency: str | None, by: str | None
+) -> None:
     """Deliver the messages of a queue again."""
-    state = "is resumed" if used(context, name).resume(by) else "was not paused"
-    context.output.say(f"{name} {state}")
+    what, _, paused = _part(used(context, name), key_text, dependency)
+    state = "is resumed" if paused.resume(by=by) else "was not paused"
+    context.output.say(f"{what} {state}")
+
+
+def _part(
+    queue: Queue[Any], key_text: str | None, dependency: str | None
+) -> tuple[str, str, Queue[Any] | Key | Dependency]:
+    """What is paused or resumed: its name, the options that choose it, and the object."""
+    if key_text is not None and dependency is not None:
+        raise Failure("pass --key or --dependency, not both")
+    if key_text is not None:
+        return f"key {key_text} of {queue.name}", f" --key {shlex.quote(key_text)}", queue.key(key_text)
+    if dependency is not None:
+        options = f" --dependency {shlex.quote(dependency)}"
+        return f"{dependency} in {queue.name}", options, queue.dependency(dependency)
+    return queue.name, "", queue
 
 
 @queue.command("reset")

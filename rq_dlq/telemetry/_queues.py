@@ -37,7 +37,7 @@ GAUGES: dict[str, tuple[str, str, Callable[[QueueOverview], float]]] = {  # name
         lambda queue: queue.schedules_overdue,
     ),
     "rq_dlq_blocked": (
-        "Messages that are due and wait for others of their key; `scheduled` counts them, too.",
+        "Messages that are due and wait for others of their key, or for what they need; among the scheduled.",
         "",
         lambda queue: float(queue.stats.blocked),
     ),
@@ -123,6 +123,7 @@ def _counts(seen: Sequence[QueueOverview]) -> Iterator[Metric]:
         for queue in seen:
             gauge.add_metric((queue.name,), value(queue))
         yield gauge
+    yield _breakers(seen)
     for event, what in COUNTERS.items():
         counter = CounterMetricFamily(f"rq_dlq_{event}", what, labels=("queue",))
         for stats in queues:
@@ -134,6 +135,18 @@ def _counts(seen: Sequence[QueueOverview]) -> Iterator[Metric]:
         for reason in DIED:
             deaths.add_metric((stats.name, reason), stats.totals.get(reason, 0))
     yield deaths
+
+
+def _breakers(seen: Sequence[QueueOverview]) -> Metric:
+    gauge = GaugeMetricFamily(
+        "rq_dlq_breaker_open",
+        "1: what messages need counts as down, so they wait; 0: it is up again, and they come back.",
+        labels=("queue", "dependency"),
+    )
+    for queue in seen:
+        for known in queue.dependencies:
+            gauge.add_metric((queue.name, known.dependency), float(known.open and not known.paused))
+    return gauge
 
 
 def _groups(overview: Overview) -> Metric:

@@ -25,6 +25,7 @@ from tests.model.driver import CAUSE, CODEC, Driver
 
 DEPENDENCY = "payments"
 LANE = str(lane_of(DEPENDENCY, "dependency"))
+PATIENCE = 60  # seconds that a worker sleeps at most
 FLOOD = 32  # that are let in and not yet acked, at most
 
 
@@ -106,7 +107,7 @@ class Fleet:
         self.events: list[tuple[float, int, Callable[[], None]]] = []
         self.order = count()
         self.idle = [f"w{n}" for n in range(plan.slots)]
-        self.alarms: dict[str, float] = {}
+        self.sleeps: dict[str, tuple[float, bool]] = {}  # until when, and whether it holds the alarm
         self.wrong: dict[str, None] = {}
         self.tokens = count()
 
@@ -171,7 +172,7 @@ class Fleet:
 
     def claim(self, worker: str) -> None:
         """A worker asks for a message; it works on it, or sleeps."""
-        alarmed = self.alarms.pop(worker, None) is not None
+        _, alarmed = self.sleeps.pop(worker, (0.0, False))
         reply, token = self.claimed(alarmed=alarmed)
         while not reply.rows and reply.wait == 0:
             reply, token = self.claimed()
@@ -180,22 +181,21 @@ class Fleet:
             self.at(self.now + self.plan.work, lambda: self.finish(worker, name, token))
             return
         self.idle.append(worker)
-        if reply.wait > 0:
-            time = self.now + reply.wait / 1000
-            self.alarms[worker] = time
-            self.at(time, lambda: self.alarm(worker, time))
+        time = self.now + (reply.wait / 1000 if reply.wait > 0 else PATIENCE)
+        self.sleeps[worker] = (time, reply.wait > 0)
+        self.at(time, lambda: self.wakes(worker, time))
 
     def claimed(self, *, alarmed: bool = False) -> tuple[Claimed, str]:
         """One claim, and its token."""
         token, seed = f"t{next(self.tokens)}", self.random.random()
         call = self.queue.claim_call(
-            token, 1, lease=60_000, patience=60_000, alarmed=alarmed, suspects="alone", seed=seed
+            token, 1, lease=60_000, patience=PATIENCE * 1_000, alarmed=alarmed, suspects="alone", seed=seed
         )
         return self.queue.run(call), token
 
-    def alarm(self, worker: str, time: float) -> None:
-        """The time has come for which a worker has set its alarm."""
-        if self.alarms.get(worker) == time:
+    def wakes(self, worker: str, time: float) -> None:
+        """The time has come until which a worker sleeps, unless it was woken before."""
+        if worker in self.idle and self.sleeps[worker][0] == time:
             self.idle.remove(worker)
             self.claim(worker)
 

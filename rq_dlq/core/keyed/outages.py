@@ -16,7 +16,8 @@ from rq_dlq.values.failure import moment
 from rq_dlq.values.key import lane_of, packed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from rq_dlq.core.keyed.calls import Lane
     from rq_dlq.core.queues.queue import QueueState
@@ -44,19 +45,47 @@ def everywhere(namespace: str) -> Steps[list[DependencyStats | UnreachableQueue]
 
     def read(names: Sequence[str]) -> Steps[list[DependencyStats | UnreachableQueue]]:
         keys = [QueueKeys(namespace, name) for name in names]
-        found = yield Batch([calls.specials(one) for one in keys])
+        found: list[dict[int, Lane]] = yield Batch([calls.specials(one) for one in keys])
         stats: list[DependencyStats | UnreachableQueue] = []
         for one, lanes in zip(keys, found, strict=True):
-            known = {number: lane for number, lane in lanes.items() if lane.of == "dependency"}
-            now, _ = (yield queue_calls.stats(one, one.family)) if known else (0, None)
-            for number, lane in known.items():
-                waiting = yield calls.blocked(one, number)
-                stats.append(_stats(one.family, lane.name, lane, waiting, now))
+            if lanes:
+                now, _ = yield queue_calls.stats(one, one.family)
+                stats += yield from of_lanes(one, lanes, now)
         return stats
 
-    if not families:
-        return []
-    return (yield from each_queue(families, read))
+    return (yield from each_queue(families, read)) if families else []
+
+
+def of_lanes(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list[DependencyStats]]:
+    """The dependencies among the lanes of which something is known."""
+    known = {number: lane for number, lane in lanes.items() if lane.of == "dependency"}
+    counts = (yield Batch([calls.blocked(keys, number) for number in known])) if known else []
+    return [
+        _stats(keys.family, lane.name, lane, waiting, now)
+        for lane, waiting in zip(known.values(), counts, strict=True)
+    ]
+
+
+def in_words(found: DependencyStats) -> str:
+    """Why messages wait for it; empty: they do not."""
+    if not found.open or found.since is None:
+        return ""
+    if found.paused:
+        return f"paused {_end(found.until)}, {found.waiting:,} wait"
+    probe = "" if found.next_probe is None else f", next probe at {found.next_probe:%H:%M:%S} UTC"
+    return f"open since {found.since:%H:%M:%S} UTC{probe}, {found.waiting:,} wait"
+
+
+def _end(until: datetime | None) -> str:
+    return "until it is resumed" if until is None else f"until {until:%H:%M:%S} UTC"
+
+
+def paused_key(queue: QueueState[Any], key: str) -> Steps[str]:
+    """Until when a key is paused, in words; empty: it is not."""
+    lane: Lane | None = yield calls.special(queue.keys, lane_of(key))
+    if lane is None or lane.paused is None:
+        return ""
+    return _end(None if lane.ends is None else moment(lane.ends))
 
 
 def _stats(family: str, name: str, lane: Lane | None, waiting: int, now: int) -> DependencyStats:

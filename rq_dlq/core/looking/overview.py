@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.groups.index import NEW_WITHIN, index_groups
+from rq_dlq.core.keyed import calls as keyed_calls
+from rq_dlq.core.keyed.outages import of_lanes
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue, lost_queue
 from rq_dlq.core.redrive import calls as redrive_calls
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.redrive.record import Redrive
     from rq_dlq.values.codec import Codec
     from rq_dlq.values.counts import ErrorGroup, QueueStats
+    from rq_dlq.values.dependency import DependencyStats
 
 FEW = 10  # names in a line
 
@@ -40,6 +43,7 @@ class QueueOverview:
         grouped_at: when `groups` was read, by the server's clock.
         grouped: the counts at that time.
         schedules_overdue: seconds since the first of its schedules should have sent; 0: none is late.
+        dependencies: those of which something is known: that count as down, are paused, or come back.
     """
 
     stats: QueueStats
@@ -48,6 +52,7 @@ class QueueOverview:
     grouped_at: datetime
     grouped: QueueStats
     schedules_overdue: float = 0.0
+    dependencies: Sequence[DependencyStats] = ()
 
     @property
     def name(self) -> str:
@@ -137,7 +142,8 @@ def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) 
         counts = yield Batch([queue_calls.stats(keys, keys.family) for keys in families], apart=True)
         jobs = yield Batch([redrive_calls.jobs(keys) for keys in families], apart=True)
         ticks = yield Batch([queue_calls.first_score(keys, "ticks") for keys in families], apart=True)
-        for keys, *cells in zip(families, counts, jobs, ticks, strict=True):
+        lanes = yield Batch([keyed_calls.specials(keys) for keys in families], apart=True)
+        for keys, *cells in zip(families, counts, jobs, ticks, lanes, strict=True):
             known = before.by_name.get(keys.family) if before else None
             queue = lost_among(cells) or (yield from _queue(keys, codec, known, cells))
             if isinstance(queue, NodeUnavailable):
@@ -170,17 +176,18 @@ def _queue(
     """One queue, of which the counts, the redrives and the first tick were read."""
     now: int
     stats: QueueStats
-    (now, stats), ids, tick = read
+    (now, stats), ids, tick, lanes = read
     late = 0.0 if tick is None else max(0.0, (now - tick) / 1000)
     try:
         records = yield from unrepeated(_records(keys, ids))
+        known_of = yield from unrepeated(of_lanes(keys, lanes, now))
         if known and _is_good(known, now, stats):
             groups, grouped = known.groups, (known.grouped_at, known.grouped)
         else:
             groups, grouped = (yield from unrepeated(_groups(keys, codec, stats))), (moment(now), stats)
     except NodeUnavailable as error:
         return error
-    return QueueOverview(stats, groups, records, *grouped, late)
+    return QueueOverview(stats, groups, records, *grouped, late, known_of)
 
 
 def _records(keys: QueueKeys, ids: Sequence[str]) -> Steps[list[Redrive]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from rq_dlq.core.keyed.outages import in_words
 from rq_dlq.values.readable import many, span, why_still
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ OLD: Final = 300.0  # the same while others are worked on
 OVERDUE: Final = 30.0  # seconds that maintenance and schedules may be late
 HOUR = 3600
 Level = Literal["bad", "warn"]
-Kind = Literal["dying", "orphaned", "overdue", "waiting", "paused", "redrive"]
+Kind = Literal["dying", "orphaned", "outage", "overdue", "waiting", "paused", "redrive"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """The worst first."""
 
@@ -80,6 +81,14 @@ def _of(queue: QueueOverview, at: datetime, died: float) -> Iterator[Trouble]:
         what += "" if stats.leased else ", and nobody takes them"
         detail = why_still(stats) or "there is more work than the workers do: start more of them"
         yield Trouble(name, "waiting", "bad", oldest, what, detail, at - timedelta(seconds=oldest))
+    for down in queue.dependencies:
+        if down.open:
+            what = f"{down.dependency}: {in_words(down)}"
+            detail = (
+                f"nobody is charged; `rq-dlq queue resume {name} --dependency {down.dependency}` lets all in"
+            )
+            level: Level = "warn" if down.paused else "bad"
+            yield Trouble(name, "outage", level, down.waiting, what, detail, down.since)
     for redrive in queue.redrives:
         if redrive.state == "paused":
             what, left = f"redrive {redrive.id} is paused", redrive.counts.eligible - redrive.counts.moved

@@ -65,8 +65,8 @@ def liveness(run: Run) -> Figures:
 
 def gates(run: Run) -> Figures:
     """Breakers and pauses among all else that is done; half of the time scripts are cut off."""
-    plain = _driven(run, ("order", "limit 2", "fair 2"), outages=True)
-    cut = _driven(run, ("order", "limit 2", "fair 2"), outages=True, cut_off=True)
+    plain = _driven(run, ("order", "limit 2"), outages=True)
+    cut = _driven(run, ("order", "limit 2"), outages=True, cut_off=True)
     return Figures(
         trials=plain.trials + cut.trials, met=plain.met and cut.met, note=f"{plain.note}; {cut.note}"
     )
@@ -80,7 +80,7 @@ def suffer(draws: Sequence[int]) -> list[Outage]:
 
 def outages(run: Run) -> Figures:
     """Thirty minutes in which 40 % of the work needs what is down; then breakers and pauses in any order."""
-    trials = run.pick(short=2, whole=20, soak=100)
+    trials = run.pick(short=1, whole=20, soak=100)
     first = run.random.getrandbits(24)
     tasks = [(range(at, min(at + 5, first + trials)),) for at in range(first, first + trials, 5)]
     found = [one for part in run.in_processes(suffer, tasks) for one in part]
