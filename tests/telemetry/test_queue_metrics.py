@@ -253,3 +253,18 @@ def test_a_scrape_does_not_wait_for_a_redis_that_hangs(
     hangs.set()
     monkeypatch.setattr(metrics, "READ_WITHIN", 60.0)
     assert scrape(registry)["rq_dlq_up"] == 1
+
+
+def test_a_dependency_that_is_down(
+    sync_broker: rq_dlq.Broker, registry: CollectorRegistry, clock: Clock
+) -> None:
+    queue = sync_broker.queue("orders", breaker=rq_dlq.Breaker(distinct=2))
+    queue.send_many(range(4), dependency="payments")
+    for one in queue.claim(2):
+        one.nack("down")
+    labels = {"queue": "orders", "dependency": "payments"}
+    assert registry.get_sample_value("rq_dlq_breaker_open", labels) == 1
+    assert queue.claim(9) == []
+    clock.advance("1s")
+    queue.ack(queue.claim(9)[:1])
+    assert registry.get_sample_value("rq_dlq_breaker_open", labels) == 0

@@ -42,6 +42,24 @@ local function remove_acked(ids, texts)
     -- The server's clock in whole milliseconds, read once a script (I11).
     local clock = redis.call('TIME')
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+    -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6 }, nil
+    local function setting(name)
+      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated')
+      return found[FIELDS[name]]
+    end
+    -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
+    --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
+    --   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
+    --   breaker.probe: until the first probe; breaker.longest: the longest time between two
+    local said = setting('breaker') or ''
+    local breaker = {
+      distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
+      within = tonumber(said:match(' within=(%d+)ms') or nil) or 0,
+      share = tonumber(said:match(' share=([%d.]+)') or nil) or 1,
+      probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
+      longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
+    }
     -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
     local PASS = '\1'
     -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
@@ -161,26 +179,25 @@ local function remove_acked(ids, texts)
       end
       return lanes_read[number]
     end
+    -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is special any more.
+    local function write_lane(number, lane)
+      local name = string.format('%.0f', number)
+      lanes_read[number] = lane or false
+      if not lane then
+        redis.call('HDEL', lanes, name)
+        redis.call('ZREM', gates, name)
+        return
+      end
+      redis.call('HSET', settings, 'gated', 1)
+      if lane.due then
+        redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
+      else
+        redis.call('ZREM', gates, name)
+      end
+      redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
+    end
     -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
     local BLOCKED = 2 ^ 43
-    -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6 }, nil
-    local function setting(name)
-      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated')
-      return found[FIELDS[name]]
-    end
-    -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
-    --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
-    --   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
-    --   breaker.probe: until the first probe; breaker.longest: the longest time between two
-    local said = setting('breaker') or ''
-    local breaker = {
-      distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
-      within = tonumber(said:match(' within=(%d+)ms') or nil) or 0,
-      share = tonumber(said:match(' share=([%d.]+)') or nil) or 1,
-      probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
-      longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
-    }
     -- The id in a member of an index (lib/order says what precedes it).
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
@@ -389,23 +406,6 @@ local function remove_acked(ids, texts)
         wake_one()
       end
     end
-    -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is special any more.
-    local function write_lane(number, lane)
-      local name = string.format('%.0f', number)
-      lanes_read[number] = lane or false
-      if not lane then
-        redis.call('HDEL', lanes, name)
-        redis.call('ZREM', gates, name)
-        return
-      end
-      redis.call('HSET', settings, 'gated', 1)
-      if lane.due then
-        redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
-      else
-        redis.call('ZREM', gates, name)
-      end
-      redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
-    end
     -- Lets messages of a dependency in that is up again, never more than 32 at a time: so the others are not flooded. Where nobody
     -- waits and none is in work, it is over.
     --   count: at most so many
@@ -440,7 +440,8 @@ local function remove_acked(ids, texts)
       end
       if lane and lane.open and probed then
         note_audit('closed', '"breaker"', '', 'chosen', 'dependency ' .. lane.name)
-        lane.open, lane.dead, lane.drains = nil, nil, now
+        lane.open, lane.dead, lane.drains, lane.due = nil, nil, now, now + breaker.probe
+        write_lane(number, lane) -- first: while it is open only one has a pass
       end
       if lane and lane.drains and not lane.paused then
         drain(number, lane, 2 * acks)

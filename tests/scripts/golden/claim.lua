@@ -1707,6 +1707,18 @@ if part == 'live' then
           limit = seats_of_lane > 0 and seats_of_lane or math.huge,
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
         }
+        -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
+        --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
+        --   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
+        --   breaker.probe: until the first probe; breaker.longest: the longest time between two
+        local said = setting('breaker') or ''
+        local breaker = {
+          distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
+          within = tonumber(said:match(' within=(%d+)ms') or nil) or 0,
+          share = tonumber(said:match(' share=([%d.]+)') or nil) or 1,
+          probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
+          longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
+        }
         -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
         local BLOCKED = 2 ^ 43
         -- The id in a member of an index (lib/order says what precedes it).
@@ -1969,18 +1981,6 @@ if part == 'live' then
             let_in(again, room and 1) -- each lane as often as it had rows that were dropped
           end
         end
-        -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
-        --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
-        --   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
-        --   breaker.probe: until the first probe; breaker.longest: the longest time between two
-        local said = setting('breaker') or ''
-        local breaker = {
-          distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
-          within = tonumber(said:match(' within=(%d+)ms') or nil) or 0,
-          share = tonumber(said:match(' share=([%d.]+)') or nil) or 1,
-          probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
-          longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
-        }
         -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
         local PASS = '\1'
         -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
@@ -2073,7 +2073,8 @@ if part == 'live' then
         local function reopen(number, lane)
           lane.paused, lane.ends, lane.open = nil, nil, nil
           if lane.of == 'dependency' then
-            lane.drains = now
+            lane.drains, lane.due = now, now + breaker.probe
+            write_lane(number, lane) -- first: while it is open only one has a pass
             drain(number, lane, AT_FIRST)
             return
           end

@@ -87,11 +87,11 @@ def outages(run: Run) -> Figures:
     wrong = [said for one in found for said in _misses(one)]
     worst = max(found, key=lambda one: one.wasted)
     rules = gates(run)
-    note = f"dead {sum(one.dead for one in found)}, wasted at most {worst.wasted} attempts, "
+    note = "".join(f"{said}; " for said in wrong[:1]) if rules.met else f"{rules.note}; "
+    note += f"dead {sum(one.dead for one in found)}, wasted at most {worst.wasted} attempts, "
     note += f"{worst.waiting} waited, drained in {worst.drained or 0:.0f} s, the other tenant p50 "
     note += f"{worst.meanwhile[0]:.1f} s, p99 {worst.meanwhile[1]:.1f} s (before {worst.calm[0]:.1f}, "
-    note += f"{worst.calm[1]:.1f}); {rules.note}"
-    note += f"; {len(wrong)} broken" + "".join(f": {said}" for said in wrong[:1])
+    note += f"{worst.calm[1]:.1f})" + (f"; {rules.note}" if rules.met else "")
     return Figures(trials=len(found) + rules.trials, met=not wrong and rules.met, note=note)
 
 
