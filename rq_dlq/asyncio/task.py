@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rq_dlq.asyncio.queue import Queue
     from rq_dlq.client.task_function import TaskFunction
-    from rq_dlq.core.sending.send import SendOptions
+    from rq_dlq.core.sending.packing import SendOptions
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.sent import Sent
 

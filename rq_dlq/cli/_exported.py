@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from rq_dlq.core.sending.send import SendOptions, packed
+from rq_dlq.core.sending.packing import SendOptions, packed
 from rq_dlq.errors import InvalidMessage
 from rq_dlq.values import record
 from rq_dlq.values.codec import NO_JSON

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,11 @@ from rq_dlq.cli._options import (
     all_option,
     by_option,
     confirm,
+    dependency_option,
     end,
     exactly_one,
+    key_option,
+    part_of,
     queue_argument,
     where_option,
     yes_option,
@@ -39,19 +41,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
-    from rq_dlq.client.dependency import Dependency
-    from rq_dlq.client.key import Key
     from rq_dlq.client.queue import Queue
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.process import ProcessReport
 
 UNREACHABLE_NODE = _show.Column("unreachable", "bold red", title="state", wrap=True, below=True)
-DEPENDENCIES = (
-    _show.Column("dependency", "bold", wrap=True), _show.Column("queue", cut=True),
-    _show.Column("open", "bold red"), _show.Column("paused", "bold yellow", below=True),
-    _show.Column("waiting"), _show.Column("since"), _show.Column("next_probe", below=True),
-    _show.Column("until", below=True),
-)  # fmt: skip
 OUTCOMES = (
     _show.Column("at"), _show.Column("event", "bold"), _show.Column("id"),
     _show.Column("attempt", title="try"), _show.Column("age"), _show.Column("delay"),
@@ -99,11 +93,10 @@ def ls(context: Context, *, maintainers: bool, dependencies: bool) -> None:
 
 def _dependencies(context: Context) -> None:
     found = context.broker._run(outages.everywhere(context.broker.settings.namespace))
-    known = [one for one in found if not isinstance(one, UnreachableQueue)]
-    rows = [_show.attributes(one, *(column.key for column in DEPENDENCIES)) for one in known]
-    context.output.rows(rows, DEPENDENCIES, "nothing that messages need is down or paused")
-    if len(known) < len(found):
-        raise Failure(f"{many(len(found) - len(known), 'queue')} cannot be read", UNREACHABLE)
+    rows = [_reports.dependency_row(one) for one in found if not isinstance(one, UnreachableQueue)]
+    context.output.rows(rows, _reports.DEPENDENCIES, "nothing that messages need is down or paused")
+    if len(rows) < len(found):
+        raise Failure(f"{many(len(found) - len(rows), 'queue')} cannot be read", UNREACHABLE)
 
 
 def _row(found: QueueStats | UnreachableQueue) -> dict[str, Any]:
@@ -165,10 +158,6 @@ def outcomes(context: Context, name: str, last: int) -> None:
     context.output.rows([asdict(outcome) for outcome in found], OUTCOMES, none)
 
 
-key_option = click.option("--key", "key_text", metavar="K", help="Only messages with this key.")
-dependency_option = click.option("--dependency", metavar="D", help="Only messages that need this.")
-
-
 @queue.command("pause")
 @click.argument("name")
 @key_option
@@ -190,7 +179,7 @@ def pause(
 
     Messages can still be sent, acked and nacked, and they expire.
     """
-    what, options, paused = _part(used(context, name), key_text, dependency)
+    what, options, paused = part_of(used(context, name), key_text, dependency)
     state = "is paused" if paused.pause(until=until, by=by) else "was already paused"
     context.output.say(f"{what} {state}: `rq-dlq queue resume {name}{options}` resumes it")
 
@@ -205,23 +194,8 @@ def resume(
     context: Context, /, name: str, *, key_text: str | None, dependency: str | None, by: str | None
 ) -> None:
     """Deliver the messages of a queue again."""
-    what, _, paused = _part(used(context, name), key_text, dependency)
-    state = "is resumed" if paused.resume(by=by) else "was not paused"
-    context.output.say(f"{what} {state}")
-
-
-def _part(
-    queue: Queue[Any], key_text: str | None, dependency: str | None
-) -> tuple[str, str, Queue[Any] | Key | Dependency]:
-    """What is paused or resumed: its name, the options that choose it, and the object."""
-    if key_text is not None and dependency is not None:
-        raise Failure("pass --key or --dependency, not both")
-    if key_text is not None:
-        return f"key {key_text} of {queue.name}", f" --key {shlex.quote(key_text)}", queue.key(key_text)
-    if dependency is not None:
-        options = f" --dependency {shlex.quote(dependency)}"
-        return f"{dependency} in {queue.name}", options, queue.dependency(dependency)
-    return queue.name, "", queue
+    what, _, paused = part_of(used(context, name), key_text, dependency)
+    context.output.say(f"{what} {'is resumed' if paused.resume(by=by) else 'was not paused'}")
 
 
 @queue.command("reset")

@@ -27,7 +27,7 @@ from rq_dlq.values.signature import TASK
 
 if TYPE_CHECKING:
     from rq_dlq.core.schedules.schedule import Rule
-    from rq_dlq.core.sending.send import SendOptions
+    from rq_dlq.core.sending.packing import SendOptions
     from rq_dlq.values.key import Of
     from rq_dlq.values.leased import Leased
     from rq_dlq.values.signature import Signature
@@ -118,8 +118,11 @@ class TaskFunction:
         Raises:
             InvalidMessage: such a function failed.
         """
-        wanted = {of: text for of, text in self.said.items() if of not in given}
-        return replace(options, **{of: self._of(of, args, kwargs) for of in wanted}) if wanted else options
+        for of in self.said:
+            if of not in given:
+                text = self._of(of, args, kwargs)
+                options = replace(options, key=text) if of == "key" else replace(options, dependency=text)
+        return options
 
     def _of(self, of: Of, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
         text = self.said[of]

@@ -1,8 +1,7 @@
 """The settings of a queue: one table, a row a field.
 
-Whatever reads, writes or shows a setting reads this table: entries, the map, what programs declare, TOML
-files, the files of other brokers, the command line, and what clients write for the scripts. A new setting is
-a row here, the Lua that heeds it, and its type in `settings`.
+Whatever reads, writes or shows a setting reads this table. A new one is a row here, the Lua that heeds it,
+and its type in `settings`.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Field:
         kind: what a user types on a command line. Durations are whole milliseconds in Redis.
         given: checks what users pass.
         stored: checks what is in Redis; None: `given` does.
-        default: the value if no entry sets the field; UNSET: it depends on other fields or on the broker.
+        default: the value if no entry sets the field; UNSET: it depends on others.
         none: the word for None, which neither a command line nor TOML has.
         option: of the command line; a flag has two, "--no-expiry/--may-expire".
         help: the help of that option.
@@ -106,8 +105,7 @@ def _count(low: int, nothing: str) -> Check:
 def _one_of(words: tuple[str, ...]) -> Check:
     def checked(value: object, name: str) -> str:
         if value not in words:
-            message = f"{name} is {shown(value)}. Pass one of {', '.join(words)}"
-            raise PolicyError(message)
+            raise PolicyError(f"{name} is {shown(value)}. Pass one of {', '.join(words)}")
         return str(value)
 
     return checked
@@ -120,8 +118,7 @@ def _ms(low: int, high: int) -> Check:
 
 def _stored_waits(value: object, name: str) -> list[int]:
     if not isinstance(value, list) or not value:
-        message = f"{name} is {shown(value)}. Pass a list of milliseconds"  # pyright: ignore[reportUnknownArgumentType]
-        raise PolicyError(message)
+        raise PolicyError(f"{name} is {shown(value)}. Pass a list of milliseconds")  # pyright: ignore[reportUnknownArgumentType]
     return [_ms(0, TEN_YEARS)(wait, name) for wait in cast("list[object]", value)]
 
 
@@ -225,8 +222,6 @@ PLAIN: Final = tuple(field for field in TABLE if not field.part)
 """The fields in no part; their values in a queue's settings are text."""
 SETTABLE: Final = (*PARTS, *(field.name for field in PLAIN))
 """The top-level names that an entry may set."""
-IN_FORCE: Final = {"per_key": per_key.in_force, "breaker": breaker.in_force}
-"""Plain fields that are text in Redis and values of their own in settings: what reads them."""
 WRITTEN: Final = (*SETTABLE, "names")
 """The fields of a queue's settings in Redis that are worked out from entries."""
 
@@ -294,9 +289,9 @@ def to_wire(part: str, policy: object, **more: JSON) -> dict[str, JSON]:
 
 def in_redis(field: Field, value: Any) -> Any:
     """A value that a policy holds, as it stands in Redis."""
-    if value is None or not (field.in_ms or field.name in IN_FORCE):
-        return value
-    return round(value * 1000) if field.in_ms else str(value)
+    if isinstance(value, per_key.PerKey | breaker.Breaker):
+        return str(value)
+    return round(value * 1000) if field.in_ms and value is not None else value
 
 
 def in_seconds(field: Field, value: Any) -> Any:

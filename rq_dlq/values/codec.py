@@ -24,7 +24,6 @@ DEFAULT_PRIORITY = 4
 NO_JSON = (ValueError, RecursionError)
 """What msgspec raises for bytes that are not JSON: its own error, a UTF-8 error, or nesting too deep."""
 NO_HEADERS: Mapping[str, str] = {}
-SEARCHED = 1 << 18  # bytes of a body whose strings are of use
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
@@ -286,19 +285,3 @@ def _pack_headers(headers: Any, key: str | None, dependency: str | None) -> byte
         message = f"headers of {len(data):,} bytes: {record.MAX_BLOCK:,} are the most; put data into the body"
         raise MessageTooLarge(message)
     return data
-
-
-def strings_of(body: bytes) -> Iterator[str]:
-    """The strings in a JSON body, outermost first; none if it is not JSON, or too long to be looked at."""
-    try:
-        level: list[Any] = [msgspec.json.decode(body if len(body) <= SEARCHED else b"")]
-    except NO_JSON:
-        return
-    while level:
-        yield from (value for value in level if isinstance(value, str))
-        inner: list[Any] = [
-            value.values() if isinstance(value, dict) else value
-            for value in level
-            if isinstance(value, dict | list)
-        ]
-        level = list(chain.from_iterable(inner))

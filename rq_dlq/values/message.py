@@ -14,11 +14,12 @@ from rq_dlq.errors import UnprocessableMessage
 from rq_dlq.errors.guesses import Answering
 from rq_dlq.values import record as records
 from rq_dlq.values import state as states
-from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec, strings_of
+from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec
 from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment, read_history
 from rq_dlq.values.key import text_in
 from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.names import check_id
+from rq_dlq.values.strings import strings_of
 
 T = TypeVar("T")
 _UNREAD = object()  # marks a body that was not decoded yet

@@ -161,8 +161,8 @@ async def test_no_probe_beside_another(broker: Any, clock: Clock) -> None:
         assert await taken(queue) == []
     clock.advance("4s")  # the lease has lapsed
     found = await taken(queue)
-    found = found or (clock.advance("4s"), await taken(queue))[1]
-    assert len(found) == 1
+    clock.advance("4s")
+    assert len(found or await taken(queue)) == 1
     assert (await queue.select(ids=[first.id]).browse())[0].lapsed == 1
 
 
@@ -263,7 +263,7 @@ async def test_with_a_limit_it_gives_the_seat_back(broker: Any, clock: Clock) ->
             await (one.ack() if one.id == "o" else one.nack("down"))
     assert (await queue.stats()).totals["acked"] == 1
     clock.advance("1s")
-    done = []
+    done: list[str] = []
     while len(done) < 3:
         claimed = await taken(queue)
         assert len(claimed) <= 1

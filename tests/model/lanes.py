@@ -196,8 +196,9 @@ def check_settled(seen: Seen, mode: str) -> None:
         )
         assert place in keeps, f"{name} is {place} and holds a seat"
     for name in seen.at("blocked"):
-        full = held[seen.lane[name]] >= limit
-        assert full or seen.closed(seen.lane[name]), f"{name} waits beside a free seat"
+        lane = seen.lane[name]
+        full = lane is not None and held[lane] >= limit
+        assert full or seen.closed(lane), f"{name} waits beside a free seat"
 
 
 class Lanes:

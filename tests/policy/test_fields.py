@@ -20,7 +20,8 @@ from rq_dlq.policy import (
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
 )
-from rq_dlq.policy.fields import BY_PART, FIELDS, IN_FORCE, PARTS, PLAIN, SETTABLE, TABLE, WRITTEN, Field
+from rq_dlq.policy.fields import BY_PART, FIELDS, PARTS, PLAIN, SETTABLE, TABLE, WRITTEN, Field
+from rq_dlq.policy.policy_map import IN_FORCE
 from tests.each import each
 
 CLASSES: dict[str, tuple[type[Any], ...]] = {

@@ -54,6 +54,7 @@ def shown(sync_broker: rq_dlq.Broker, raw: Any) -> dict[str, dict[str, set[str]]
     orders.dlq.redrive(all=True, canary=1).pause()
     with orders.claim()[0]:
         pass
+    orders.dependency("payments").pause()
     report(raw, "a:1", queues={"orders": {"concurrency": 1}})
     report(raw, "a:2", roles=["redelivery"])
     found: dict[str, dict[str, set[str]]] = {}

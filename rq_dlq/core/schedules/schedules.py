@@ -21,7 +21,7 @@ from rq_dlq.core.queues.each import UnreachableQueue, each_queue, lost_queue
 from rq_dlq.core.schedules import calls
 from rq_dlq.core.schedules.schedule import MINUTE, MOST_BYTES, SECOND, Record, Rule, Schedule, text_of
 from rq_dlq.core.sending.ignored import warn_if_ignored
-from rq_dlq.core.sending.send import packer
+from rq_dlq.core.sending.packing import packer
 from rq_dlq.core.steps.step import CHANGED, Batch, NodeUnavailable, Steps
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.values.codec import Codec
@@ -31,7 +31,7 @@ from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.core.sending.send import SendOptions
+    from rq_dlq.core.sending.packing import SendOptions
     from rq_dlq.core.steps.call import Argument, Call
 
 logger = logging.getLogger("rq_dlq")

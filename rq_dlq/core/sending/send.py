@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -12,6 +11,7 @@ from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.sending.answers import answer
 from rq_dlq.core.sending.ignored import warn_if_ignored
+from rq_dlq.core.sending.packing import SendOptions, pack_message, packed, packer
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
 from rq_dlq.core.steps.senders import answered
 from rq_dlq.core.steps.step import CHUNK, CHUNK_BYTES, WINDOW, Steps
@@ -19,48 +19,17 @@ from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.flags import check_flag
-from rq_dlq.values.key import given_of
 from rq_dlq.values.message import Message
-from rq_dlq.values.names import check_id
 from rq_dlq.values.observer import Sending
 from rq_dlq.values.sent import Sent
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Argument
-    from rq_dlq.values.key import Of
     from rq_dlq.values.sent import Known
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class SendOptions:
-    """The options that all messages of one call share; durations in milliseconds, ttl 0: none.
-
-    `new`: an id that the queue knows is an error. `carried`: headers of observers; a message that has one of
-    these names keeps its own, and gets none of them.
-    """
-
-    delay: int = 0
-    ttl: int = 0
-    priority: int = DEFAULT_PRIORITY
-    headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
-    persistent: bool = True
-    new: bool = False
-    carried: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
-    key: str | None = None
-    dependency: str | None = None
-
-    @property
-    def said(self) -> set[Of]:
-        """Which of key and dependency the messages have."""
-        return given_of(self.key, self.dependency)
-
-    def carrying(self, carried: Mapping[str, str]) -> SendOptions:
-        """The same options, with these headers of observers."""
-        return replace(self, headers=_joined(self.headers, carried), carried=carried) if carried else self
 
 
 PLAIN = SendOptions()
@@ -198,27 +167,6 @@ def _put(
         yield from open_again(queue, "send to")
 
 
-def packer(queue: QueueState[T], options: SendOptions) -> Callable[[T], bytes]:
-    """Packs bodies with these options."""
-    return queue.codec.packer(
-        options.priority,
-        options.headers,
-        persistent=options.persistent,
-        key=options.key,
-        dependency=options.dependency,
-    )
-
-
-def packed(queue: QueueState[T], body: T, message_id: str | None, options: SendOptions) -> tuple[str, bytes]:
-    """The id of a message, drawn if None is given, and its payload."""
-    if message_id is None:
-        message_id = next(queue.ids.drawn())
-    else:
-        check_id(message_id)
-    pack = packer(queue, options)
-    return message_id, pack(body)
-
-
 def send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[Sent]]:
     """Send any number of messages, in chunks; their ids.
 
@@ -260,13 +208,6 @@ def _send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendO
         raise
 
 
-def _joined(headers: Mapping[str, str], carried: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers of a message and those of observers, unless it has one of these names itself."""
-    if not carried or not isinstance(headers, Mapping) or not carried.keys().isdisjoint(headers):
-        return headers
-    return {**headers, **carried}
-
-
 def _window(
     queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions, ids: list[str]
 ) -> list[list[Argument]]:
@@ -293,7 +234,7 @@ def _items(
     drawn = queue.ids.drawn()
     for body in islice(source, CHUNK):
         if isinstance(body, Message):
-            message_id, payload = body.id or next(drawn), _pack_message(queue, body, options)  # pyright: ignore[reportUnknownArgumentType]
+            message_id, payload = body.id or next(drawn), pack_message(queue, body, options)  # pyright: ignore[reportUnknownArgumentType]
         else:
             message_id, payload = next(drawn), pack(body)
         items.append(message_id)
@@ -303,16 +244,3 @@ def _items(
             break
     ids += cast("list[str]", items[::2])
     return items, size
-
-
-def _pack_message(queue: QueueState[Any], message: Message[Any], options: SendOptions) -> bytes:
-    """The payload of a message that may have a priority, headers, a key and a dependency of its own."""
-    own = replace(
-        options,
-        priority=options.priority if message.priority is None else message.priority,
-        headers=options.headers if message.headers is None else _joined(message.headers, options.carried),
-        key=options.key if message.key is None else message.key,
-        dependency=options.dependency if message.dependency is None else message.dependency,
-    )
-    queue.said |= own.said
-    return packer(queue, own)(message.body)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq.core.queues.observers import NO_CAUSE
 from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.settling.outages import counts_against, log_opened
 from rq_dlq.core.steps.step import CHANGED, CHUNK, WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
 from rq_dlq.values.durations import Duration, milliseconds
-from rq_dlq.values.failure import behind
 from rq_dlq.values.flags import check_flag
 from rq_dlq.values.settlement import Fate, Settlement
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from rq_dlq.values.failure import Cause
     from rq_dlq.values.leased import Leased
 
-logger = logging.getLogger("rq_dlq")
 GOLDEN = (
     0.6180339887498949  # by which a script steps from one delay of a batch to the next (lua/lib/judge.lua)
 )
@@ -61,7 +59,7 @@ def nack(
     if isinstance(error, queue.redelivery.fatal):
         return (yield from poison(queue, held, error, values=values))
     after = None if delay is None else milliseconds(delay, name="delay")
-    cause, drawn, counts = queue.cause(error, values), seed(), charge and _counts(queue, error)
+    cause, drawn, counts = queue.cause(error, values), seed(), charge and counts_against(queue, error)
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
         nonlocal drawn
@@ -72,18 +70,9 @@ def nack(
         )  # fmt: skip
 
     settlements = yield from _settle(queue, held, call, error=error, cause=cause)
-    for opened in {one.opened for one in settlements if counts and one.opened}:
-        logger.warning(
-            "%s: %s counts as down: its messages wait, uncharged; `rq-dlq queue ls --dependencies` says more",
-            *(queue.name, opened),
-        )
+    if counts:
+        log_opened(queue, settlements)
     return settlements
-
-
-def _counts(queue: QueueState[Any], error: BaseException | str | None) -> bool:
-    """Whether a failure counts against the dependency of a message."""
-    root = behind(error) if isinstance(error, BaseException) else error
-    return not queue.struck_by or isinstance(root, queue.struck_by)
 
 
 def poison(
