@@ -138,11 +138,7 @@ def show(context: Context, name: str) -> None:
 @queue.command("outcomes")
 @click.argument("name")
 @click.option(
-    "--last",
-    type=click.IntRange(1, MOST),
-    default=20,
-    show_default=True,
-    help="At most this many outcomes.",
+    "--last", type=click.IntRange(1, MOST), default=20, show_default=True, help="At most this many outcomes."
 )
 @pass_context
 def outcomes(context: Context, name: str, last: int) -> None:

@@ -198,7 +198,6 @@ TABLE: Final = (
           option="--expiry-prefix", help="Put before the queue's name to name its own expiry queue."),
     Field(where="expiry.suffix", kind="NAME", given=check.affix,
           option="--expiry-suffix", help="Put after the queue's name."),
-
     Field(where="max_in_flight", kind="N", given=_count(1, "no limit"), default=None, none="unlimited",
           option="--max-in-flight", help="How many messages may be in work at a time, or `unlimited`."),
     Field(where="outcomes", kind="N", given=_count(0, "no outcome history"), default=None, none="none",

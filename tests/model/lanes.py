@@ -196,9 +196,9 @@ def check_settled(seen: Seen, mode: str) -> None:
         )
         assert place in keeps, f"{name} is {place} and holds a seat"
     for name in seen.at("blocked"):
-        lane = seen.lane[name]
-        full = lane is not None and held[lane] >= limit
-        assert full or seen.closed(lane), f"{name} waits beside a free seat"
+        own = seen.lane[name]
+        full = own is not None and held[own] >= limit
+        assert full or seen.closed(own), f"{name} waits beside a free seat"
 
 
 class Lanes:
