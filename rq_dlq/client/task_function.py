@@ -62,7 +62,7 @@ class TaskFunction:
             raise ConfigurationError(message)
         self.function = function
         self.rule = rule
-        self.said = {of: text for of, text in said.items() if text is not None}
+        self.said: dict[Of, Text] = {of: text for of, text in said.items() if text is not None}
         self.name = function.__name__ if name is None else name
         self.is_async = is_async(function, "a task")
         if not isinstance(self.name, str) or not self.name or self.name == "<lambda>":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -101,8 +101,9 @@ def specials(keys: QueueKeys) -> Command[dict[int, Lane]]:
 
     def read(reply: Any) -> dict[int, Lane]:
         cells: Any = reply[1]
-        pairs = cells.items() if isinstance(cells, dict) else zip(cells[::2], cells[1::2], strict=True)  # pyright: ignore[reportUnknownVariableType,reportUnknownMemberType]
-        found = {int(number): _special(text) for number, text in pairs}
+        if not isinstance(cells, dict):
+            cells = dict(zip(cells[::2], cells[1::2], strict=True))
+        found = {int(number): _special(text) for number, text in cast("dict[bytes, bytes]", cells).items()}
         return {number: lane for number, lane in found.items() if lane is not None}
 
     return Command((b"HSCAN", keys["lanes"], 0, b"COUNT", MOST_SPECIAL), read)

@@ -59,7 +59,7 @@ def everywhere(namespace: str) -> Steps[list[DependencyStats | UnreachableQueue]
 def of_lanes(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list[DependencyStats]]:
     """The dependencies among the lanes of which something is known."""
     known = {number: lane for number, lane in lanes.items() if lane.of == "dependency"}
-    counts = (yield Batch([calls.blocked(keys, number) for number in known])) if known else []
+    counts: list[int] = (yield Batch([calls.blocked(keys, number) for number in known])) if known else []
     return [
         _stats(keys.family, lane.name, lane, waiting, now)
         for lane, waiting in zip(known.values(), counts, strict=True)

@@ -23,7 +23,7 @@ _HEEDS: Final[Mapping[Of, tuple[str, str, str]]] = {
 
 def warn_if_ignored(queue: QueueState[Any], said: Collection[Of]) -> Steps[None]:
     """Look, when a message with a key or a dependency is first sent, whether the queue heeds it."""
-    new = [of for of in said if (queue.name, of) not in queue.blocked.looked_at]
+    new: list[Of] = [of for of in said if (queue.name, of) not in queue.blocked.looked_at]
     if not new:
         return
     queue.blocked.looked_at.update((queue.name, of) for of in new)
