@@ -1,19 +1,15 @@
 -- Looks at messages that were acked before they go: of which dependencies something is known, since they failed of late. Returns
--- what counts these successes, once they are gone. The success of a probe closes its breaker; each then lets in two more.
--- needs: now, breaker, PASS, head_of, read_lane, write_lane, drain, note_audit; keys: seats, strikes
+-- what counts these successes, once they are gone. What is needed where one is down is defined only there.
+-- needs: PASS, head_of, read_lane; keys: seats, strikes
 -- gives: succeeded
 local function count(number, acks, probed)
   local name, lane = string.format('%.0f', number), read_lane(number)
   if redis.call('HEXISTS', strikes, name .. ' acks') == 1 then
     redis.call('HINCRBY', strikes, name .. ' acks', acks)
   end
-  if lane and lane.open and probed then
-    note_audit('closed', '"breaker"', '', 'chosen', 'dependency ' .. lane.name)
-    lane.open, lane.dead, lane.drains, lane.due = nil, nil, now, now + breaker.probe
-    write_lane(number, lane) -- first: while it is open only one has a pass
-  end
-  if lane and lane.drains and not lane.paused then
-    drain(number, lane, 2 * acks)
+  if lane and (lane.open and probed or lane.drains and not lane.paused) then
+    -- needs: come_back
+    come_back(number, lane, acks)
   end
 end
 
