@@ -6,13 +6,18 @@ local r = read_redrive(job)
 if not r then
   return { 0, -1 }
 end
+local begins = false
 if r.state ~= 'undone' then
   write_redrive(job, { state = 'undone', why = '', position = 0 })
   redis.call('ZADD', redriving, now + KEPT, job)
   r.position = 0
+  begins = true
 end
 local ids = redis.call('LRANGE', redrive, r.position, r.position + limit - 1)
 if #ids == 0 then
+  if begins then -- it had moved nothing
+    note_redrive(job, r, 'undone', by, user)
+  end
   return { 0, 0 }
 end
 -- needs: each_chosen, remember, with_expiry_word, put, leave, outcome, mark_returned, setting

@@ -139,6 +139,11 @@ def aliases(namespace: str) -> str:
     return f"{namespace}:aliases"
 
 
+def audit(namespace: str) -> str:
+    """The stream of what was done to the map of policies, and of queues that were deleted."""
+    return f"{namespace}:audit"
+
+
 def processes(namespace: str) -> str:
     """The hash of worker and maintenance processes: the last report of each."""
     return f"{namespace}:processes"

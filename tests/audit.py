@@ -230,4 +230,4 @@ def check_names(raw: Any, namespace: str) -> None:
         assert known or raw.ttl(key) > 0, f"{key} is unknown, or stays for ever"
 
 
-SHARED = (_keys.queues, _keys.policies, _keys.aliases, _keys.processes)
+SHARED = (_keys.queues, _keys.policies, _keys.aliases, _keys.processes, _keys.audit)

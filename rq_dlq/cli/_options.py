@@ -44,7 +44,7 @@ mask_option = click.option(
     "--mask", multiple=True, metavar="FIELD",
     help=f"Hide the values of fields with this in their names, beside {', '.join(USUAL)}; may be repeated.",
 )  # fmt: skip
-by_option = click.option("--by", metavar="NAME", help="Who does it, for the audit.")
+by_option = click.option("--by", metavar="NAME", help="Who does it, for the audit; else user@host.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._letters import all_found, bulk, check, confirmed, group_of, letters_of, these
-from rq_dlq.cli._options import queue_argument, where_option
+from rq_dlq.cli._options import by_option, queue_argument, where_option
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.exports import export, import_, reason_option, tail
 from rq_dlq.cli.redrives import jobs, redrive
@@ -118,13 +118,14 @@ def show(context: Context, name: str, which: str) -> None:
 @click.option(
     "--older-than", metavar="AGE", help='Dead letters that died longer ago than this, such as "30d".'
 )
+@by_option
 @bulk
-def purge(context: Context, /, name: str, *, older_than: str | None, **chosen: Any) -> None:
+def purge(context: Context, /, name: str, *, older_than: str | None, by: str | None, **chosen: Any) -> None:
     """Remove dead letters for good."""
     check(chosen, ("--older-than", older_than))
     found = letters_of(context, name).select(chosen["where"], older_than=older_than, **these(chosen))
     confirmed(chosen, found, f"Remove {{}} of {name} for good")
-    done = found.purge()
+    done = found.purge(by=by)
     context.output.say(f"removed {many(done, 'dead letter')}")
     all_found(chosen, done)
 

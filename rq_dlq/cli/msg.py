@@ -9,7 +9,15 @@ import click
 
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
-from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
+from rq_dlq.cli._options import (
+    all_option,
+    by_option,
+    confirm,
+    exactly_one,
+    queue_argument,
+    where_option,
+    yes_option,
+)
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.queues import is_view, used
 from rq_dlq.client.selection import Selection
@@ -128,6 +136,7 @@ def bulk(takes: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         for option in (
             yes_option,
+            by_option,
             click.option(
                 "--limit",
                 type=click.IntRange(1),
@@ -246,7 +255,7 @@ def _change(
     number = len(set(ids)) or found.count()
     if not ids:
         confirm(what.format(many(number, "message"), name), yes=chosen["yes"])
-    changed = verb(found, *given)
+    changed = verb(found, *given, by=chosen["by"])
     context.output.say(f"{done} {many(changed, 'message')}")
     if changed >= number or (ids and chosen["limit"]):
         return

@@ -165,10 +165,11 @@ def resume(context: Context, name: str, by: str | None) -> None:
 
 @queue.command("reset")
 @click.argument("name")
+@by_option
 @pass_context
-def reset(context: Context, name: str) -> None:
+def reset(context: Context, name: str, by: str | None) -> None:
     """Reset the totals of a queue; the messages in it count as sent."""
-    count = used(context, name).reset()
+    count = used(context, name).reset(by=by)
     context.output.say(f"the totals of {name} are reset; it has {many(count, 'message')}")
 
 
@@ -176,16 +177,19 @@ def reset(context: Context, name: str) -> None:
 @click.argument("name")
 @where_option
 @all_option
+@by_option
 @yes_option
 @pass_context
-def purge(context: Context, name: str, *, where: str | None, everything: bool, yes: bool) -> None:
+def purge(
+    context: Context, name: str, *, where: str | None, everything: bool, by: str | None, yes: bool
+) -> None:
     """Remove waiting messages of a queue for good; leased ones stay."""
     if is_view(context, name) or context.broker.settings.naming.resolve(name).part != "live":
         raise Failure(f"{name} has dead or expired messages: `rq-dlq dlq purge {name}` removes them")
     exactly_one("messages", ("--where", where), ("--all", everything))
     found = context.broker.queue(family_of(context, name)).select(where, all=everything)
     confirm(f"Remove {many(found.count(), 'waiting message')} of {name} for good", yes=yes)
-    context.output.say(f"removed {many(found.purge(), 'message')}")
+    context.output.say(f"removed {many(found.purge(by=by), 'message')}")
 
 
 @queue.command("rm")
@@ -193,9 +197,10 @@ def purge(context: Context, name: str, *, where: str | None, everything: bool, y
 @click.option(
     "--force", is_flag=True, help="Delete it with its schedules and all messages in it, also those in work."
 )
+@by_option
 @yes_option
 @pass_context
-def rm(context: Context, name: str, *, force: bool, yes: bool) -> None:
+def rm(context: Context, name: str, *, force: bool, by: str | None, yes: bool) -> None:
     """Delete an empty queue that has no schedules.
 
     Its name, its totals, its outcomes and what programs declared for it are gone. Entries of the map of
@@ -215,7 +220,7 @@ def rm(context: Context, name: str, *, force: bool, yes: bool) -> None:
                 f"{name} was not deleted, since it is not empty: {', '.join(held)}. "
                 f"`rq-dlq queue rm {name} --force` deletes it with all of that"
             )
-    context.output.say(f"deleted {name}, with {many(found.delete(force=force), 'message')}{also}")
+    context.output.say(f"deleted {name}, with {many(found.delete(force=force, by=by), 'message')}{also}")
 
 
 @click.command(cls=Command)

@@ -248,16 +248,18 @@ class Broker(OwnBroker):
         """
         return self._run(processes.workers(self.settings.namespace))
 
-    def audit(self, limit: int = 100) -> list[AuditRecord]:
-        """What operators did: who redrove or paused what, when, and how far it came; the newest first.
+    def audit(self, limit: int = 100, *, queue: str | None = None) -> list[AuditRecord]:
+        """What operators did to messages, queues, schedules and policies, when, and who; the newest first.
 
         Args:
             limit: the most records to read. Each queue keeps about its last thousand.
+            queue: only what was done to this one; None: to any.
 
         Raises:
-            InvalidInput: the limit is not valid.
+            InvalidInput: the limit or the name is not valid.
         """
-        return self._run(audit.audit(self.settings.namespace, limit))
+        named = None if queue is None else self.settings.naming.resolve(queue).family
+        return self._run(audit.audit(self.settings.namespace, limit, named))
 
     def _run(self, steps: Steps[R]) -> R:
         connections = self._connections or self._connected()

@@ -173,7 +173,8 @@ class DeadLetters(Answering, Generic[T]):
                 is too long: `job.refusals` says why.
             ttl: the messages' time to live from now on (seconds, a timedelta or "1h"). "keep": they expire
                 when they would have, and those whose time is over stay dead. None: they do not expire.
-            by: who redrives, for the audit and the messages' history; None: this process.
+            by: who redrives, for the audit and the messages' history; None: the user of this process, at this
+                host.
             detach: leave it to workers and maintenance from the start.
             dry_run: count only.
             conditions: see `Conditions`.
@@ -227,12 +228,20 @@ class DeadLetters(Answering, Generic[T]):
         """
         return RedriveJob(self._core, self._broker, self._broker._run(redrives.find(self._core, id)))
 
-    def purge(self, *, where: str | None = None, all: bool = False, **conditions: Unpack[Conditions]) -> int:
+    def purge(
+        self,
+        *,
+        where: str | None = None,
+        all: bool = False,
+        by: str | None = None,
+        **conditions: Unpack[Conditions],
+    ) -> int:
         """Remove dead letters for good.
 
         Args:
             where: a condition.
             all: remove all of them. Either this or a condition is required.
+            by: who does it, for the audit; None: the user of this process, at this host.
             conditions: see `Conditions`.
 
         Returns:
@@ -242,4 +251,4 @@ class DeadLetters(Answering, Generic[T]):
             InvalidInput: there is neither a condition nor `all`, or both; nothing was done.
         """
         wanted = dead_choice(conditions, where=where, all=all)
-        return Selection(self._core, self._broker, wanted).purge()
+        return Selection(self._core, self._broker, wanted).purge(by=by)

@@ -49,12 +49,13 @@ class Managed(OwnQueue[T]):
         """
         return self._broker._run(reading.peek(self._core, limit))
 
-    def purge(self, *, where: str | None = None, all: bool = False) -> int:
+    def purge(self, *, where: str | None = None, all: bool = False, by: str | None = None) -> int:
         """Remove ready and scheduled messages for good. Leased messages stay.
 
         Args:
             where: a condition.
             all: remove all of them. Either this or a condition is required.
+            by: who does it, for the audit; None: the user of this process, at this host.
 
         Returns:
             How many were removed.
@@ -62,7 +63,7 @@ class Managed(OwnQueue[T]):
         Raises:
             InvalidInput: there is neither a condition nor `all`, or both; nothing was done.
         """
-        return self.select(where, all=all).purge()
+        return self.select(where, all=all).purge(by=by)
 
     def select(
         self,
@@ -117,7 +118,7 @@ class Managed(OwnQueue[T]):
         """Deliver nothing until `resume`. Messages can still be sent and settled, and still expire.
 
         Args:
-            by: who pauses it, for the audit; None: this process.
+            by: who pauses it, for the audit; None: the user of this process, at this host.
 
         Returns:
             Whether this changed anything; False: the queue was paused already.
@@ -131,7 +132,7 @@ class Managed(OwnQueue[T]):
         """Deliver messages again.
 
         Args:
-            by: who resumes it, for the audit; None: this process.
+            by: who resumes it, for the audit; None: the user of this process, at this host.
 
         Returns:
             Whether this changed anything; False: the queue was not paused.
@@ -141,15 +142,21 @@ class Managed(OwnQueue[T]):
         """
         return self._broker._run(pausing.set_paused(self._core, paused=False, by=by))
 
-    def reset(self) -> int:
+    def reset(self, *, by: str | None = None) -> int:
         """Reset the totals; the messages in the queue count as sent.
+
+        Args:
+            by: who does it, for the audit; None: the user of this process, at this host.
 
         Returns:
             How many messages are in the queue.
-        """
-        return self._broker._run(pausing.reset(self._core))
 
-    def delete(self, *, force: bool = False) -> int:
+        Raises:
+            InvalidInput: `by` is not a name.
+        """
+        return self._broker._run(pausing.reset(self._core, by))
+
+    def delete(self, *, force: bool = False, by: str | None = None) -> int:
         """Delete the queue: its messages, schedules, totals, outcome history and settings, and its name.
 
         Only messages need `force`: a queue without messages is deleted with its schedules. The settings that
@@ -160,6 +167,7 @@ class Managed(OwnQueue[T]):
         Args:
             force: also if messages are in the queue, in whatever state. They are removed for good, in
                 one step, however many they are.
+            by: who does it, for the audit; None: the user of this process, at this host.
 
         Returns:
             How many messages were in it.
@@ -167,7 +175,7 @@ class Managed(OwnQueue[T]):
         Raises:
             InvalidInput: messages are in the queue, or it is a dead-letter or expiry queue; nothing was done.
         """
-        return self._broker._run(deleting.delete(self._core, force=force))
+        return self._broker._run(deleting.delete(self._core, force=force, by=by))
 
     def explain(self, id: str) -> Explanation:
         """Explain where a message is, why it is not being delivered, and what happens to it next.

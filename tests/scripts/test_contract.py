@@ -29,8 +29,10 @@ FILES = sorted((ROOT / "lua").rglob("*.lua"))
 MOST_LINES = 70
 
 # What is read as JSON: a setting, and what a client sends along: its policy, who it is, why something failed,
-# what a redrive is asked for.
-SETTINGS = r"setting\('|text\)\.redelivery|'\[' \.\. consumer|detail\.error|record\)$|cells\[1\] or ''\)"
+# what a redrive is asked for, what an operator does.
+SETTINGS = (
+    r"setting\('|text\)\.redelivery|'\[' \.\. consumer|detail\.error|record\)$|act\)$|cells\[1\] or ''\)"
+)
 # Keys beside those of every queue: the map of policies, and what remembers a session, a job, a stream.
 NO_QUEUES = set(_keys.OTHERS)
 # Verbs that work on all keys of a queue, also on those that they do not name.
@@ -52,7 +54,7 @@ BOUNDED = {
     "given", "came", "new_seats",  # seats of a call's messages; let_in: MOST
     "due",  # unblock: MOST
     "unset", "cells",  # the fields of a queue's settings
-    "KEYS",  # of a queue
+    "keys",  # of a queue
     "ARGV, first + 1, first + asked",  # the ids of a call: steps.CHUNK
 }  # fmt: skip
 

@@ -20,6 +20,10 @@ def pause(keys: QueueKeys, *, paused: bool, by: str = "", user: str = "") -> Cal
     return Call("pause", keys, {"paused": int(paused), "by": by, "user": user}, (), bool)
 
 
-def reset(keys: QueueKeys) -> Call[int]:
-    """Set the totals to zero. Reads as how many messages are in the queue."""
-    return Call("reset", keys, {}, (), int)
+def reset(keys: QueueKeys, *, act: str = "") -> Call[int]:
+    """Set the totals to zero. Reads as how many messages are in the queue.
+
+    Args:
+        act: for the audit (`core/queues/who.py`); empty: no note.
+    """
+    return Call("reset", keys, {"act": act}, (), int)

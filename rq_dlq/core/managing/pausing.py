@@ -8,6 +8,7 @@ from rq_dlq.core.managing import calls
 from rq_dlq.core.opening import open_again, open_queue
 from rq_dlq.core.queues.queue import forget, only_live
 from rq_dlq.core.queues.views import find
+from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.queues.who import who, whoami
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def set_paused(queue: QueueState[Any], *, paused: bool, by: str | None = None) -> Steps[bool]:
     """Pause deliveries, or resume them; returns whether that changed anything."""
-    name = who(queue, by)
+    name = who(by)
     forget(queue)
     only_live(queue, "pause")
     yield from open_queue(queue) if paused else find(queue)  # a full server cannot register a name
@@ -26,7 +27,8 @@ def set_paused(queue: QueueState[Any], *, paused: bool, by: str | None = None) -
     return (yield calls.pause(queue.keys, paused=paused, by=name, user=user))  # type: ignore[no-any-return]
 
 
-def reset(queue: QueueState[Any]) -> Steps[int]:
+def reset(queue: QueueState[Any], by: str | None = None) -> Steps[int]:
     """Set the totals to zero; returns how many messages are in the queue."""
+    act = yield from act_of("reset", by)
     yield from open_again(queue, "reset")
-    return (yield calls.reset(queue.keys))  # type: ignore[no-any-return]
+    return (yield calls.reset(queue.keys, act=act))  # type: ignore[no-any-return]

@@ -118,6 +118,7 @@ def given_names(keys: QueueKeys) -> Command[list[str]]:
     return Command(parts, lambda reply: (reply or b"").decode(errors="replace").split("\t"))
 
 
+MOST_NOTES = 1_000  # as in lua/lib/note_audit.lua
 _BAND = 1 << 42  # lua/lib/order.lua: the score of a ready message is a priority's band and the due time
 
 
@@ -169,6 +170,12 @@ def _read_score(reply: Any) -> float | None:
         return None
     last: Any = reply[-1]
     return float(last if isinstance(last, bytes) else last[-1])  # in pairs, where a pool speaks RESP3
+
+
+def note(namespace: str, **fields: str | int) -> Command[bytes]:
+    """Add a note to the audit of what no queue keeps, of which the last thousand stay."""
+    cells = [cell for field in fields.items() for cell in field]
+    return Command((b"XADD", _keys.audit(namespace), b"MAXLEN", b"~", MOST_NOTES, b"*", *cells))
 
 
 def whoami() -> Command[str]:

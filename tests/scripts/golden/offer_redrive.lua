@@ -904,6 +904,7 @@ local MOST_NOTES = '1000'
 
 local function note_audit(did, by, user, ...)
   redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
 end
 -- Notes what was done to a redrive, and how far it is.
 --   did: started, paused, resumed, cancelled, undone or done; by, user: as in note_audit
@@ -977,7 +978,7 @@ end
 local function room_of_redrive(job, r, limit, grace)
   local room, wait = room_and_wait(job, r, limit)
   if not wait then
-    stop_redrive(job, r, 'paused', 'success', r.by, r.user)
+    stop_redrive(job, r, 'paused', 'success', r.canary > 0 and r.passed == 0 and '"its canary"' or '"its min_success"', '')
     return 0, -1
   elseif room == 0 then
     redis.call('ZADD', redriving, now + math.max(wait, grace), job)

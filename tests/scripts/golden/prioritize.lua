@@ -1,10 +1,12 @@
 -- Changes the priority of waiting messages: the one byte of a record that may change. Returns how
 -- many.
-local number, place, priority = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- place: ready or scheduled
--- items from ARGV[4]: id
+local number, place, priority, act = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+-- place: ready or scheduled; act: as in lib/note_act
+-- items from ARGV[5]: id
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local wake, groups, redrives, seats, sender = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local wake, groups, redrives, audit, seats = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local sender = KEYS[16]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -24,6 +26,42 @@ local function note_done(count, more)
   local noted = number .. ' ' .. note
   redis.call('PSETEX', sender, '3600000', noted)
   return noted and count
+end
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
+--   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+local MOST_NOTES = '1000'
+
+local function note_audit(did, by, user, ...)
+  redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
+end
+-- Notes an act of an operator on messages of the queue. It may take many calls, which leave one note: the last of them, with
+-- how many messages the act changed so far.
+--   act: its id, what was done, by whom (as JSON), the user of Redis, which messages, how; a JSON list. Empty: no note
+--   number: of the messages that this call changed; 0: no note
+local NEAR = 10 -- notes among which that of the call before stands, however many act at once
+
+local function note_act(act, number)
+  local told = read_json(act)
+  if not told[1] or number == 0 then
+    return
+  end
+  local before
+  for _, note in ipairs(redis.call('XREVRANGE', audit, '+', '-', 'COUNT', NEAR)) do
+    local cells = note[2]
+    if not before and cells[7] == 'act' and cells[8] == told[1] and cells[9] == 'number' then
+      before, number = note[1], number + tonumber(cells[10])
+    end
+  end
+  note_audit(told[2], told[3], told[4], 'act', told[1], 'number', number, 'chosen', told[5], 'how', told[6])
+  if before then
+    redis.call('XDEL', audit, before)
+  end
 end
 -- The id in a member of an index (lib/order says what precedes it).
 local function id_of(member)
@@ -771,7 +809,7 @@ end
 -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
 local BLOCKED = 2 ^ 43
 local index = place == 'ready' and ready or scheduled
-local changed = each_chosen(index, 4, function(id, state, head, member, score)
+local changed = each_chosen(index, 5, function(id, state, head, member, score)
   local record = redis.call('HGET', messages, id)
   local flags = record:byte(8)
   if not flags then -- the record is damaged
@@ -783,4 +821,5 @@ local changed = each_chosen(index, 4, function(id, state, head, member, score)
     redis.call('HSET', messages, id, record)
   end))
 end)
+note_act(act, changed)
 return note_done(changed)

@@ -4,11 +4,12 @@
 local number, part, by, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local score, member = ARGV[5], ARGV[6] -- of the row after which the range begins
 local last_score, last_member = ARGV[7], ARGV[8] -- of the last row of the range
--- items from ARGV[9]: id; none: the first `limit` of the range
+local act = ARGV[9] -- as in lib/note_act
+-- items from ARGV[10]: id; none: the first `limit` of the range
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local redrives, seats, sender = KEYS[16], KEYS[17], KEYS[18]
+local redrives, audit, seats, sender = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -34,6 +35,42 @@ local function note_done(count, more)
   local noted = number .. ' ' .. note
   redis.call('PSETEX', sender, '3600000', noted)
   return noted and count
+end
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
+--   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+local MOST_NOTES = '1000'
+
+local function note_audit(did, by, user, ...)
+  redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
+end
+-- Notes an act of an operator on messages of the queue. It may take many calls, which leave one note: the last of them, with
+-- how many messages the act changed so far.
+--   act: its id, what was done, by whom (as JSON), the user of Redis, which messages, how; a JSON list. Empty: no note
+--   number: of the messages that this call changed; 0: no note
+local NEAR = 10 -- notes among which that of the call before stands, however many act at once
+
+local function note_act(act, number)
+  local told = read_json(act)
+  if not told[1] or number == 0 then
+    return
+  end
+  local before
+  for _, note in ipairs(redis.call('XREVRANGE', audit, '+', '-', 'COUNT', NEAR)) do
+    local cells = note[2]
+    if not before and cells[7] == 'act' and cells[8] == told[1] and cells[9] == 'number' then
+      before, number = note[1], number + tonumber(cells[10])
+    end
+  end
+  note_audit(told[2], told[3], told[4], 'act', told[1], 'number', number, 'chosen', told[5], 'how', told[6])
+  if before then
+    redis.call('XDEL', audit, before)
+  end
 end
 -- The id in a member of an index (lib/order says what precedes it).
 local function id_of(member)
@@ -841,11 +878,6 @@ local function leave(id, index, row, new_index, new_row)
     redis.call('ZREM', index, row)
   end
 end
--- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-local function read_json(text)
-  local decoded, value = pcall(cjson.decode, text or '')
-  return decoded and type(value) == 'table' and value or {}
-end
 -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
 -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
 -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
@@ -925,11 +957,12 @@ local function wake_one()
 end
 local source = part == 'dead' and dead or expired
 local range = { limit = limit, score = score, member = member, last_score = last_score, last_member = last_member }
-local redriven, next_score, next_member = each_chosen(source, 9, function(id, state, head, row)
+local redriven, next_score, next_member = each_chosen(source, 10, function(id, state, head, row)
   bring_back(id, state, head, source, row, by, '')
 end, range)
 if redriven > 0 then
   wake_one()
 end
+note_act(act, redriven)
 note_done(redriven, next_score .. ' ' .. next_member .. ' ')
 return { redriven, next_score, next_member }

@@ -1,11 +1,12 @@
 -- Puts dead letters and expired messages back that were exported, as they were then. An id that the queue knows, in
 -- whatever state, is left as it is. Returns which items it knew: 1 is the first; -1 where the queue was deleted since the
 -- client opened it: then nothing was done.
-local number, opening = ARGV[1], ARGV[2]
--- items from ARGV[3]: id, record, state, history (may be empty)
+local number, opening, act = ARGV[1], ARGV[2], ARGV[3] -- act: as in lib/note_act
+-- items from ARGV[4]: id, record, state, history (may be empty)
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local wake, groups, redrives, seats, sender = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local wake, groups, redrives, audit, seats = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local sender = KEYS[16]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -36,6 +37,42 @@ local function note_done(count, more)
   local noted = number .. ' ' .. note
   redis.call('PSETEX', sender, '3600000', noted)
   return noted and count
+end
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
+--   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+local MOST_NOTES = '1000'
+
+local function note_audit(did, by, user, ...)
+  redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
+end
+-- Notes an act of an operator on messages of the queue. It may take many calls, which leave one note: the last of them, with
+-- how many messages the act changed so far.
+--   act: its id, what was done, by whom (as JSON), the user of Redis, which messages, how; a JSON list. Empty: no note
+--   number: of the messages that this call changed; 0: no note
+local NEAR = 10 -- notes among which that of the call before stands, however many act at once
+
+local function note_act(act, number)
+  local told = read_json(act)
+  if not told[1] or number == 0 then
+    return
+  end
+  local before
+  for _, note in ipairs(redis.call('XREVRANGE', audit, '+', '-', 'COUNT', NEAR)) do
+    local cells = note[2]
+    if not before and cells[7] == 'act' and cells[8] == told[1] and cells[9] == 'number' then
+      before, number = note[1], number + tonumber(cells[10])
+    end
+  end
+  note_audit(told[2], told[3], told[4], 'act', told[1], 'number', number, 'chosen', told[5], 'how', told[6])
+  if before then
+    redis.call('XDEL', audit, before)
+  end
 end
 -- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
@@ -498,10 +535,10 @@ if not is_open then
   return -1
 end
 local known = {}
-for i = 3, #ARGV, 4 do
+for i = 4, #ARGV, 4 do
   local id, record, story = ARGV[i], ARGV[i + 1], ARGV[i + 3]
   if redis.call('HEXISTS', messages, id) == 1 then
-    known[#known + 1] = (i + 1) / 4
+    known[#known + 1] = i / 4
   else
     local head = read_record(record)
     local state = parse_state(ARGV[i + 2], head.birth)
@@ -517,5 +554,6 @@ for i = 3, #ARGV, 4 do
     redis.call('HINCRBY', counters, 'sent', 1)
   end
 end
+note_act(act, (#ARGV - 3) / 4 - #known)
 note_done(#known, #known > 0 and table.concat(known, ' ') .. ' ')
 return known

@@ -3,10 +3,11 @@
 -- tick. Returns 1, or 0 where nothing was done; -1 where the queue was deleted since the client opened it.
 local name, known, record = ARGV[1], ARGV[2], ARGV[3] -- known: what was read; both empty: no record
 local at, tick, ttl, opening = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] -- at: when to look; empty: never
--- items from ARGV[8]: id, payload
+local act = ARGV[8] -- as in lib/note_act; empty: a tick
+-- items from ARGV[9]: id, payload
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, settings, wake, acked_ids, schedules = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local ticks, seats = KEYS[11], KEYS[12]
+local ticks, audit, seats = KEYS[11], KEYS[12], KEYS[13]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -17,7 +18,7 @@ if not is_open then
 elseif (redis.call('HGET', schedules, name) or '') ~= known or tick > now then
   return 0
 end
-if #ARGV > 7 then
+if #ARGV > 8 then
   -- The flag of a record (lib/record) that has an expiry.
   local EXPIRES = 0x10
   -- Bytes. The state of a message whose record is longer has its head (lib/head_word).
@@ -506,7 +507,7 @@ if #ARGV > 7 then
     end
     return sent and known
   end
-  add(ARGV, 8, #ARGV, 0, ttl, '')
+  add(ARGV, 9, #ARGV, 0, ttl, '')
 end
 if at ~= '' then
   redis.call('ZADD', ticks, 'NX', at, name) -- first, so that each record is found
@@ -520,5 +521,22 @@ if at ~= '' then
   redis.call('ZADD', ticks, at, name)
 else
   redis.call('ZREM', ticks, name)
+end
+if act ~= '' then
+  -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+  local function read_json(text)
+    local decoded, value = pcall(cjson.decode, text or '')
+    return decoded and type(value) == 'table' and value or {}
+  end
+  -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
+  --   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+  local MOST_NOTES = '1000'
+
+  local function note_audit(did, by, user, ...)
+    redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+    redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
+  end
+  local told = read_json(act)
+  note_audit(told[2], told[3], told[4], 'act', told[1], 'chosen', told[5], 'how', told[6])
 end
 return 1

@@ -63,6 +63,7 @@ local MOST_NOTES = '1000'
 
 local function note_audit(did, by, user, ...)
   redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
 end
 -- Notes what was done to a redrive, and how far it is.
 --   did: started, paused, resumed, cancelled, undone or done; by, user: as in note_audit
@@ -123,7 +124,7 @@ elseif not r or range == false or r.state ~= 'running' then
   return { 0, -1 }
 elseif r.offered then -- only its caller can go on with it (offer_redrive), and did not
   if is_due then
-    stop_redrive(job, r, 'cancelled', 'left', r.by, r.user)
+    stop_redrive(job, r, 'cancelled', 'left', '"maintenance"', '')
   end
   return { 0, -1 }
 end
@@ -180,7 +181,7 @@ end
 local function room_of_redrive(job, r, limit, grace)
   local room, wait = room_and_wait(job, r, limit)
   if not wait then
-    stop_redrive(job, r, 'paused', 'success', r.by, r.user)
+    stop_redrive(job, r, 'paused', 'success', r.canary > 0 and r.passed == 0 and '"its canary"' or '"its min_success"', '')
     return 0, -1
   elseif room == 0 then
     redis.call('ZADD', redriving, now + math.max(wait, grace), job)

@@ -1,15 +1,15 @@
 -- Moves or copies waiting messages to another queue of the same hash tag (lib/hand_over). Returns how many: none where the
 -- other queue was deleted since the client looked for it.
 local number, place, keep, by, reason, opening = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
--- keep: 1 to copy; reason: cells of a cause
--- items from ARGV[7]: id
+local act = ARGV[7] -- as in lib/note_act; keep: 1 to copy; reason: cells of a cause
+-- items from ARGV[8]: id
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local seats, to_messages, to_states, to_history, to_ready = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
-local to_scheduled, to_dead, to_expired, to_expiring, to_counters = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
-local to_settings, to_wake, to_groups, to_redrives, to_seats = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
-local sender = KEYS[31]
+local audit, seats, to_messages, to_states, to_history = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local to_ready, to_scheduled, to_dead, to_expired, to_expiring = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
+local to_counters, to_settings, to_wake, to_groups, to_redrives = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
+local to_seats, sender = KEYS[31], KEYS[32]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -29,6 +29,42 @@ local function note_done(count, more)
   local noted = number .. ' ' .. note
   redis.call('PSETEX', sender, '3600000', noted)
   return noted and count
+end
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
+--   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+local MOST_NOTES = '1000'
+
+local function note_audit(did, by, user, ...)
+  redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
+end
+-- Notes an act of an operator on messages of the queue. It may take many calls, which leave one note: the last of them, with
+-- how many messages the act changed so far.
+--   act: its id, what was done, by whom (as JSON), the user of Redis, which messages, how; a JSON list. Empty: no note
+--   number: of the messages that this call changed; 0: no note
+local NEAR = 10 -- notes among which that of the call before stands, however many act at once
+
+local function note_act(act, number)
+  local told = read_json(act)
+  if not told[1] or number == 0 then
+    return
+  end
+  local before
+  for _, note in ipairs(redis.call('XREVRANGE', audit, '+', '-', 'COUNT', NEAR)) do
+    local cells = note[2]
+    if not before and cells[7] == 'act' and cells[8] == told[1] and cells[9] == 'number' then
+      before, number = note[1], number + tonumber(cells[10])
+    end
+  end
+  note_audit(told[2], told[3], told[4], 'act', told[1], 'number', number, 'chosen', told[5], 'how', told[6])
+  if before then
+    redis.call('XDEL', audit, before)
+  end
 end
 -- The id in a member of an index (lib/order says what precedes it).
 local function id_of(member)
@@ -689,11 +725,6 @@ local function leave(id, index, row, new_index, new_row)
     redis.call('ZREM', index, row)
   end
 end
--- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-local function read_json(text)
-  local decoded, value = pcall(cjson.decode, text or '')
-  return decoded and type(value) == 'table' and value or {}
-end
 -- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
 -- are counted in a field of its state, untried=N (lib/count_untried).
 local function untried(state)
@@ -1110,10 +1141,11 @@ if not is_there then
 end
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 local how = { copies = keep == '1' }
-local moved = each_chosen(index, 7, function(id, state, head, member)
+local moved = each_chosen(index, 8, function(id, state, head, member)
   return hand_over(id, state, head, index, member, by, reason, how)
 end)
 if moved > 0 then
   wake_there()
 end
+note_act(act, moved)
 return note_done(moved)

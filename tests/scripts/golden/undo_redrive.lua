@@ -61,6 +61,7 @@ local MOST_NOTES = '1000'
 
 local function note_audit(did, by, user, ...)
   redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
 end
 -- Notes what was done to a redrive, and how far it is.
 --   did: started, paused, resumed, cancelled, undone or done; by, user: as in note_audit
@@ -85,13 +86,18 @@ local r = read_redrive(job)
 if not r then
   return { 0, -1 }
 end
+local begins = false
 if r.state ~= 'undone' then
   write_redrive(job, { state = 'undone', why = '', position = 0 })
   redis.call('ZADD', redriving, now + KEPT, job)
   r.position = 0
+  begins = true
 end
 local ids = redis.call('LRANGE', redrive, r.position, r.position + limit - 1)
 if #ids == 0 then
+  if begins then -- it had moved nothing
+    note_redrive(job, r, 'undone', by, user)
+  end
   return { 0, 0 }
 end
 -- The id in a member of an index (lib/order says what precedes it).
