@@ -1,15 +1,12 @@
 -- Starts the totals anew: what is in the queue now counts as sent, so that the sums still add up (I1). Returns how
 -- many messages that is.
 local act = ARGV[1] -- as in lib/note_act
--- needs: read_json, note_audit; keys: messages, counters
+-- needs: note_once; keys: messages, counters
 for _, name in ipairs(redis.call('HKEYS', counters)) do
   if name ~= 'birth' then
     redis.call('HDEL', counters, name)
   end
 end
 redis.call('HSET', counters, 'sent', redis.call('HLEN', messages))
-if act ~= '' then
-  local told = read_json(act)
-  note_audit(told[2], told[3], told[4], 'act', told[1])
-end
+note_once(act)
 return redis.call('HLEN', messages)

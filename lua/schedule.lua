@@ -29,8 +29,7 @@ else
   redis.call('ZREM', ticks, name)
 end
 if act ~= '' then
-  -- needs: read_json, note_audit
-  local told = read_json(act)
-  note_audit(told[2], told[3], told[4], 'act', told[1], 'chosen', told[5], 'how', told[6])
+  -- needs: note_once
+  note_once(act)
 end
 return 1

@@ -117,7 +117,7 @@ NAMES = (
     "schedules", "ticks",
     "groups", "cleared", "grouped", "reindexed",
     "redrives", "redriving", "audit",
-    "seats", "tended",
+    "seats", "tended", "muted",
 )  # fmt: skip
 """The keys of a queue, in the order in which scripts take them."""
 OTHERS = ("policies", "sender", "job", "staged", "stream", "redrive")

@@ -21,7 +21,7 @@ SETTINGS = {*WRITTEN, "version", "declared", "paused", "opening"}
 GONE = ("acked", "purged", "discarded", "moved")
 TOTALS = {
     "birth", "sent", "nacked", "lapsed", "released", "passed_on", "redriven", "exhausted", "poison",
-    "unprocessable", "expired", "put_off", "returned", "known", "reindexed", *GONE,
+    "unprocessable", "expired", "put_off", "returned", "known", "reindexed", "mutes", *GONE,
 }  # fmt: skip
 WAITING = ("ready", "scheduled")
 EXPIRES, BAND, LONG = 0x10, 1 << 42, 2_048  # lua/lib/record.lua, order.lua, LONG.lua
@@ -107,7 +107,7 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     check_schedules(raw, keys)
     settings = {key.decode() for key in raw.hkeys(keys["settings"])}
     assert settings <= SETTINGS, f"unknown settings: {settings - SETTINGS}"
-    for name in ("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended"):
+    for name in ("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended", "muted"):
         assert raw.ttl(keys[name]) != -1, f"{name} does not go by itself"
     if not messages:
         left = {name for name, key in keys.by_name.items() if raw.ttl(key) == -1}

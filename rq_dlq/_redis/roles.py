@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq._redis.exchange import perform
 from rq_dlq._redis.proof import refused, trials
 from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.keyed import calls as keyed_calls
 from rq_dlq.core.looking import calls as looking_calls
@@ -210,6 +211,7 @@ def _looking(keys: QueueKeys) -> Steps:
     yield redrive_calls.jobs(keys)
     yield looking_calls.audit(keys, 1)
     yield looking_calls.audit_of_none(keys.namespace, 1)
+    yield group_calls.muted(keys, ID)
     yield keyed_calls.holders(keys, 0)
     yield keyed_calls.rank(keys, b"0")
     yield keyed_calls.consumer(keys, ID)
@@ -272,7 +274,7 @@ ROLES = {
             (
                 *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "delete"),
                 *("redrive", "purge", "transfer", "prioritize", "deliver_now", "dead_letter", "expire_now"),
-                *("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive", "restore"),
+                *("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive", "restore", "mute"),
             ),
             _maintaining,
         ),

@@ -144,7 +144,8 @@ def history_rows(message: Received[Any]) -> list[dict[str, Any]]:
 def group_row(group: ErrorGroup) -> dict[str, Any]:
     """Dead letters of one kind."""
     names = ("reason", "error", "count", "last_hour", "first_seen", "last_seen", "sample_id")
-    row = {"group": group.fingerprint} | attributes(group, *names) | {"trend": ", ".join(group.trends)}
+    trend = "muted" if group.muted else ", ".join(group.trends)
+    row = {"group": group.fingerprint} | attributes(group, *names) | {"trend": trend}
     return row | {"versions": dict(group.versions), "consumers": dict(group.consumers)}
 
 

@@ -84,7 +84,7 @@ def families(reading: Reading) -> Iterator[Metric]:
     yield GaugeMetricFamily("rq_dlq_read_duration_seconds", took, reading.seconds, unit="seconds")
     yield from _ups(overview, processes_up=reading.processes is not None)
     yield from _counts(overview.queues)
-    yield _groups(overview)
+    yield from _groups(overview)
     yield from _redrives(overview)
     if reading.processes is not None:
         alive = [process for process in reading.processes if process.state != "silent"]
@@ -136,8 +136,13 @@ def _counts(seen: Sequence[QueueOverview]) -> Iterator[Metric]:
     yield deaths
 
 
-def _groups(overview: Overview) -> Metric:
+def _groups(overview: Overview) -> Iterator[Metric]:
     """The largest groups: their number is bounded, and so are the labels, which have no text of an error."""
+    muted = GaugeMetricFamily(
+        "rq_dlq_dead_letter_group_muted",
+        "1: this kind of failure is muted; of those in rq_dlq_dead_letter_group_messages.",
+        labels=("queue", "fingerprint", "error_class"),
+    )
     gauge = GaugeMetricFamily(
         "rq_dlq_dead_letter_group_messages",
         f"Dead letters of one kind of failure, of the {LARGEST} largest kinds of all queues.",
@@ -146,7 +151,9 @@ def _groups(overview: Overview) -> Metric:
     every = ((queue.name, group) for queue in overview.queues for group in queue.groups)
     for name, group in nlargest(LARGEST, every, key=lambda row: row[1].count):
         gauge.add_metric((name, group.fingerprint, group.error_class), group.count)
-    return gauge
+        muted.add_metric((name, group.fingerprint, group.error_class), float(group.muted))
+    yield gauge
+    yield muted
 
 
 def _redrives(overview: Overview) -> Iterator[Metric]:

@@ -49,6 +49,7 @@ PAGES: dict[str, Handler] = {
     "/live": live.stream,
 }
 ACTS: dict[str, Handler] = {
+    "/group/{verb}": group.steer,
     "/redrive/begin": redrives.begin,
     "/redrive/{verb}": redrives.steer,
     "/queue/{verb}": queue.steer,

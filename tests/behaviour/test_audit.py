@@ -35,7 +35,7 @@ DID = {
     "offer_redrive": "started", "purge": "purged", "dead_letter": "dead-lettered", "expire_now": "expired",
     "deliver_now": "made ready", "prioritize": "prioritized", "transfer": "moved", "restore": "imported",
     "delete": "deleted", "pause": "paused", "reset": "reset", "set_policy": "set a policy",
-    "schedule": "scheduled",
+    "schedule": "scheduled", "mute": "muted",
 }  # fmt: skip
 UNSAID = {"configure": "a program declares what its code says, and whoever sets a policy is noted with it"}
 MONTH = 30 * 86_400  # seconds

@@ -40,7 +40,7 @@ NAMES = {
     "Delivery": """ack attempt body cause charged data delivery_count died_at due enqueued_at expires_at
         extend fingerprint headers history key lapsed lease_until lost nack nacked original_queue outcome part
         poison priority queue reason redelivered redriven release released settled state token untried""",
-    "DeadLetters": "browse groups job jobs purge redrive select",
+    "DeadLetters": "browse groups job jobs mute purge redrive select unmute",
     "Key": "stats",
     "Policies": "explain put read remove set undeclare",
     "RedriveJob": "began by cancel chosen counts how id pause refresh refusals resume state undo wait why",

@@ -12,6 +12,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.claiming.calls import Suspects
+from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.pages import calls as page_calls
@@ -239,6 +240,11 @@ def offer_redrive(to: str) -> Step:
         )
 
     return step
+
+
+def mute(world: World) -> Call[Any]:
+    (group,) = world.queue.run(group_calls.groups(world.keys, limit=10)).groups
+    return group_calls.mute(world.keys, group.name, upto=0)
 
 
 def steer_redrive(world: World) -> Call[Any]:

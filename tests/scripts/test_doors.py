@@ -25,6 +25,7 @@ COMMANDS = {"lib/gone": "HDEL|DEL|UNLINK", "lib/put": "ZADD|ZINCRBY", "lib/leave
 
 EXCEPT = {
     ("lib/gone", "delete", "messages"): "with all keys of the queue",
+    ("lib/gone", "mute", "muted"): "a group, no message",
     ("lib/gone", "lib/hand_over", "to_history"): "a transfer was cut off: the message is not there yet",
     ("lib/gone", "restore", "history"): "a restore was cut off: the message is not there yet",
     ("lib/put", "lib/sent", "delay > 0 and scheduled or ready"): "new messages, in one command",

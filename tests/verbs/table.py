@@ -32,6 +32,7 @@ from tests.model.calls import (
     held,
     later,
     move_staged,
+    mute,
     of_the_returned,
     offer_redrive,
     prioritize,
@@ -283,6 +284,10 @@ OPERATING = (
     Verb(
         name="pause", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, drains=True,
         call=lambda w: managing_calls.pause(w.keys, paused=True), say=lambda at: at.queue.pause(),
+    ),
+    Verb(
+        name="mute", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, refused=True,
+        call=mute, say=lambda at: at.mute(),
     ),
     Verb(
         name="reset", kind="operate", roles=MAINTENANCE, again=Again.SAME,

@@ -25,8 +25,9 @@ def audit(namespace: str, limit: int, queue: str | None = None) -> Steps[list[Au
     check_limit(limit, optional=False)
     apart: list[AuditRecord] = yield calls.audit_of_none(namespace, limit if queue is None else ALL)
     found = [one for one in apart if queue in {None, one.queue}]
-    names = [queue]
-    if queue is None:
+    if queue is not None:
+        names = [queue]
+    else:
         names = [*(yield queue_calls.registered(namespace)), *(one.queue for one in apart if one.queue)]
     for family in dict.fromkeys(names):
         found += yield calls.audit(QueueKeys(namespace, family), limit)

@@ -271,6 +271,8 @@ MAINTENANCE: dict[str, Verb] = {
     "pause": lambda me: me.orders.pause(),
     "resume": lambda me: me.orders.resume(),
     "reset": lambda me: me.orders.reset(),
+    "mute": lambda me: [me.orders.dlq.mute(group=one) for one in me.orders.dlq.groups()],
+    "unmute": lambda me: me.orders.dlq.unmute(group="lapsed"),
     "delete": lambda me: me.orders.delete(force=True),
     "set a policy": lambda me: me.broker.policies.set(ORDERS, redelivery=RedeliveryPolicy()),
     "set a name": lambda me: me.broker.policies.set(ORDERS, dead_letter=SharedDeadLetterStrategy("buried")),

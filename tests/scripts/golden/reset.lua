@@ -15,14 +15,19 @@ local function note_audit(did, by, user, ...)
   redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
   redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
 end
+-- Notes an act of an operator that takes one call.
+--   act: as in lib/note_act; empty: no note
+local function note_once(act)
+  local told = read_json(act)
+  if told[1] then
+    note_audit(told[2], told[3], told[4], 'act', told[1], 'chosen', told[5], 'how', told[6])
+  end
+end
 for _, name in ipairs(redis.call('HKEYS', counters)) do
   if name ~= 'birth' then
     redis.call('HDEL', counters, name)
   end
 end
 redis.call('HSET', counters, 'sent', redis.call('HLEN', messages))
-if act ~= '' then
-  local told = read_json(act)
-  note_audit(told[2], told[3], told[4], 'act', told[1])
-end
+note_once(act)
 return redis.call('HLEN', messages)

@@ -536,7 +536,14 @@ if act ~= '' then
     redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
     redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
   end
-  local told = read_json(act)
-  note_audit(told[2], told[3], told[4], 'act', told[1], 'chosen', told[5], 'how', told[6])
+  -- Notes an act of an operator that takes one call.
+  --   act: as in lib/note_act; empty: no note
+  local function note_once(act)
+    local told = read_json(act)
+    if told[1] then
+      note_audit(told[2], told[3], told[4], 'act', told[1], 'chosen', told[5], 'how', told[6])
+    end
+  end
+  note_once(act)
 end
 return 1

@@ -213,6 +213,7 @@ WITHOUT = {
     **dict.fromkeys(("move_staged", "schedule", "restore"), "it adds messages as send does"),
     **dict.fromkeys(("begin_batch", "note_batch"), "it reads only what is noted of a query"),
     "set_policy": "it reads only the map of policies",
+    "mute": "it reads only the rows of groups",
     "steer_redrive": "it reads only the record of a redrive",
     "delete": "it counts, then removes whole keys, whatever they hold",
     **dict.fromkeys(
