@@ -202,10 +202,10 @@ async def test_a_queue_is_paused_and_resumed(pages: Browser, orders: Any, async_
     assert (await orders.stats()).paused
     text = await pages.text("/queue", name="orders")
     assert "paused, 1 waiting" in text
-    assert "/queue/resume?name=orders" in text
+    assert "/act?verb=resume&queue=orders" in text
     assert (await pages.post("/queue/resume", {"name": "orders"})).status_code == 303
     assert not (await orders.stats()).paused
-    assert "/queue/pause?name=orders" in await pages.text("/queue", name="orders")
+    assert "/act?verb=pause&queue=orders" in await pages.text("/queue", name="orders")
     assert [(one.did, one.by) for one in await async_broker.audit()] == [
         ("resumed", "web: anna"),
         ("paused", "web: anna"),
@@ -217,7 +217,9 @@ async def test_a_queue_is_paused_and_resumed(pages: Browser, orders: Any, async_
 async def test_a_page_that_is_read_only_pauses_nothing(opened: Open, orders: Any) -> None:
     await orders.send(1)
     pages = opened(write=False)
-    assert "/queue/pause" not in await pages.text("/queue", name="orders")
+    text = await pages.text("/queue", name="orders")
+    assert "/queue/pause" not in text
+    assert "/act" not in text
     assert (await pages.post("/queue/pause", {"name": "orders"})).status_code == 403
     assert not (await orders.stats()).paused
 
