@@ -65,7 +65,7 @@ async def test_a_verb_leaves_a_record(verb: Verb, broker: Any, clock: Clock) -> 
         await broker.policies.remove("other")
 
 
-async def test_an_act_of_many_calls_is_one_record(broker: Any) -> None:
+async def test_an_act_of_many_calls_is_one_record(broker: Any, raw: Any) -> None:
     """Of whole parts of a queue, and of what meets a condition; also where two act at the same time."""
     queue = broker.queue("a")
     sent = await queue.send_many(range(3 * CHANGED + 5))
@@ -85,6 +85,7 @@ async def test_an_act_of_many_calls_is_one_record(broker: Any) -> None:
     assert (before.number, before.which) == (CHANGED + 5, f"{CHANGED + 5} messages (dead: all)")
     assert await queue.dlq.purge(all=True) == await queue.purge(where="body = 1") == 0
     assert len(await broker.audit()) == 4, "an act that changed nothing left a record"
+    assert raw.xlen("rq:{a}:audit") == 4, "an act of many calls left many notes"
 
 
 async def test_what_no_queue_keeps(broker: Any, raw: Any) -> None:

@@ -6,8 +6,8 @@ python -m tests.proofs.triage --letters 400 --poisons 50
 python -m tests.proofs.triage --browser --pictures walk
 
 The whole way is walked against a Redis of its own, on the command line (`commands.py`) or in a real browser
-(`browser.py`). At the end each order has to be charged once, and what is beyond help still dead. On the command
-line an outage that is over is then seen to be so, some of the dead are edited, the rest purged.
+(`browser.py`). At the end each order has to be charged once, and what is beyond help still dead. On the
+command line an outage that is over is then seen to be so, some of the dead are edited, the rest purged.
 """
 
 from __future__ import annotations
