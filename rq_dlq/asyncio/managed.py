@@ -14,6 +14,7 @@ from rq_dlq.core.looking import explain, outcomes
 from rq_dlq.core.managing import deleting, pausing
 from rq_dlq.core.policies import policies
 from rq_dlq.core.queues import counts
+from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.upkeep import maintain
 from rq_dlq.errors.guesses import part_of
 
@@ -174,7 +175,8 @@ class Managed(OwnQueue[T]):
         Raises:
             InvalidInput: messages are in the queue, or it is a dead-letter or expiry queue; nothing was done.
         """
-        return await self._broker._run(deleting.delete(self._core, force=force, by=by))
+        act = await self._broker._run(act_of("deleted", by))
+        return await self._broker._run(deleting.delete(self._core, force=force, act=act))
 
     async def explain(self, id: str) -> Explanation:
         """Explain where a message is, why it is not being delivered, and what happens to it next.

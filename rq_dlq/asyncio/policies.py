@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from rq_dlq._keys import QueueKeys
 from rq_dlq.client.arguments import check_entry
 from rq_dlq.core.policies import policies
+from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.errors import PolicyError
-from rq_dlq.policy import Entry, RedeliveryPolicy
+from rq_dlq.policy import Entry, Pattern, RedeliveryPolicy
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -118,7 +119,8 @@ class Policies:
             InvalidName: this is not a valid name of a queue.
         """
         naming = self._broker.settings.naming
-        return await self._broker._run(policies.undeclare(self._keys_of(queue), naming, by))
+        act = await self._broker._run(act_of("undeclared", by))
+        return await self._broker._run(policies.undeclare(self._keys_of(queue), naming, act))
 
     async def read(self) -> PolicyMap:
         """Read all entries."""
@@ -141,10 +143,13 @@ class Policies:
         return await self._broker._run(policies.explain_policy(self._keys_of(queue), naming))
 
     async def _put(self, pattern: str, entry: Entry | None, progress: Progress | None, by: str | None) -> int:
-        settings = self._broker.settings
-        return await self._broker._run(
-            policies.set_policy(settings.namespace, settings.naming, pattern, entry, progress=progress, by=by)
+        settings, did = self._broker.settings, "removed a policy" if entry is None else "set a policy"
+        chosen = f"policy {Pattern.parse(pattern).text}"
+        act = await self._broker._run(act_of(did, by, chosen=chosen))
+        steps = policies.set_policy(
+            settings.namespace, settings.naming, pattern, entry, progress=progress, act=act
         )
+        return await self._broker._run(steps)
 
     def _keys_of(self, queue: str) -> QueueKeys:
         settings = self._broker.settings

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from rq_dlq._keys import QueueKeys
 from rq_dlq.client.arguments import check_entry
 from rq_dlq.core.policies import policies
+from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.errors import PolicyError
-from rq_dlq.policy import Entry, RedeliveryPolicy
+from rq_dlq.policy import Entry, Pattern, RedeliveryPolicy
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -119,7 +120,8 @@ class Policies:
             InvalidName: this is not a valid name of a queue.
         """
         naming = self._broker.settings.naming
-        return self._broker._run(policies.undeclare(self._keys_of(queue), naming, by))
+        act = self._broker._run(act_of("undeclared", by))
+        return self._broker._run(policies.undeclare(self._keys_of(queue), naming, act))
 
     def read(self) -> PolicyMap:
         """Read all entries."""
@@ -142,10 +144,13 @@ class Policies:
         return self._broker._run(policies.explain_policy(self._keys_of(queue), naming))
 
     def _put(self, pattern: str, entry: Entry | None, progress: Progress | None, by: str | None) -> int:
-        settings = self._broker.settings
-        return self._broker._run(
-            policies.set_policy(settings.namespace, settings.naming, pattern, entry, progress=progress, by=by)
+        settings, did = self._broker.settings, "removed a policy" if entry is None else "set a policy"
+        chosen = f"policy {Pattern.parse(pattern).text}"
+        act = self._broker._run(act_of(did, by, chosen=chosen))
+        steps = policies.set_policy(
+            settings.namespace, settings.naming, pattern, entry, progress=progress, act=act
         )
+        return self._broker._run(steps)
 
     def _keys_of(self, queue: str) -> QueueKeys:
         settings = self._broker.settings

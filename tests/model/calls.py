@@ -243,8 +243,8 @@ def offer_redrive(to: str) -> Step:
 
 
 def mute(world: World) -> Call[Any]:
-    (group,) = world.queue.run(group_calls.groups(world.keys, limit=10)).groups
-    return group_calls.mute(world.keys, group.name, upto=0)
+    found = world.queue.run(group_calls.groups(world.keys, limit=10)).groups
+    return group_calls.mute(world.keys, found[0].name if found else "0" * 12, upto=0)
 
 
 def steer_redrive(world: World) -> Call[Any]:

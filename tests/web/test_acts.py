@@ -31,12 +31,13 @@ async def die(orders: Any, bodies: list[Any] | None = None) -> list[str]:
 async def chosen(orders: Any, way: str, ids: list[str]) -> tuple[dict[str, Any], int]:
     """What a form has in it, and how many messages that is."""
     (group,) = await orders.dlq.groups()
-    return {
+    ways: dict[str, tuple[dict[str, Any], int]] = {
         "ticked": ({"id": ids[:2]}, 2),
         "filter": ({"where": "body.n < 3"}, 3),
         "group": ({"group": group.fingerprint, "where": "body.n >= 2"}, 4),
         "one": ({"id": ids[:1]}, 1),
-    }[way]
+    }
+    return ways[way]
 
 
 async def sent(pages: Browser, answer: Any) -> Any:
@@ -89,7 +90,7 @@ async def test_edit(way: str, pages: Browser, orders: Any, async_broker: Any) ->
     which, number = await chosen(orders, way, await die(orders))
     asks = await pages.get("/act", queue="orders", verb="edit", **which)
     assert "hunter" not in asks.text
-    edited = {"price": 1.5}
+    edited: dict[str, Any] = {"price": 1.5}
     if way == "one":
         edited = {"n": 0, "price": 1.5, "card": {"password": "***"}}
         assert '"password": "***"' in unescape(asks.text)

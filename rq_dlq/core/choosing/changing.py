@@ -128,7 +128,7 @@ def change_all(
 
 def redrive(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[int]:
     """Bring them back to their queue, except those that die again meanwhile."""
-    act, name = (yield from _act(queue, choice, "redriven", by)), who(by)
+    act, name = (yield from _act(queue, choice, "redriven", by)), _who(queue, by)
     if choice.is_all:
         verb = partial(calls.redrive_range, by=name, limit=CHANGED, act=act)
         return (yield from change_all(queue, choice, verb, TAKES["redrive"]))
@@ -148,7 +148,7 @@ def purge(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Step
 def dead_letter(queue: QueueState[Any], choice: Choice, reason: str, by: str | None = None) -> Steps[int]:
     """Send them to the dead-letter queue."""
     act = yield from _act(queue, choice, "dead-lettered", by, how=reason)
-    verb = partial(calls.dead_letter, by=who(by), cause=Cause.of(reason), act=act)
+    verb = partial(calls.dead_letter, by=_who(queue, by), cause=Cause.of(reason), act=act)
     return (yield from change(queue, choice, verb, TAKES["dead_letter"]))
 
 
@@ -208,7 +208,7 @@ def transfer(
             place=place,
             ids=ids,
             keep=keep,
-            by=who(by),
+            by=_who(queue, by),
             cause=cause,
             act=act,
         )
@@ -220,3 +220,8 @@ def _act(queue: QueueState[Any], choice: Choice, did: str, by: str | None, *, ho
     """What the audit says of a verb: what it was asked for, and where."""
     places = ", ".join(choice.places or places_of(queue))
     return (yield from act_of(did, by, chosen=f"{places}: {choice.in_words}", how=how))
+
+
+def _who(queue: QueueState[Any], by: str | None) -> str:
+    """Who is in the history of the messages: a name, or this process."""
+    return queue.consumer if by is None else who(by)

@@ -66,9 +66,9 @@ def unmute(queue: QueueState[Any], group: str | ErrorGroup, by: str | None) -> S
 
 
 def _name_of(group: str | ErrorGroup) -> str:
-    if group is None:
+    if (name := Choice(group=group).group) is None:
         raise InvalidInput("group None: pass an ErrorGroup, or its fingerprint")
-    return Choice(group=group).group or ""
+    return name
 
 
 def _groups_of(queue: QueueState[Any], name: str) -> Steps[list[str]]:

@@ -9,7 +9,7 @@ from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.queue import forget, only_live
 from rq_dlq.core.queues.registry import unlist
 from rq_dlq.core.queues.views import find
-from rq_dlq.core.queues.who import note, who
+from rq_dlq.core.queues.who import note
 from rq_dlq.core.steps.senders import once
 from rq_dlq.core.steps.step import CHUNK, WINDOW, Steps
 from rq_dlq.errors import InvalidInput
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
 
 
-def delete(queue: QueueState[Any], *, force: bool, by: str | None = None) -> Steps[int]:
+def delete(queue: QueueState[Any], *, force: bool, act: str = "") -> Steps[int]:
     """Delete a queue and its name; returns how many messages were in it.
 
     The keys go first: if this is interrupted, an empty name is left, and a repetition removes it.
@@ -26,12 +26,11 @@ def delete(queue: QueueState[Any], *, force: bool, by: str | None = None) -> Ste
     Args:
         force: also with messages in it. What jobs have committed is moved into the queue first, since
             their commits for other queues are kept with it.
-        by: see `who`.
+        act: for the audit (`core/queues/who.py`); empty: no note.
 
     Raises:
         InvalidInput: it is not empty, or it is a dead-letter or expiry queue.
     """
-    who(by)  # raises an error before anything is done
     yield from find(queue)
     only_live(queue, "delete")
     before: queue_calls.Left | None = None
@@ -48,7 +47,7 @@ def delete(queue: QueueState[Any], *, force: bool, by: str | None = None) -> Ste
             raise InvalidInput(message)
         before = found
         yield from roll_forward(queue.keys, CHUNK * WINDOW, early=True)
-    yield from note(queue.keys.namespace, "deleted", by, queue=queue.name, number=found)
+    yield from note(queue.keys.namespace, act, queue=queue.name, number=found)
     yield from unlist(queue.keys)
     forget(queue)
     return found

@@ -62,22 +62,20 @@ def act(did: str, by: str | None, *, chosen: str = "", how: str = "") -> Steps[s
     return msgspec.json.encode([secrets.token_hex(4), did, name, user, _text(chosen), _text(how)]).decode()
 
 
-def note(
-    namespace: str, did: str, by: str | None, *, queue: str = "", number: int = 0, chosen: str = ""
-) -> Steps[None]:
+def note(namespace: str, act: str, *, queue: str = "", number: int = 0) -> Steps[None]:
     """Note an act that no queue can keep: on a queue that is gone, or on the map of policies.
 
     Args:
-        did, by, chosen: as for `act`.
+        act: as `act` makes it; empty: no note.
         queue: the queue that it was done to; empty: to none.
         number: of the messages.
     """
-    user = yield from whoami()
-    fields: dict[str, str | int] = {
-        "act": secrets.token_hex(4), "queue": queue, "number": number, "chosen": _text(chosen),
-    }  # fmt: skip
+    if not act:
+        return
+    act_id, did, by, user, chosen, _ = msgspec.json.decode(act)
+    fields: dict[str, str | int] = {"act": act_id, "queue": queue, "number": number, "chosen": chosen}
     try:
-        yield calls.note(namespace, did=did, by=who(by), user=user, **fields)
+        yield calls.note(namespace, did=did, by=by, user=user, **fields)
     except BrokerRefused as error:  # as a full server does, from which something was just removed
         logger.warning("the audit has no record of this: %s %s: %s", did, queue or chosen, error)
 

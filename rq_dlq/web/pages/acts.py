@@ -116,7 +116,7 @@ async def do(site: Site, request: Request) -> Response:
     if verb == "edit" and "number" not in form:
         return await _asked(site, request, queue, verb, chosen, text=text, tried=True)
     number = number_of(form, "number", int) or 0
-    conditions = {**chosen.conditions, "limit": number}
+    conditions: dict[str, Any] = {**chosen.conditions, "limit": number}
     if verb == "purge":
         await queue.dlq.select(**conditions).purge(by=site.by(request))
         return go_to(request, "redrives#audit")
