@@ -191,7 +191,7 @@ def set_policy(
             not empty.
     """
     parsed = Pattern.parse(pattern)
-    fields: dict[bytes, bytes] = {}
+    families, fields = list[str](), dict[bytes, bytes]()
     if entry is not None or act:
         families, fields = yield Batch([queue_calls.registered(namespace), calls.policies(namespace)])
     if entry is not None:
