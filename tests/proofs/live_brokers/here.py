@@ -147,7 +147,11 @@ class Here:
 
     def find(self, *, body: str) -> list[dict[str, Any]]:
         """Where the messages are."""
-        return [letter for name in self._broker.queues() for letter in self._in_queue(name, body)]
+        looked = [queue.stats for queue in self._broker.overview().queues]
+        full = [
+            stats.name for stats in looked if stats.waiting or stats.leased or stats.dead or stats.expired
+        ]
+        return [letter for name in full for letter in self._in_queue(name, body)]
 
     def _in_queue(self, name: str, body: str) -> list[dict[str, Any]]:
         queue = self._broker.queue(name)

@@ -72,8 +72,7 @@ def run(
     except BuildError as error:
         progress.console.print(f"skipped: {broker.name}: {error}", markup=False)
         return None
-    there = f"{broker.name} {broker.version()}"
-    return Part(broker.key, there, f"rq_dlq {rq_dlq.__version__}", list(rows.values()))
+    return Part(broker.key, broker.title(), f"rq_dlq {rq_dlq.__version__}", list(rows.values()))
 
 
 def run_anew(broker: Broker, scenarios: Sequence[Scenario], stop: threading.Event) -> Iterator[Row]:

@@ -151,7 +151,7 @@ def beside(
 
     scenarios = Scenarios()
     scenarios["orders"] = Scenario("orders", "a row", seen, {})
-    made = Broker("shop", "The Shop", lambda: installed, "make shop", lambda: "1", start, scenarios)
+    made = Broker("shop", "The Shop", lambda: installed, "make shop", lambda: "The Shop 1", start, scenarios)
     monkeypatch.setattr(programs, "here", lambda *_: nullcontext())
     monkeypatch.setattr(brokers, "BROKERS", (made,))
     return made

@@ -53,9 +53,9 @@ named(
 
 @SCENARIOS.add("a dead letter keeps its headers, priority, id and origin")
 def kept(side: Side) -> Facts:
-    sent = side.send("own.once", "kept", headers={"tenant": "a"}, priority=7)
-    fail(side.consumer("own.once"), quiet=0.5)
-    (letter,) = side.find("kept", but="own.once")
+    sent = side.send("own.once.kept", "kept", headers={"tenant": "a"}, priority=7)
+    fail(side.consumer("own.once.kept"), quiet=0.5)
+    (letter,) = side.find("kept", but="own.once.kept")
     return {
         "same_id": letter.id == sent,
         "tenant": letter.headers.get("tenant", ""),
@@ -66,9 +66,9 @@ def kept(side: Side) -> Facts:
 
 @SCENARIOS.add("a message that is not persistent dies")
 def non_persistent(side: Side) -> Facts:
-    side.send("own.once", "non-persistent", persistent=False)
-    fail(side.consumer("own.once"), quiet=0.5)
-    return {"ends_in": places(side.find("non-persistent", but="own.once"))}
+    side.send("own.once.volatile", "non-persistent", persistent=False)
+    fail(side.consumer("own.once.volatile"), quiet=0.5)
+    return {"ends_in": places(side.find("non-persistent", but="own.once.volatile"))}
 
 
 @SCENARIOS.add(

@@ -72,6 +72,7 @@ abstract class JmsDriver {
     private Object does(JsonNode ask) throws Exception {
         var client = clients.get(ask.path("consumer").asText());
         switch (ask.get("verb").asText()) {
+            case "ready" -> { } // it is connected
             case "open" -> clients.put(ask.get("consumer").asText(),
                 client(factory(ask), mode(ask.get("mode").asText()), ask.get("queue").asText()));
             case "send" -> { return send(client == null ? own : client, ask); }
