@@ -150,8 +150,8 @@ class Side:
             mode: "transacted", "client" (CLIENT_ACKNOWLEDGE), "auto", or "amqp", each by itself.
             settings: `policy` (Classic's names), `client` (of it, what holds for Classic's client alone),
                 `non_blocking`, `prefetch`; `jetstream` (nats-py's names); `streaming` (NATS Streaming's, and
-                `work`, seconds that a callback takes, `fails`, whether it does); `lease` in seconds;
-                `window`, our `dedup_window`; `ordered`, our `per_key`.
+                `work`, seconds that a callback takes, `fails`, whether it does, `preset`, whether ours is
+                used); `lease` in seconds; `window`, our `dedup_window`; `ordered`, our `per_key`.
         """
         return self._opened(self._driver, queue, mode, settings)
 

@@ -201,7 +201,8 @@ def declared(
         made["redelivery"] = rq_dlq.RedeliveryPolicy.jetstream(**settings)
         made["lease"] = settings.get("ack_wait", made["lease"])
     if streaming is not None:
-        made["redelivery"] = rq_dlq.RedeliveryPolicy.nats_streaming(ack_wait=streaming["ack_wait"])
+        if streaming.get("preset", True):
+            made["redelivery"] = rq_dlq.RedeliveryPolicy.nats_streaming(ack_wait=streaming["ack_wait"])
         made["lease"] = lease or streaming["ack_wait"]
         if "max_inflight" in streaming:
             made["max_in_flight"] = streaming["max_inflight"]

@@ -38,6 +38,17 @@ def silent_lease(side: Side) -> Facts:
     return {"counts": counts(seen), "waits": waits(seen)}
 
 
+@SCENARIOS.add(
+    "the same without the preset of AckWait",
+    waits=differs("a lease alone leaves our own policy: back-off, and dead after 12 redeliveries"),
+)
+def silent_default(side: Side) -> Facts:
+    consumer = side.consumer("default", streaming={**WAIT, "preset": False})
+    side.send("default", "default")
+    seen = consumer.take(3, 8)
+    return {"counts": counts(seen), "waits": waits(seen)}
+
+
 def called(side: Side, channel: str, count: int, within: float, **settings: Any) -> list[int]:
     """The delivery counts that callbacks saw, who worked for so long on this many messages."""
     sent(side, channel, count)
