@@ -38,7 +38,7 @@ class Client:
 
 
 class Here:
-    """The verbs, with the words of JMS and those of JetStream."""
+    """The verbs, with the words of JMS, of AMQP and of NATS."""
 
     def __init__(self, url: str) -> None:
         self._url, self._broker = url, rq_dlq.Broker(url)
