@@ -44,7 +44,7 @@ sabotage: ## does each row of `make reliability` find the bugs that it is for?
 mutants: ## do the tests see faults in the Lua?
 	python3 -m tests.proofs mutants
 
-live-brokers: ## ActiveMQ Classic and JetStream beside us: the same scenarios, a table
+live-brokers: ## ActiveMQ Classic, Artemis, NATS Streaming and JetStream beside us: the same scenarios, tables
 	python3 -m tests.proofs live_brokers
 
 spark-chaos: ## kills drivers, executors, writers and Redis under Spark

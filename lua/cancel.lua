@@ -4,13 +4,13 @@
 -- cancelled; or where it stays: dead, expired, batch, later (a form of a later version); or acked, unknown: it is not here.
 -- Then, of one that was in work, its token and its holder, as JSON.
 -- drains
-local number, id, by, user = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local number, id, act = ARGV[1], ARGV[2], ARGV[3] -- act: as in lib/note_act
 -- needs: register, done
 if done then
   local word, token, holder = register:match('^%d+ (%S+) (%S*) (.*) %d*$')
   return { word or 'unknown', token or '', holder or '' } -- of a later call, if this one arrives late: nobody reads that
 end
--- needs: head_of, parse_state, member_of, setting, drop, leave, let_go, holder, outcome, note_audit, note_done, cancelled_seat
+-- needs: head_of, parse_state, member_of, setting, drop, leave, let_go, holder, outcome, note_once, note_done, cancelled_seat
 -- needs: keys: states, scheduled, ready, claims, seats, settings, counters
 local text, is_keyed = redis.call('HGET', states, id), setting('per_key')
 local head, later = head_of(id, text)
@@ -43,6 +43,6 @@ elseif not seat then
 end
 redis.call('HINCRBY', counters, 'cancelled', 1)
 outcome('cancelled', id, head, state, 0, { consumer = held and consumer or nil })
-note_audit('cancelled', by, user, 'id', id)
+note_once(act)
 note_done(1, table.concat({ 'cancelled', token, consumer, '' }, ' '))
 return { 'cancelled', token, consumer }

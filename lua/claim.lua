@@ -20,13 +20,13 @@ if given then
     return reply
   end
 end
--- needs: behind, capacity, by_rate, rows, more, marked, only_suspects, seated, chosen, taken, let_in_since
+-- needs: behind, capacity, by_rate, rows, more, marked, only_suspects, seated, passed, chosen, taken, let_in_since
 if by_rate and #chosen > 0 then
   -- needs: spend
   spend(by_rate, #chosen)
 end
 if part == 'live' then
-  if more or let_in_since or (marked or not seated or #taken < #rows) and redis.call('ZCARD', ready) > 0 then
+  if more or let_in_since or (marked or not seated or not passed or #taken < #rows) and redis.call('ZCARD', ready) > 0 then
     -- needs: wake_one
     wake_one()
     reply[2] = only_suspects and -2 or 0
@@ -34,7 +34,7 @@ if part == 'live' then
     redis.call('DEL', wake)
     if #chosen == 0 and patience > 0 then
       -- needs: set_alarm
-      reply[2] = set_alarm(by_rate and redis.call('ZCARD', ready) > 0 and by_rate.at or nil)
+      reply[2] = set_alarm()
     end
   end
   if alarmed == '1' and (#chosen > 0 or patience == 0 or only_suspects) then -- another client has to watch the time

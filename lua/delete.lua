@@ -1,4 +1,4 @@
--- Removes a queue: all of its keys. Refused while anything is in it, unless force is to go with it. What a job has
+-- Removes a queue: all of its keys, but for its audit, which says who did what for another month. Refused while anything is in it, unless force is to go with it. What a job has
 -- committed stops even that, since it may be for other queues, too: it is moved first. Returns how many messages were
 -- removed; or, refused, how many are ready, scheduled, leased, dead, expired, and how many lists are committed.
 -- drains
@@ -18,6 +18,12 @@ if lists > 0 or (present > 0 and force ~= '1') then
   end
   return { left[1], left[2], math.max(0, leased), left[3], left[4], lists }
 end
+local AUDITED = 2592000000 -- milliseconds: 30 days
+redis.call('PEXPIRE', audit, AUDITED)
+local keys = {}
+for _, key in ipairs(KEYS) do
+  keys[#keys + 1] = key ~= audit and key or nil
+end
 -- One command, so it takes effect at once. Redis frees the memory in another thread, however much it is.
-redis.call('UNLINK', messages, unpack(KEYS))
+redis.call('UNLINK', messages, unpack(keys))
 return note_done(present)

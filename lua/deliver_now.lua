@@ -1,13 +1,13 @@
 -- Makes scheduled messages ready at once. They stand where they were born, so ahead of what came later (I8). One that waits
 -- for a seat of its lane is left as it is. Returns how many.
-local number = ARGV[1]
--- items from ARGV[2]: id
+local number, act = ARGV[1], ARGV[2] -- act: as in lib/note_act
+-- items from ARGV[3]: id
 -- needs: done
 if done then
   return done
 end
--- needs: note_done, each_chosen, now, put, leave, wake_one, BLOCKED; keys: scheduled
-local delivered = each_chosen(scheduled, 2, function(id, state, head, member, score)
+-- needs: note_done, note_act, each_chosen, now, put, leave, wake_one, BLOCKED; keys: scheduled
+local delivered = each_chosen(scheduled, 3, function(id, state, head, member, score)
   if score >= BLOCKED then
     return false
   end
@@ -17,4 +17,5 @@ end)
 if delivered > 0 then
   wake_one()
 end
+note_act(act, delivered)
 return note_done(delivered)

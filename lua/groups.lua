@@ -1,13 +1,13 @@
 -- Lists groups of dead letters, in the order of their fingerprints, and changes nothing. Returns now; 1 if every dead
 -- letter is in a group (else regroup.lua has to look first); the group after which the list goes on (empty: it is over);
 -- then of each group its name, how many letters it has, the first and the last time of death (6 bytes each), how many
--- died within the last hour and the last day, when it was last cleared (empty: not known), and of its newest letters the
--- ids, the states and the lines of their failures, one after the other.
+-- died within the last hour and the last day, when it was last cleared (empty: not known), of its newest letters the
+-- ids, the states and the lines of their failures, one after the other, and whether it is muted (lua/mute.lua).
 local after, prefix, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- prefix: the first digits of the groups; empty: all
 local NEWEST = 10 -- letters
 local HOUR, DAY = 3600000, 86400000 -- milliseconds
 local MOST = 524288 -- bytes, or one group (I9)
--- needs: now, id_of, pack_number, last_failure; keys: states, history, dead, groups, cleared
+-- needs: now, id_of, pack_number, last_failure; keys: states, history, dead, groups, cleared, muted
 local LINE = '^' .. ('[^\t]*\t'):rep(5) .. '[^\t]*' -- without the traceback
 
 local reply, spent = { now, redis.call('ZCARD', dead) == redis.call('ZCARD', groups) and 1 or 0, '' }, 0
@@ -42,7 +42,7 @@ while true do
   reply[#reply + 1] = {
     name, redis.call('ZLEXCOUNT', groups, '[' .. name, stop), row:sub(13, 18), last:sub(13, 18),
     redis.call('ZLEXCOUNT', groups, hour, stop), redis.call('ZLEXCOUNT', groups, day, stop),
-    redis.call('ZSCORE', cleared, name) or '', newest_of(name),
+    redis.call('ZSCORE', cleared, name) or '', newest_of(name), redis.call('HGET', muted, name) or '',
   }
   low = '(' .. name .. '\255'
 end

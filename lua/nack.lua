@@ -1,15 +1,39 @@
 -- Settles messages that failed: redelivered by the policy, or after a delay that the caller gives; dead when the
--- budget is spent. Returns for each what became of it, or a verdict; -2 where the policy is of a kind that only a later
+-- budget is spent. A failure may count against the dependency of its message (lib/strike); the verdict of the one by which that
+-- counts as down has the dependency after it. Returns for each what became of it, or a verdict; -2 where the policy is of a kind that only a later
 -- version knows: then nothing is done.
 -- drains
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 local delay, charge, error = tonumber(ARGV[4]), ARGV[5] == '1', ARGV[6] -- delay: milliseconds; empty: the policy's
--- items from ARGV[7]: held (lib/settled)
--- needs: settle_messages, can_judge, judge, wake_one
+local counts, pauses = ARGV[7] == '1', ARGV[8] == '1' -- against the dependency; the key for as long as the delay
+-- items from ARGV[9]: held (lib/settled)
+-- needs: settle_messages, can_judge, judge, wake_one, setting
 if not can_judge() then
   return -2
 end
-return settle_messages(7, function(id, state, head)
+local count, pause, finish = nil, nil, wake_one
+if counts and (setting('breaker') or setting('gated')) then
+  -- needs: strike, note_strikes
+  count, finish = strike, function()
+    note_strikes()
+    wake_one()
+  end
+end
+if pauses then
+  -- needs: pause_key
+  pause = pause_key
+end
+return settle_messages(9, function(id, state, head)
   local failure = { delay = delay, charge = charge, consumer = consumer, error = error }
-  return judge(id, state, head, 'nacked', failure)
-end, wake_one)
+  if count and head.needs and state.part == 'live' then
+    count(id, state, head, failure)
+  end
+  if pause and head.lane then
+    pause(id, head, delay or 0)
+  end
+  local became = judge(id, state, head, 'nacked', failure)
+  if failure.opened then
+    became = (became:find(' ') and became or became .. ' ') .. ' ' .. failure.opened
+  end
+  return became
+end, finish)

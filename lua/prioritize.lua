@@ -1,14 +1,15 @@
 -- Changes the priority of waiting messages: the one byte of a record that may change. Returns how
 -- many.
-local number, place, priority = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- place: ready or scheduled
--- items from ARGV[4]: id
+local number, place, priority, act = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+-- place: ready or scheduled; act: as in lib/note_act
+-- items from ARGV[5]: id
 -- needs: done
 if done then
   return done
 end
--- needs: note_done, each_chosen, put, leave, EXPIRES, with_head, BLOCKED; keys: messages, ready, scheduled
+-- needs: note_done, note_act, each_chosen, put, leave, EXPIRES, with_head, BLOCKED; keys: messages, ready, scheduled
 local index = place == 'ready' and ready or scheduled
-local changed = each_chosen(index, 4, function(id, state, head, member, score)
+local changed = each_chosen(index, 5, function(id, state, head, member, score)
   local record = redis.call('HGET', messages, id)
   local flags = record:byte(8)
   if not flags then -- the record is damaged
@@ -20,4 +21,5 @@ local changed = each_chosen(index, 4, function(id, state, head, member, score)
     redis.call('HSET', messages, id, record)
   end))
 end)
+note_act(act, changed)
 return note_done(changed)

@@ -9,7 +9,8 @@ local live = 0
 return settle_messages(3, function(id, state, head)
   local waits = delay > 0 and state.part == 'live'
   local expiry = waits and expiry_of(head, state)
-  state.released, live = state.released + 1, live + (state.part == 'live' and 1 or 0)
+  state.released = state.released + 1
+  live = live + (state.part == 'live' and 1 or 0)
   if begun then
     taken_up(state)
   else

@@ -1,22 +1,22 @@
 -- Puts dead letters and expired messages back that were exported, as they were then. An id that the queue knows, in
 -- whatever state, is left as it is. Returns which items it knew: 1 is the first; -1 where the queue was deleted since the
 -- client opened it: then nothing was done.
-local number, opening = ARGV[1], ARGV[2]
--- items from ARGV[3]: id, record, state, history (may be empty)
+local number, opening, act = ARGV[1], ARGV[2], ARGV[3] -- act: as in lib/note_act
+-- items from ARGV[4]: id, record, state, history (may be empty)
 -- needs: done
 if done then
   -- needs: known_before
   return known_before()
 end
--- needs: is_open, note_done, read_record, parse_state, with_head, put, mark_returned; keys: messages, history, counters
+-- needs: is_open, note_done, note_act, read_record, parse_state, with_head, put, mark_returned; keys: messages, history, counters
 if not is_open then
   return -1
 end
 local known = {}
-for i = 3, #ARGV, 4 do
+for i = 4, #ARGV, 4 do
   local id, record, story = ARGV[i], ARGV[i + 1], ARGV[i + 3]
   if redis.call('HEXISTS', messages, id) == 1 then
-    known[#known + 1] = (i + 1) / 4
+    known[#known + 1] = i / 4
   else
     local head = read_record(record)
     local state = parse_state(ARGV[i + 2], head.birth)
@@ -32,5 +32,6 @@ for i = 3, #ARGV, 4 do
     redis.call('HINCRBY', counters, 'sent', 1)
   end
 end
+note_act(act, (#ARGV - 3) / 4 - #known)
 note_done(#known, #known > 0 and table.concat(known, ' ') .. ' ')
 return known

@@ -3,16 +3,17 @@
 -- tick. Returns 1, or 0 where nothing was done; -1 where the queue was deleted since the client opened it.
 local name, known, record = ARGV[1], ARGV[2], ARGV[3] -- known: what was read; both empty: no record
 local at, tick, ttl, opening = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] -- at: when to look; empty: never
--- items from ARGV[8]: id, payload
+local act = ARGV[8] -- as in lib/note_act; empty: a tick
+-- items from ARGV[9]: id, payload
 -- needs: now, is_open; keys: schedules, ticks
 if not is_open then
   return -1
 elseif (redis.call('HGET', schedules, name) or '') ~= known or tick > now then
   return 0
 end
-if #ARGV > 7 then
+if #ARGV > 8 then
   -- needs: add
-  add(ARGV, 8, #ARGV, 0, ttl, '')
+  add(ARGV, 9, #ARGV, 0, ttl, '')
 end
 if at ~= '' then
   redis.call('ZADD', ticks, 'NX', at, name) -- first, so that each record is found
@@ -26,5 +27,9 @@ if at ~= '' then
   redis.call('ZADD', ticks, at, name)
 else
   redis.call('ZREM', ticks, name)
+end
+if act ~= '' then
+  -- needs: note_once
+  note_once(act)
 end
 return 1

@@ -12,7 +12,8 @@ local orphans = count_orphans()
 local leased = redis.call('HLEN', messages) - waiting[1] - waiting[2] - over[1] - over[2] - orphans
 local reply = { now, waiting[1], waiting[2], leased, over[1], over[2] }
 reply[7], reply[8], reply[9] = head(ready), head(scheduled), head(leases)
-reply[10] = redis.call('HGET', settings, 'paused') == '1' and 1 or 0
+local pause = redis.call('HMGET', settings, 'paused', 'paused_until')
+reply[10] = pause[1] == '1' and (tonumber(pause[2] or nil) or math.huge) > now and 1 or 0
 reply[11] = orphans
 reply[12] = redis.call('ZCOUNT', scheduled, BLOCKED, '+inf')
 if reply[12] == waiting[2] then

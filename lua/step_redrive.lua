@@ -19,7 +19,7 @@ elseif not r or range == false or r.state ~= 'running' then
   return { 0, -1 }
 elseif r.offered then -- only its caller can go on with it (offer_redrive), and did not
   if is_due then
-    stop_redrive(job, r, 'cancelled', 'left', r.by, r.user)
+    stop_redrive(job, r, 'cancelled', 'left', '"maintenance"', '')
   end
   return { 0, -1 }
 end

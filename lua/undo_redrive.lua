@@ -6,13 +6,18 @@ local r = read_redrive(job)
 if not r then
   return { 0, -1 }
 end
+local begins = false
 if r.state ~= 'undone' then
   write_redrive(job, { state = 'undone', why = '', position = 0 })
   redis.call('ZADD', redriving, now + KEPT, job)
   r.position = 0
+  begins = true
 end
 local ids = redis.call('LRANGE', redrive, r.position, r.position + limit - 1)
 if #ids == 0 then
+  if begins then -- it had moved nothing
+    note_redrive(job, r, 'undone', by, user)
+  end
   return { 0, 0 }
 end
 -- needs: each_chosen, remember, with_expiry_word, put, leave, outcome, mark_returned, setting
@@ -33,7 +38,7 @@ local function take_back(id, state, head, row)
   outcome('undone', id, head, state, 0, { consumer = by })
 end
 local undone = 0
-if setting('per_key') then -- first those that wait for a seat, since one that gives it back lets in the next
+if setting('per_key') or setting('gated') then -- first those that wait for a seat, since one that gives it back lets in the next
   index = scheduled
   undone = each_chosen(index, #ARGV + 1, take_back, { ids = ids })
   index = ready

@@ -117,7 +117,7 @@ NAMES = (
     "schedules", "ticks",
     "groups", "cleared", "grouped", "reindexed",
     "redrives", "redriving", "audit",
-    "seats", "tended",
+    "seats", "tended", "gates", "lanes", "strikes", "muted",
 )  # fmt: skip
 """The keys of a queue, in the order in which scripts take them."""
 OTHERS = ("policies", "sender", "job", "staged", "stream", "redrive")
@@ -142,6 +142,11 @@ def aliases(namespace: str) -> str:
 def cancelled(namespace: str, process: str) -> str:
     """The list of notices for the worker processes of a name: what they hold is cancelled."""
     return f"{namespace}:cancelled:{process}"
+
+
+def audit(namespace: str) -> str:
+    """The stream of what was done to the map of policies, and of queues that were deleted."""
+    return f"{namespace}:audit"
 
 
 def processes(namespace: str) -> str:

@@ -36,6 +36,7 @@ from rq_dlq.errors import (
     UpgradeRequired,
 )
 from rq_dlq.policy import (
+    Breaker,
     DeadLetterStrategy,
     DiscardingDeadLetterStrategy,
     ExpiryPolicy,
@@ -46,6 +47,7 @@ from rq_dlq.policy import (
     SharedDeadLetterStrategy,
 )
 from rq_dlq.values.counts import ErrorGroup, QueueStats
+from rq_dlq.values.dependency import DependencyStats
 from rq_dlq.values.failure import Cause, Event
 from rq_dlq.values.key import KeyStats
 from rq_dlq.values.message import DeadLetter, Message, Received
@@ -58,6 +60,7 @@ from rq_dlq.values.settlement import Settlement
 
 __all__ = [
     "AuditRecord",
+    "Breaker",
     "Broker",
     "BrokerRefused",
     "BrokerSettings",
@@ -70,6 +73,7 @@ __all__ = [
     "DeadLetter",
     "DeadLetterStrategy",
     "Delivery",
+    "DependencyStats",
     "DiscardingDeadLetterStrategy",
     "ErrorGroup",
     "Event",

@@ -15,17 +15,17 @@ from rq_dlq.policy.fields import WRITTEN
 # What may stay when a queue is empty.
 NOTHING_LEFT = {
     *("counters", "settings", "committed", "outcomes", "schedules", "ticks"),
-    *("redrives", "redriving", "audit"),
+    *("redrives", "redriving", "audit", "gates", "lanes"),
 }
-SETTINGS = {*WRITTEN, "version", "declared", "paused", "opening"}
+SETTINGS = {*WRITTEN, "version", "declared", "paused", "paused_until", "opening", "gated"}
 GONE = ("acked", "purged", "cancelled", "discarded", "moved")
 TOTALS = {
     "birth", "rate_until", "sent", "nacked", "lapsed", "released", "passed_on", "redriven", "exhausted",
-    "poison", "unprocessable", "expired", "put_off", "returned", "known", "reindexed", *GONE,
+    "poison", "unprocessable", "expired", "put_off", "returned", "known", "reindexed", "mutes", *GONE,
 }  # fmt: skip
 WAITING = ("ready", "scheduled")
 EXPIRES, BAND, LONG = 0x10, 1 << 42, 2_048  # lua/lib/record.lua, order.lua, LONG.lua
-BLOCKED = 1 << 43  # lua/lib/BLOCKED.lua
+BLOCKED, PASS = 1 << 43, "\x01"  # lua/lib/BLOCKED.lua, PASS.lua
 STATE = 10  # words of a state
 
 
@@ -107,7 +107,9 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     check_schedules(raw, keys)
     settings = {key.decode() for key in raw.hkeys(keys["settings"])}
     assert settings <= SETTINGS, f"unknown settings: {settings - SETTINGS}"
-    for name in ("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended"):
+    for name in (
+        *("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended", "strikes", "muted"),
+    ):
         assert raw.ttl(keys[name]) != -1, f"{name} does not go by itself"
     if not messages:
         left = {name for name, key in keys.by_name.items() if raw.ttl(key) == -1}
@@ -166,23 +168,30 @@ def check_groups(raw: Present, keys: QueueKeys, dead: dict[bytes, str]) -> None:
     assert all(score == 0 for _, score in rows), "the groups are not in the order of their bytes"
 
 
-def lane_in(record: bytes) -> int | None:
-    """The lane of a message's key; None: it has none."""
-    if not record[7:] or not record[7] & 0x20:
-        return None
-    block = record[16 if record[7] & EXPIRES else 10 :]
-    return int.from_bytes(block[3:9]) if block[:1] == b"\x01" else None
+def lanes_in(record: bytes) -> tuple[int | None, int | None]:
+    """The lanes of a message's key and of its dependency; None: it has none."""
+    lanes: dict[int, int] = {}
+    if record[7:] and record[7] & 0x20:
+        block = record[16 if record[7] & EXPIRES else 10 :]
+        for field in (1, 2):
+            if block[:1] == bytes((field,)):
+                lanes[field] = int.from_bytes(block[3:9])
+                block = block[3 + int.from_bytes(block[1:3]) :]
+    return lanes.get(1), lanes.get(2)
 
 
 def check_seats(raw: Present, keys: QueueKeys, messages: Mapping[str, bytes]) -> None:
-    """Each seat is one of a message that is there, in its lane."""
+    """Each seat, and each pass, is one of a message that is there, in its lane."""
     seats = {name.decode(): int(lane) for name, lane in raw.zrange(keys["seats"], 0, -1, withscores=True)}
     for name in [name for name in seats if name.startswith(CANCELLED)]:
         del seats[name]
         token = name.removeprefix(CANCELLED).partition(" ")[0]
         assert token.encode() in raw.zrange(keys["leases"], 0, -1), f"a cancelled call {token} has no lease"
-    expected = {name: lane_in(messages[name]) for name in seats if name in messages}
+    own = {name: name.removeprefix(PASS) for name in seats}
+    expected = {name: lanes_in(messages[it])[it != name] for name, it in own.items() if it in messages}
     assert seats == expected, f"seats {seats}, not {expected}"
+    gates = {name for name, _ in raw.zrange(keys["gates"], 0, -1, withscores=True)}
+    assert gates <= set(raw.hkeys(keys["lanes"])), "a gate of a lane of which nothing is known"
 
 
 def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[str, bytes, float]) -> None:
@@ -194,10 +203,10 @@ def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[
     birth, priority = int.from_bytes(record[:7]), min(record[7] % 16, 9)
     due = int(state[2]) or birth // 4096
     order = bytes((9 - priority,)) + record[:7]
-    lane = lane_in(record)
-    if due == birth // 4096 and lane is None:
+    lanes = [lane for lane in lanes_in(record) if lane is not None]
+    if due == birth // 4096 and not lanes:
         order = bytes((16 + birth % 4096 // 256, birth % 256))
-    if lane is not None and (score == BLOCKED + lane or (place == "ready" and score // BAND == 9 - priority)):
+    if lanes and (score - BLOCKED in lanes or (place == "ready" and score // BAND == 9 - priority)):
         due = score % BAND if place == "ready" else due  # type: ignore[assignment]  # it was let in later
         if place == "scheduled":
             score = due
@@ -241,4 +250,4 @@ def check_names(raw: Any, namespace: str) -> None:
 
 
 STAYS = -1  # says Redis of a key that does not expire; of one that has meanwhile, -2
-SHARED = (_keys.queues, _keys.policies, _keys.aliases, _keys.processes)
+SHARED = (_keys.queues, _keys.policies, _keys.aliases, _keys.processes, _keys.audit)

@@ -8,7 +8,9 @@ from inspect import isfunction
 from typing import Any, Self
 
 import rq_dlq
+from rq_dlq.client.dependency import Dependency, DependencyOfAll
 from rq_dlq.client.dlq import DeadLetters
+from rq_dlq.client.key import Key
 from rq_dlq.client.policies import Policies
 from rq_dlq.client.redrive import RedriveJob
 from rq_dlq.client.selection import Selection
@@ -19,6 +21,9 @@ _FACES = (
     rq_dlq.Queue,
     rq_dlq.Delivery,
     DeadLetters,
+    Dependency,
+    DependencyOfAll,
+    Key,
     Policies,
     RedriveJob,
     Selection,
@@ -28,6 +33,7 @@ _FACES = (
 PLAIN = {
     "consume",
     "handler",
+    "dependency",
     "key",
     "lifespan",
     "observe",

@@ -28,6 +28,7 @@ from tests.colours import Awaited
 from tests.servers.clusters import Cluster
 from tests.servers.fakes import Fakes
 from tests.servers.fakes import running as running_fakes
+from tests.servers.warm import Warm
 
 ROOT = Path(__file__).parent.parent
 
@@ -120,6 +121,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster of three nodes for the whole session."""
     with Cluster(tmp_path_factory.mktemp("cluster")) as nodes:
         yield nodes
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm]:
+    """Starts processes that have imported the package."""
+    with Warm() as warm:
+        yield warm
 
 
 @pytest.fixture(scope="session")

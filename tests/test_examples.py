@@ -40,6 +40,11 @@ SAYS = {
         "1 + 2 = 3",
     ],
     "13_keys.py": ["3 workers killed, 240 orders done", "0 customers out of order"],
+    "14_outages.py": [
+        "payments are down: True",
+        "100 done, 0 dead",
+        "fewer than 40 attempts failed: True",
+    ],
     "11_sentry.py": [
         "reported: ConnectionError: the bank does not answer",
         "reported: ValueError: the amount is negative",

@@ -91,7 +91,7 @@ GUESSES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda at: at["Broker"].task(bind=True), TypeError, "annotated with Delivery"),
     (lambda at: at["Delivery"].dead_letter(), AttributeError, "poison(error) makes it a dead letter"),
     (lambda at: at["Delivery"].abandon(), AttributeError, "nack(error) redelivers by the policy"),
-    (lambda at: at["Task"].send_many([1]), AttributeError, "send(…) sends one call"),
+    (lambda at: at["Task"].starmap([1]), AttributeError, "send_many([(7,), (8,)]) sends many calls"),
     (lambda at: at["Task"].s(1), AttributeError, "send(…) runs it in a worker"),
     (lambda at: at["Task"].apply(), AttributeError, "send(…) runs it in a worker"),
     (lambda at: at["Task"].options(countdown=5), TypeError, 'a delay is delay="5m"'),

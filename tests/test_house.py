@@ -56,7 +56,7 @@ def test_a_change_that_does_not_apply_is_an_error(tmp_path: Path) -> None:
     text = CHANGES["verb"].file.read_text("utf-8")
     rotten = tmp_path / "verb.patch"
     rotten.write_text(
-        text.replace(" def reset(", " def renew(").replace('"pause", "reset"', '"reset"'), "utf-8"
+        text.replace(" def reset(", " def renew(").replace('"pause_lane", "reset"', '"reset"'), "utf-8"
     )
     with pytest.raises(DoesNotApply, match=r"verb\.patch does not apply"):
         Change.read(rotten).product()

@@ -24,9 +24,10 @@ import yaml
 import rq_dlq.asyncio
 from rq_dlq import Broker
 from rq_dlq.errors import ConfigurationError, InvalidInput
-from rq_dlq.values.codec import Ids, strings_of
+from rq_dlq.values.codec import Ids
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.fingerprint import PLACE, fingerprint
+from rq_dlq.values.strings import strings_of
 from rq_dlq.values.wording import LONGEST, wording
 from tests.each import each
 

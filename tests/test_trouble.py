@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rq_dlq.core.looking.overview import QueueOverview
+from rq_dlq.core.looking.overview import SLOW, QueueOverview
 from rq_dlq.core.looking.trouble import OLD, OVERDUE, UNTAKEN, troubles
 from rq_dlq.core.redrive.record import Asked, Redrive, RedriveCounts
 from rq_dlq.values.counts import ErrorGroup, QueueStats
@@ -31,7 +31,10 @@ def queue(name: str = "orders", **found: Any) -> QueueOverview:
     [
         ({"ready": 3, "oldest": UNTAKEN}, 0, None, None, None),
         ({"ready": 3, "oldest": 31}, 0, "bad", "3 ready, the oldest for 31s, and nobody takes them", 31),
-        ({"ready": 3, "leased": 1, "oldest": OLD}, 0, None, None, None),
+        ({"ready": 3, "leased": 1, "oldest": SLOW}, 0, None, None, None),
+        ({"ready": 3, "leased": 1, "oldest": 61}, 0, "warn", "3 ready, the oldest for 1m1s", 61),
+        ({"ready": 3, "leased": 1, "oldest": 61, "paused": True}, 0, "warn", "paused, 3 waiting", None),
+        ({"ready": 3, "leased": 1, "oldest": OLD}, 0, "warn", "3 ready, the oldest for 5m", OLD),
         ({"ready": 3, "leased": 1, "oldest": 301}, 0, "bad", "3 ready, the oldest for 5m1s", 301),
         ({"ready": 3, "oldest": 301, "paused": True}, 0, "warn", "paused, 3 waiting", None),
         ({"paused": True}, 0, None, None, None),
@@ -46,6 +49,8 @@ def queue(name: str = "orders", **found: Any) -> QueueOverview:
         ({"groups": [replace(GROUP, new=True, last_hour=0)]}, 0, None, None, None),
         ({"groups": [replace(GROUP, new=True)]}, 0, "warn", "new: KeyError: 'sku'", 7200),
         ({"groups": [replace(GROUP, new=True)]}, 0.05, "bad", "new: KeyError: 'sku'", 7200),
+        ({"groups": [replace(GROUP, new=True, calm=True)]}, 0, None, None, None),
+        ({"groups": [replace(GROUP, growing=True, muted=True)]}, 0.05, None, None, None),
         ({"groups": [replace(GROUP, growing=True)]}, 0, "bad", "growing: KeyError: 'sku'", None),
         ({"groups": [replace(GROUP, regressed=True)]}, 0, "bad", "regressed: KeyError: 'sku'", 7200),
         ({"redrives": [REDRIVE]}, 0, "warn", "redrive 56ad is paused", None),

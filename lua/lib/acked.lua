@@ -1,11 +1,15 @@
 -- Removes messages that were acked, and accounts for them. Statements, as in lib/chosen.
 --   ids, texts: of the messages, and the states that they had
--- needs: keys: counters, settings; locals: ids, texts
+-- needs: keys: counters, settings, strikes, lanes; locals: ids, texts
 -- gives: acked
 local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
-local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window', 'per_key')
-local noted, dedup_window, per_key = values[1], values[2], values[3]
-local acked, note, heads, once_gone
+local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated')
+local noted, dedup_window, per_key, gated = values[1], values[2], values[3], values[5]
+local acked, note, heads, once_gone, count_success
+if (values[4] or gated) and redis.call('EXISTS', strikes, lanes) > 0 then
+  -- needs: succeeded
+  count_success = succeeded(ids, texts)
+end
 if noted or dedup_window then
   -- needs: now
   if dedup_window then
@@ -25,6 +29,9 @@ do
   acked = gone
 end
 redis.call('HINCRBY', counters, 'acked', acked)
+if count_success then
+  count_success()
+end
 if noted then
   note(ids, heads, texts)
 end

@@ -1,18 +1,26 @@
 -- How many messages a claim may lease: none while the queue is paused, and never more than leave the messages in
 -- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
 -- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
--- command. A claim ends here where the queue was deleted since the client opened it. `per_key`: what the settings say of keys;
--- `by_rate`: what its rate leaves, or nil.
+-- command. A claim ends here where the queue was deleted since the client opened it. `per_key`, `gated`: what the settings say
+-- of keys and of closed lanes; `resumes`: when the pause ends, nil: it does not, or there is none; `by_rate`: what the rate
+-- leaves, nil: there is none.
 -- needs: now; keys: messages, ready, scheduled, dead, expired, settings; args: part, count, opening
--- gives: capacity, per_key, by_rate
-local capacity, per_key, by_rate = count, nil, nil
+-- gives: capacity, per_key, gated, resumes, by_rate
+local capacity, per_key, gated, resumes, by_rate = count, nil, nil, nil, nil
 if part == 'live' then
-  local values = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'rate')
+  local values = redis.call(
+    'HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'gated', 'paused_until', 'rate'
+  )
   if opening ~= '' and values[3] ~= opening then
     return { now, -3 }
   end
-  per_key = values[4]
+  per_key, gated = values[4], values[5]
   local most = tonumber((values[2] or ''):match('^%d+$') or nil)
+  resumes = values[1] == '1' and tonumber(values[6] or nil) or nil
+  if resumes and resumes <= now then
+    redis.call('HDEL', settings, 'paused', 'paused_until')
+    values[1], resumes = false, nil
+  end
   if values[1] == '1' then
     capacity = 0
   elseif most and most > 0 then
@@ -22,13 +30,13 @@ if part == 'live' then
     end
     capacity = math.max(0, math.min(count, most - in_flight))
   end
-  if values[5] then
+  if values[7] then
     -- needs: pace; keys: counters
-    by_rate = pace(values[5], redis.call('HGET', counters, 'rate_until'))
+    by_rate = pace(values[7], redis.call('HGET', counters, 'rate_until'))
     capacity = math.min(capacity, by_rate and by_rate.most or capacity)
   end
-  if per_key then
+  if per_key or gated then
     -- needs: prepare_lanes
-    prepare_lanes(per_key, capacity)
+    prepare_lanes(per_key, gated, capacity)
   end
 end

@@ -1,14 +1,14 @@
 -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
--- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+-- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
 -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
 --   full: lanes that were found full, for a call that only enters; nil: look
--- needs: rule, BLOCKED, id_of; keys: seats, scheduled
+-- needs: rule, BLOCKED, id_of, is_closed; keys: seats, scheduled
 -- gives: enter
 local function enter(id, lane, full)
   if rule.limit == math.huge then
     return true
   end
-  local has_room = not (full and full[lane])
+  local has_room = not (full and full[lane] or is_closed(lane))
   if has_room then
     local score = BLOCKED + lane
     local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]

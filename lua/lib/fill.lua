@@ -1,13 +1,17 @@
 -- Lets in so many blocked messages, from all lanes alike.
--- needs: BLOCKED, let_in; keys: scheduled; args: seed
+-- needs: BLOCKED, let_in, is_gated; keys: scheduled; args: seed
 -- gives: fill
 local LANES = 100 -- from which one claim is filled (I9)
 
 local function fill(count)
   local lanes, score = {}, string.format('%.0f', BLOCKED)
-  while score and #lanes < math.min(count, LANES) do
+  for _ = 1, LANES do
+    if not score or #lanes == count then
+      break
+    end
     score = redis.call('ZRANGEBYSCORE', scheduled, score, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-    lanes[#lanes + 1] = score and tonumber(score) - BLOCKED
+    local lane = score and tonumber(score) - BLOCKED
+    lanes[#lanes + 1] = lane and not is_gated(lane) and lane or nil
     score = score and '(' .. score
   end
   if #lanes == 0 then

@@ -4,14 +4,14 @@
 -- needs: stated_head, is_later, as_head, read_record; keys: messages
 -- gives: head_of
 local function head_of(id, text)
-  local birth, flags, expires, lane = stated_head(text)
+  local birth, flags, expires, lane, needs = stated_head(text)
   if birth then
     if redis.call('HEXISTS', messages, id) == 0 then
       return nil, false
     elseif is_later('', text) then
       return nil, true
     end
-    return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+    return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
   end
   local record = redis.call('HGET', messages, id)
   if not record then

@@ -2,7 +2,7 @@
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
 -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
 -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
--- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+-- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
 -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
 -- reads the priority from the member.
 -- needs: pack_number
@@ -17,7 +17,7 @@ end
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
-  if not head.lane and (head.birth - number) / 4096 == due then
+  if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
     return string.char(16 + (number - last) / 256)
   end
   return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)

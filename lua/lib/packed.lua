@@ -4,7 +4,7 @@
 -- needs: now, EXPIRES, LONG, pack_number, score_of, order_of, asked, existing, opened, keys_count; keys: counters
 -- needs: locals: items, first, delay, ttl
 -- gives: packed, known, records, places, blocked, new_seats, stated, deadlines
-local PACKED, ABOVE, FIELD = 0x20, 0x40, 1 -- the flag of fields and headers, and the next; the field of a key (lib/lane_in)
+local PACKED, ABOVE, LAST = 0x20, 0x40, 2 -- the flag of fields and headers, and the next; the last field of lib/lanes_in
 -- Tables cost Redis as much as a part of a command: none that only some need.
 local records, places, known, head, packed = {}, {}, {}, {}, 0
 local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
@@ -30,7 +30,7 @@ for n = 1, opened and asked or 0 do
     end
     local payload, low = items[first + 2 * n - 1], birth % 256
     local flags = payload:byte(1)
-    local priority, keyed = flags % EXPIRES, flags % ABOVE >= PACKED and payload:byte(4) == FIELD
+    local priority, in_lane = flags % EXPIRES, flags % ABOVE >= PACKED and (payload:byte(4) or ABOVE) <= LAST
     if low == 0 or priority ~= head.priority then
       head.birth, head.priority = birth, priority
       local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
@@ -40,7 +40,7 @@ for n = 1, opened and asked or 0 do
     end
     low = string.char(low)
     local row, blocked_at = order .. low .. id, nil
-    if keyed then
+    if in_lane then
       row = string.char(9 - priority) .. lead .. low .. id -- as in lib/order
       blocked_at = score_if_blocked and score_if_blocked(id, payload)
     end

@@ -6,19 +6,16 @@
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
---   Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
--- needs: member_of, score_of, expiry_of, format_state, setting
--- needs: keys: states, ready, scheduled, dead, expired, expiring, groups
+-- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+-- needs: member_of, score_of, expiry_of, format_state, setting, PASS
+-- needs: keys: states, ready, scheduled, seats, dead, expired, expiring, groups
 -- gives: put
 local in_group, seat_or_block, give_back
 
 local function put(id, state, head, waits, rest, arrive)
-  local member, index, score = member_of(id, head, state.due), scheduled, state.due
-  if state.part == 'dead' then
-    index = dead
-  elseif state.part == 'expired' then
-    index = expired
-  elseif not waits then
+  local member, score = member_of(id, head, state.due), state.due
+  local index = state.part == 'dead' and dead or state.part == 'expired' and expired or scheduled
+  if state.part == 'live' and not waits then
     index, score = ready, score_of(head.priority, state.due)
   end
   local in_lane = head.lane and setting('per_key')
@@ -62,6 +59,9 @@ local function put(id, state, head, waits, rest, arrive)
   if died_again then
     -- needs: count_redriven
     count_redriven(died_again, 'died')
+  end
+  if head.needs and setting('gated') then
+    redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
   end
   if in_lane then
     give_back(id, state, waits)

@@ -1,5 +1,5 @@
 -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
--- needs: EXPIRES, lane_in
+-- needs: EXPIRES, lanes_in
 -- gives: as_head, read_record
 local HEADERS, TRANSIENT = 0x20, 0x80
 
@@ -15,9 +15,11 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
-local function as_head(birth, flags, expires, lane)
+-- lane: of its key; needs: the lane of its dependency.
+local function as_head(birth, flags, expires, lane, needs)
   return {
-    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+    lane = lane, needs = needs,
   }
 end
 
@@ -28,6 +30,9 @@ local function read_record(record)
     return { birth = 0, priority = 4 }
   end
   local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-  local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-  return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+  local lane, needs
+  if math.floor(flags / HEADERS) % 2 == 1 then
+    lane, needs = lanes_in(record, expires and 15 or 9)
+  end
+  return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
 end

@@ -53,7 +53,7 @@ end
 local function room_of_redrive(job, r, limit, grace)
   local room, wait = room_and_wait(job, r, limit)
   if not wait then
-    stop_redrive(job, r, 'paused', 'success', r.by, r.user)
+    stop_redrive(job, r, 'paused', 'success', r.canary > 0 and r.passed == 0 and '"its canary"' or '"its min_success"', '')
     return 0, -1
   elseif room == 0 then
     redis.call('ZADD', redriving, now + math.max(wait, grace), job)

@@ -1,6 +1,6 @@
 -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one, or
 -- has one since a send was cut off. `taken_seats`: lanes and ids, to be written before the rows.
--- needs: lane_in, rule, BLOCKED; keys: seats, scheduled
+-- needs: lanes_in, rule, BLOCKED; keys: seats, scheduled
 -- gives: score_in_lane, taken_seats
 local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats
 
@@ -15,7 +15,7 @@ local function room_of(lane)
 end
 
 local function score_in_lane(id, payload)
-  local lane = lane_in(payload, 2)
+  local lane = lanes_in(payload, 2)
   if not lane or rule.limit == math.huge then
     return false
   end

@@ -1,6 +1,7 @@
--- Whether a message keeps the seat that it holds; one that is blocked all the same becomes ready. The seat of a call whose
--- message was cancelled stays as long as the lease (lib/cancelled_seat).
--- needs: now, rule, keeps_seat, BLOCKED, head_of, parse_state, member_of, score_of, wake_one; keys: states, ready, scheduled, leases
+-- Whether a message keeps the seat that it holds; one that is blocked in the lane of its key all the same becomes ready. The
+-- seat of a call whose message was cancelled stays as long as the lease (lib/cancelled_seat).
+-- needs: now, rule, keeps_seat, is_closed, BLOCKED, head_of, parse_state, member_of, score_of, wake_one
+-- needs: keys: states, ready, scheduled, leases
 -- gives: seat_is_due
 local function seat_is_due(id)
   local token = id:match('^\2(%S+) ')
@@ -18,10 +19,13 @@ local function seat_is_due(id)
   end
   local member = member_of(id, head, state.due)
   local score = state.part == 'live' and tonumber(redis.call('ZSCORE', scheduled, member) or 0) or 0
-  if score >= BLOCKED then
+  local is_blocked = head.lane and score == BLOCKED + head.lane
+  if is_blocked and is_closed(head.lane) then
+    return false
+  elseif is_blocked then
     redis.call('ZADD', ready, score_of(head.priority, now), member)
     redis.call('ZREM', scheduled, member)
     wake_one()
   end
-  return keeps_seat(state, score > 0 and score < BLOCKED)
+  return keeps_seat(state, score > 0 and not is_blocked)
 end

@@ -1,15 +1,19 @@
--- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live, and what else the
--- caller knows of (`event`, milliseconds; nil: nothing). The others
--- sleep on; without this a thousand of them would wake in the same millisecond. Returns the milliseconds until then,
--- -1 for a client that sleeps on.
--- needs: now; keys: scheduled, expiring, leases, alarm; args: alarmed, patience
+-- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live, a gate, the end of a
+-- pause, one more by the rate. The others sleep on; without this a thousand of them would wake in the same millisecond. Returns
+-- the milliseconds until then, -1 for a client that sleeps on.
+-- needs: now, gated, resumes, by_rate; keys: scheduled, expiring, leases, gates, ready, alarm; args: alarmed, patience
 -- gives: set_alarm
-local function set_alarm(event)
+local function set_alarm()
+  local event = resumes or by_rate and redis.call('ZCARD', ready) > 0 and by_rate.at or nil
   for _, index in ipairs({ scheduled, leases, expiring }) do
     local at = tonumber(redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')[2])
     if at and (not event or at < event) then
       event = at
     end
+  end
+  if gated then
+    local at = tonumber(redis.call('ZRANGEBYSCORE', gates, now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+    event = at and math.min(event or at, at) or event
   end
   local taken = tonumber(redis.call('GET', alarm) or nil)
   -- The client that holds the alarm keeps it.

@@ -1,19 +1,16 @@
 -- Repairs what a script that was cut off left behind in lanes: lets in who waits beside a free seat, makes ready who waits with
 -- one, and takes seats away from messages that are gone, or hold none where they are. Looks at some lanes and some seats a
--- call, and goes on there at the next: however many lanes are held, each has its turn.
--- needs: now, rule, BLOCKED, let_in, vacate, unblock, rows_of_range, seat_is_due; keys: scheduled, seats, tended
+-- call, and goes on there at the next: however many lanes are held, each has its turn. Closed lanes have gates of their own
+-- (lib/pass_gates); where none is left, the settings say so.
+-- needs: now, rule, BLOCKED, setting, let_in, unblock, is_gated, recheck, tend_seats; keys: scheduled, settings, lanes, tended
 -- gives: tend
-local LANES, SEATS = 100, 100 -- that one call looks at (I9)
+local LANES = 100 -- that one call looks at (I9)
 local KEPT = 600000 -- milliseconds for which the place is kept
 
 local function tend()
-  if rule.limit == math.huge then
-    unblock()
-    return
-  end
   local front = string.format('%.0f', BLOCKED - 1)
-  local after, score, member = (redis.call('GET', tended) or ''):match('^%d+ (%d+) (%S+) (.*)$')
-  local lanes, lost = {}, {}
+  local after, place = (redis.call('GET', tended) or ''):match('^%d+ (%d+) (.*)$')
+  local open = {}
   after = after or front
   for _ = 1, LANES do
     local found = redis.call('ZRANGEBYSCORE', scheduled, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
@@ -21,19 +18,21 @@ local function tend()
     if not found then
       break
     end
-    lanes[#lanes + 1] = tonumber(found) - BLOCKED
-  end
-  let_in(lanes)
-  local range = { score = score or '-inf', member = member or '', last_score = '+inf', last_member = '\255', limit = SEATS }
-  local held, next_score, next_member = rows_of_range(seats, range)
-  for _, id in ipairs(held) do
-    if not seat_is_due(id) then
-      lost[#lost + 1] = id
+    local lane = tonumber(found) - BLOCKED
+    if is_gated(lane) then
+      recheck(lane)
+    else
+      open[#open + 1] = lane
     end
   end
-  if #lost > 0 then
-    vacate(lost)
+  if rule.limit < math.huge then
+    let_in(open)
+  else
+    unblock(open)
   end
-  local at = now .. ' ' .. after .. ' ' .. (next_score == '' and '-inf' or next_score) .. ' ' .. next_member
-  redis.call('SET', tended, at, 'PX', KEPT)
+  redis.call('SET', tended, now .. ' ' .. after .. ' ' .. tend_seats(place), 'PX', KEPT)
+  local nobody_waits = rule.limit < math.huge or redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0
+  if setting('gated') and nobody_waits and redis.call('EXISTS', lanes) == 0 then
+    redis.call('HDEL', settings, 'gated')
+  end
 end

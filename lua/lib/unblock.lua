@@ -1,17 +1,22 @@
--- Where keys count no more: makes blocked messages due, some a call; when none is left, forgets the seats and the rule.
+-- Where keys count no more: makes blocked messages of these lanes due, some a call; when nobody waits, forgets the seats and
+-- the rule.
 -- needs: now, BLOCKED, setting; keys: scheduled, seats, settings, tended
 -- gives: unblock
 local UNBLOCKED = 1000 -- rows a call (I9)
 
-local function unblock()
-  local rows, due = redis.call('ZRANGEBYSCORE', scheduled, BLOCKED, '+inf', 'LIMIT', 0, UNBLOCKED), {}
-  for _, row in ipairs(rows) do
-    due[#due + 1], due[#due + 2] = now, row
+local function unblock(lanes)
+  local due = {}
+  for _, lane in ipairs(lanes) do
+    local score = string.format('%.0f', BLOCKED + lane)
+    local most = UNBLOCKED - #due / 2
+    for _, row in ipairs(most > 0 and redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, most) or {}) do
+      due[#due + 1], due[#due + 2] = now, row
+    end
   end
   if #due > 0 then
     redis.call('ZADD', scheduled, unpack(due))
-  elseif setting('per_key') == 'off' then -- else it is damaged, or of a later version
-    redis.call('UNLINK', seats, tended)
+  elseif setting('per_key') == 'off' and redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then
+    redis.call('UNLINK', seats, tended) -- else `per_key` is damaged, or of a later version, or someone waits
     redis.call('HDEL', settings, 'per_key')
   end
 end

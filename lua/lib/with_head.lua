@@ -2,5 +2,5 @@
 -- needs: head_word
 -- gives: with_head
 local function with_head(more, record)
-  return more:gsub(' head=%S*', ''):gsub(' lane=%S*', '') .. head_word(record)
+  return more:gsub(' head=%S*', ''):gsub(' lane=%S*', ''):gsub(' needs=%S*', '') .. head_word(record)
 end

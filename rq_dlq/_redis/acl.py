@@ -33,7 +33,7 @@ READS = "%R~"  # of a key that is only read; known to Redis 7 and Valkey
 # The commands that need a key for more than reading. A script declares its keys for both.
 CHANGES = frozenset(
     b"BLPOP DEL EVALSHA HDEL HINCRBY HSET HSETNX LPOP LPUSH LTRIM PERSIST PEXPIRE PSETEX RPUSH SADD SET SREM "
-    b"UNLINK XADD XTRIM ZADD ZREM".split()
+    b"UNLINK XADD XDEL XTRIM ZADD ZREM".split()
 )
 # What a durability needs. CONFIG GET shows passwords, too, so only users who need it get it.
 BY_DURABILITY: Mapping[str, Commands] = {"fsync": [(b"CONFIG", b"GET")], "replicated": [(b"WAIT",)]}

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 # before it checks the rights.
 _ARGUMENTS = {
     0: b"DEL EXISTS GET HGETALL HKEYS HLEN LLEN PERSIST UNLINK ZCARD",
-    1: b"HDEL HEXISTS HGET HMGET HSCAN LPUSH PEXPIRE RPUSH SET ZMSCORE ZRANK ZREM ZSCORE",
-    2: b"HINCRBY HSET LRANGE LTRIM PSETEX ZADD ZCOUNT ZLEXCOUNT ZRANGE ZRANGEBYSCORE",
+    1: b"HDEL HEXISTS HGET HMGET HSCAN LPUSH PEXPIRE RPUSH SET XDEL ZMSCORE ZRANK ZREM ZSCORE",
+    2: b"HINCRBY HSET LRANGE LTRIM PSETEX XREVRANGE ZADD ZCOUNT ZLEXCOUNT ZRANGE ZRANGEBYSCORE",
     3: b"XADD",
 }
 FORMS = {name: (b"0",) * count for count, names in _ARGUMENTS.items() for name in names.split()}
 # A consumer that claims also has to settle, so all of these rights are checked before the first claim.
 _AFTER = {"claim": ("ack", "nack", "poison", "release", "pass_on", "extend")}
 # The plain commands that write.
-WRITES = frozenset(b"DEL HDEL HINCRBY HSET HSETNX LPOP LTRIM PEXPIRE RPUSH SADD SET SREM XTRIM".split())
+WRITES = frozenset(b"DEL HDEL HINCRBY HSET HSETNX LPOP LTRIM PEXPIRE RPUSH SADD SET SREM XADD XTRIM".split())
 
 
 class Rights:

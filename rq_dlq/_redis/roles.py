@@ -14,6 +14,7 @@ from rq_dlq._redis.exchange import perform
 from rq_dlq._redis.proof import refused, trials
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.cancelling import calls as cancelling_calls
+from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.keyed import calls as keyed_calls
 from rq_dlq.core.looking import calls as looking_calls
@@ -211,15 +212,20 @@ def _looking(keys: QueueKeys) -> Steps:
     yield redrive_calls.record(keys, ID)
     yield redrive_calls.jobs(keys)
     yield looking_calls.audit(keys, 1)
+    yield looking_calls.audit_of_none(keys.namespace, 1)
+    yield group_calls.muted(keys, ID)
     yield keyed_calls.holders(keys, 0)
     yield keyed_calls.rank(keys, b"0")
     yield keyed_calls.consumer(keys, ID)
+    yield keyed_calls.special(keys, 0)
+    yield keyed_calls.specials(keys)
 
 
 def _maintaining(keys: QueueKeys) -> Steps:
     yield from _upkeep(keys)
     yield from _looking(keys)
     yield queue_calls.add_aliases(keys.namespace, [ID])
+    yield queue_calls.note(keys.namespace, did=ID)
     yield from _listing(keys)
     yield looking_calls.trim(keys, through="0-1")
     yield from _reporting(keys)
@@ -271,18 +277,10 @@ ROLES = {
             "maintenance",
             "maintains the queues, and does what operators do: redrive, purge, move, pause, set policies",
             (
-                *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "delete"),
-                *(
-                    "redrive",
-                    "purge",
-                    "cancel",
-                    "transfer",
-                    "prioritize",
-                    "deliver_now",
-                    "dead_letter",
-                    "expire_now",
-                ),
-                *("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive", "restore"),
+                *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "pause_lane", "reset", "delete"),
+                *("redrive", "purge", "cancel", "transfer", "prioritize", "deliver_now", "dead_letter"),
+                *("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive", "restore", "mute"),
+                "expire_now",
             ),
             _maintaining,
         ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 from rq_dlq.asyncio.redrive import RedriveJob
 from rq_dlq.asyncio.selection import Selection, target_of
 from rq_dlq.client.choosing import dead_choice
+from rq_dlq.core.choosing import muting
 from rq_dlq.core.groups.index import NEW_WITHIN
 from rq_dlq.core.redrive import redrives, start
 from rq_dlq.core.redrive.terms import Terms
@@ -16,6 +17,7 @@ from rq_dlq.errors.guesses import Answering
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
     from typing import Unpack
 
     from rq_dlq.asyncio.broker import Broker
@@ -172,7 +174,8 @@ class DeadLetters(Answering, Generic[T]):
                 is too long: `job.refusals` says why.
             ttl: the messages' time to live from now on (seconds, a timedelta or "1h"). "keep": they expire
                 when they would have, and those whose time is over stay dead. None: they do not expire.
-            by: who redrives, for the audit and the messages' history; None: this process.
+            by: who redrives, for the audit and the messages' history; None: the user of this process, at this
+                host.
             detach: leave it to workers and maintenance from the start.
             dry_run: count only.
             conditions: see `Conditions`.
@@ -226,14 +229,52 @@ class DeadLetters(Answering, Generic[T]):
         """
         return RedriveJob(self._core, self._broker, await self._broker._run(redrives.find(self._core, id)))
 
+    async def mute(
+        self, *, group: str | ErrorGroup, until: datetime | Duration | None = None, by: str | None = None
+    ) -> bool:
+        """Mute a group: `top`, the page and alerts do not count it as trouble. Its letters stay.
+
+        Args:
+            group: an `ErrorGroup` or its fingerprint; the first six digits mean all kinds of one class and
+                place.
+            until: a datetime with a time zone, or a time from now (seconds, a timedelta or "4h"), at most 30
+                days. None: until a message dies of it again.
+            by: who does it, for the audit; None: the user of this process, at this host.
+
+        Returns:
+            Whether this changed anything; False: it was muted so already.
+
+        Raises:
+            InvalidInput: there is no such group.
+        """
+        return await self._broker._run(muting.mute(self._core, group, until, by))
+
+    async def unmute(self, *, group: str | ErrorGroup, by: str | None = None) -> bool:
+        """Count a group as trouble again, if it is some.
+
+        Args:
+            group: as for `mute`.
+            by: as for `mute`.
+
+        Returns:
+            Whether this changed anything; False: it was not muted.
+        """
+        return await self._broker._run(muting.unmute(self._core, group, by))
+
     async def purge(
-        self, *, where: str | None = None, all: bool = False, **conditions: Unpack[Conditions]
+        self,
+        *,
+        where: str | None = None,
+        all: bool = False,
+        by: str | None = None,
+        **conditions: Unpack[Conditions],
     ) -> int:
         """Remove dead letters for good.
 
         Args:
             where: a condition.
             all: remove all of them. Either this or a condition is required.
+            by: who does it, for the audit; None: the user of this process, at this host.
             conditions: see `Conditions`.
 
         Returns:
@@ -243,4 +284,4 @@ class DeadLetters(Answering, Generic[T]):
             InvalidInput: there is neither a condition nor `all`, or both; nothing was done.
         """
         wanted = dead_choice(conditions, where=where, all=all)
-        return await Selection(self._core, self._broker, wanted).purge()
+        return await Selection(self._core, self._broker, wanted).purge(by=by)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from rq_dlq.asyncio.dependency import Dependency
 from rq_dlq.asyncio.key import Key
 from rq_dlq.asyncio.own import OwnQueue
 from rq_dlq.asyncio.selection import Selection
@@ -15,6 +16,7 @@ from rq_dlq.core.looking import explain, outcomes
 from rq_dlq.core.managing import deleting, pausing
 from rq_dlq.core.policies import policies
 from rq_dlq.core.queues import counts
+from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.upkeep import maintain
 from rq_dlq.errors.guesses import part_of
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.call import Place
     from rq_dlq.policy import QueueSettings
     from rq_dlq.values.counts import QueueStats
+    from rq_dlq.values.durations import Duration
     from rq_dlq.values.key import KeyStats
     from rq_dlq.values.message import Received
     from rq_dlq.values.outcome import Outcome
@@ -50,12 +53,13 @@ class Managed(OwnQueue[T]):
         """
         return await self._broker._run(reading.peek(self._core, limit))
 
-    async def purge(self, *, where: str | None = None, all: bool = False) -> int:
+    async def purge(self, *, where: str | None = None, all: bool = False, by: str | None = None) -> int:
         """Remove ready and scheduled messages for good. Leased messages stay.
 
         Args:
             where: a condition.
             all: remove all of them. Either this or a condition is required.
+            by: who does it, for the audit; None: the user of this process, at this host.
 
         Returns:
             How many were removed.
@@ -63,7 +67,7 @@ class Managed(OwnQueue[T]):
         Raises:
             InvalidInput: there is neither a condition nor `all`, or both; nothing was done.
         """
-        return await self.select(where, all=all).purge()
+        return await self.select(where, all=all).purge(by=by)
 
     def select(
         self,
@@ -114,25 +118,30 @@ class Managed(OwnQueue[T]):
         """The messages of one key; `select(key=…)` chooses them."""
         return Key(key, self._core, self._broker)
 
-    async def pause(self, by: str | None = None) -> bool:
+    def dependency(self, dependency: str) -> Dependency:
+        """What messages need to succeed, as "payments": whether it counts as down."""
+        return Dependency(dependency, self._core, self._broker)
+
+    async def pause(self, by: str | None = None, *, until: datetime | Duration | None = None) -> bool:
         """Deliver nothing until `resume`. Messages can still be sent and settled, and still expire.
 
         Args:
-            by: who pauses it, for the audit; None: this process.
+            by: who pauses it, for the audit; None: the user of this process, at this host.
+            until: when it ends by itself: a time with its zone, or a duration; None: never.
 
         Returns:
-            Whether this changed anything; False: the queue was paused already.
+            Whether this changed anything; False: the queue was paused already, until the same time.
 
         Raises:
-            InvalidInput: this is the name of dead letters; or `by` is not a name.
+            InvalidInput: this is the name of dead letters; or `by` is not a name, or `until` not an end.
         """
-        return await self._broker._run(pausing.set_paused(self._core, paused=True, by=by))
+        return await self._broker._run(pausing.set_paused(self._core, paused=True, until=until, by=by))
 
     async def resume(self, by: str | None = None) -> bool:
         """Deliver messages again.
 
         Args:
-            by: who resumes it, for the audit; None: this process.
+            by: who resumes it, for the audit; None: the user of this process, at this host.
 
         Returns:
             Whether this changed anything; False: the queue was not paused.
@@ -142,7 +151,7 @@ class Managed(OwnQueue[T]):
         """
         return await self._broker._run(pausing.set_paused(self._core, paused=False, by=by))
 
-    async def cancel(self, id: str, by: str | None = None) -> Cancelled:
+    async def cancel(self, id: str, *, by: str | None = None) -> Cancelled:
         """Take one message back before its end, also one that is in work.
 
         One that waits is gone. One in work is gone at once, too: nothing counts that its handler does from
@@ -152,7 +161,7 @@ class Managed(OwnQueue[T]):
 
         Args:
             id: the message's id.
-            by: who cancels it, for the audit; None: this process.
+            by: who cancels it, for the audit; None: the user of this process, at this host.
 
         Returns:
             "cancelled"; or, where nothing was changed: "dead" or "expired", "acked" if the queue remembers
@@ -167,17 +176,23 @@ class Managed(OwnQueue[T]):
             >>> orders.cancel("order-41")
             'cancelled'
         """
-        return await self._broker._run(cancel.cancel(self._core, id, by))
+        return await self._broker._run(cancel.cancel(self._core, id, by=by))
 
-    async def reset(self) -> int:
+    async def reset(self, *, by: str | None = None) -> int:
         """Reset the totals; the messages in the queue count as sent.
+
+        Args:
+            by: who does it, for the audit; None: the user of this process, at this host.
 
         Returns:
             How many messages are in the queue.
-        """
-        return await self._broker._run(pausing.reset(self._core))
 
-    async def delete(self, *, force: bool = False) -> int:
+        Raises:
+            InvalidInput: `by` is not a name.
+        """
+        return await self._broker._run(pausing.reset(self._core, by))
+
+    async def delete(self, *, force: bool = False, by: str | None = None) -> int:
         """Delete the queue: its messages, schedules, totals, outcome history and settings, and its name.
 
         Only messages need `force`: a queue without messages is deleted with its schedules. The settings that
@@ -188,6 +203,7 @@ class Managed(OwnQueue[T]):
         Args:
             force: also if messages are in the queue, in whatever state. They are removed for good, in
                 one step, however many they are.
+            by: who does it, for the audit; None: the user of this process, at this host.
 
         Returns:
             How many messages were in it.
@@ -195,7 +211,8 @@ class Managed(OwnQueue[T]):
         Raises:
             InvalidInput: messages are in the queue, or it is a dead-letter or expiry queue; nothing was done.
         """
-        return await self._broker._run(deleting.delete(self._core, force=force))
+        act = await self._broker._run(act_of("deleted", by))
+        return await self._broker._run(deleting.delete(self._core, force=force, act=act))
 
     async def explain(self, id: str) -> Explanation:
         """Explain where a message is, why it is not being delivered, and what happens to it next.

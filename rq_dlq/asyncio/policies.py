@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from rq_dlq._keys import QueueKeys
 from rq_dlq.client.arguments import check_entry
 from rq_dlq.core.policies import policies
+from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.errors import PolicyError
-from rq_dlq.policy import Entry, RedeliveryPolicy
+from rq_dlq.policy import Entry, Pattern, RedeliveryPolicy
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -39,6 +40,7 @@ class Policies:
         *,
         pinned: bool = False,
         progress: Progress | None = None,
+        by: str | None = None,
         **fields: Unpack[EntryFields],
     ) -> int:
         """Set the entry of a pattern, in place of an earlier one.
@@ -50,6 +52,7 @@ class Policies:
             pattern: of queue names.
             pinned: the entry overrides settings declared in code.
             progress: called now and then with how many queues have the entry, and how many it matches.
+            by: who does it, for the audit; None: the user of this process, at this host.
             fields: `redelivery`, `dead_letter`, `expiry` and limits; see `rq_dlq.policy.EntryFields`. A
                 policy or strategy sets all its fields, a mapping only the fields that it has.
 
@@ -63,15 +66,17 @@ class Policies:
         if isinstance(redelivery, RedeliveryPolicy) and redelivery.fatal:
             message = "fatal: classes do not go to Redis. Set them in code, broker.queue(…, redelivery=…)"
             raise PolicyError(message)
-        return await self.put(pattern, Entry.of(pinned=pinned, **fields), progress=progress)
+        return await self.put(pattern, Entry.of(pinned=pinned, **fields), progress=progress, by=by)
 
-    async def put(self, pattern: str, entry: Entry, *, progress: Progress | None = None) -> int:
+    async def put(
+        self, pattern: str, entry: Entry, *, progress: Progress | None = None, by: str | None = None
+    ) -> int:
         """Set the entry of a pattern to one that exists already; otherwise like `set`.
 
         Args:
             pattern: of queue names.
             entry: from `Entry.of` or a file of policies.
-            progress: as for `set`.
+            progress, by: as for `set`.
 
         Returns:
             How many queues the pattern matches now.
@@ -80,14 +85,14 @@ class Policies:
             PolicyError: it is not an entry, or it contradicts itself; nothing was changed.
         """
         check_entry(entry)
-        return await self._put(pattern, entry, progress)
+        return await self._put(pattern, entry, progress, by)
 
-    async def remove(self, pattern: str, *, progress: Progress | None = None) -> int:
+    async def remove(self, pattern: str, *, progress: Progress | None = None, by: str | None = None) -> int:
         """Remove the entry of a pattern. If this is interrupted, repeat it, as for `set`.
 
         Args:
             pattern: as it was set.
-            progress: as for `set`.
+            progress, by: as for `set`.
 
         Returns:
             How many queues the pattern matched.
@@ -95,9 +100,9 @@ class Policies:
         Raises:
             PolicyError: this is not a valid pattern.
         """
-        return await self._put(pattern, None, progress)
+        return await self._put(pattern, None, progress, by)
 
-    async def undeclare(self, queue: str) -> bool:
+    async def undeclare(self, queue: str, *, by: str | None = None) -> bool:
         """Withdraw the settings that programs declared for a queue in code.
 
         From then on only the entries apply. A program that still declares settings does so again at its next
@@ -105,6 +110,7 @@ class Policies:
 
         Args:
             queue: its name.
+            by: as for `set`.
 
         Returns:
             Whether there were declared settings.
@@ -112,7 +118,9 @@ class Policies:
         Raises:
             InvalidName: this is not a valid name of a queue.
         """
-        return await self._broker._run(policies.undeclare(self._keys_of(queue), self._broker.settings.naming))
+        naming = self._broker.settings.naming
+        act = await self._broker._run(act_of("undeclared", by))
+        return await self._broker._run(policies.undeclare(self._keys_of(queue), naming, act))
 
     async def read(self) -> PolicyMap:
         """Read all entries."""
@@ -134,9 +142,13 @@ class Policies:
         naming = self._broker.settings.naming
         return await self._broker._run(policies.explain_policy(self._keys_of(queue), naming))
 
-    async def _put(self, pattern: str, entry: Entry | None, progress: Progress | None) -> int:
-        settings = self._broker.settings
-        steps = policies.set_policy(settings.namespace, settings.naming, pattern, entry, progress)
+    async def _put(self, pattern: str, entry: Entry | None, progress: Progress | None, by: str | None) -> int:
+        settings, did = self._broker.settings, "removed a policy" if entry is None else "set a policy"
+        chosen = f"policy {Pattern.parse(pattern).text}"
+        act = await self._broker._run(act_of(did, by, chosen=chosen))
+        steps = policies.set_policy(
+            settings.namespace, settings.naming, pattern, entry, progress=progress, act=act
+        )
         return await self._broker._run(steps)
 
     def _keys_of(self, queue: str) -> QueueKeys:

@@ -81,6 +81,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         persistent: bool = True,
         new: bool = False,
         key: str | None = None,
+        dependency: str | None = None,
     ) -> Sent:
         """Send a message.
 
@@ -99,6 +100,8 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 client's own repetition after a lost reply is not an error.
             key: a text of at most 200 bytes that the message has for life, as a customer's id; None: it has
                 none. A queue with `per_key` orders or limits messages by it, others ignore it.
+            dependency: what the work needs to succeed, as "payments", a text of at most 200 bytes that the
+                message has for life; None: it has none. A queue with a `breaker` counts failures by it.
 
         Returns:
             The message's id; its `new` says whether the message was sent, its `known` where the known one is.
@@ -110,7 +113,9 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             Unconfirmed: with durability "replicated": the message is sent, but too few replicas confirmed
                 it. It is safe to send again with the same id.
         """
-        options = send.send_options(delay, ttl, priority, headers, persistent=persistent, new=new, key=key)
+        options = send.send_options(
+            delay, ttl, priority, headers, persistent=persistent, new=new, key=key, dependency=dependency
+        )
         return await self._run(send.send_one(self._core, body, id, options))
 
     async def send_many(
@@ -124,6 +129,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         persistent: bool = True,
         new: bool = False,
         key: str | None = None,
+        dependency: str | None = None,
     ) -> list[Sent]:
         """Send any number of messages, a thousand per round trip.
 
@@ -132,7 +138,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
 
         Args:
             bodies: any iterable or async iterable.
-                Pass a `Message` for a body with its own id, headers, priority or key.
+                Pass a `Message` for a body with its own id, headers, priority, key or dependency.
 
         Returns:
             The ids, in order, each as from `send`.
@@ -145,7 +151,9 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             Unconfirmed: with durability "replicated": too few replicas confirmed the ids in the error; later
                 messages were not sent.
         """
-        options = send.send_options(delay, ttl, priority, headers, persistent=persistent, new=new, key=key)
+        options = send.send_options(
+            delay, ttl, priority, headers, persistent=persistent, new=new, key=key, dependency=dependency
+        )
         return await self._send_all(bodies, options)
 
     async def claim(

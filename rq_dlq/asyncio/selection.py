@@ -8,7 +8,6 @@ from rq_dlq.client.arguments import work_of
 from rq_dlq.core.choosing import changing, counting, reading
 from rq_dlq.core.choosing.counting import groups
 from rq_dlq.core.groups.index import NEW_WITHIN
-from rq_dlq.core.redrive.start import in_words
 
 if TYPE_CHECKING:
     from rq_dlq.asyncio.broker import Broker
@@ -36,7 +35,8 @@ class Selection(Generic[T]):
 
     A verb that changes messages works in chunks, can be stopped halfway and repeated, and returns how many
     messages it changed. Leased messages can be read and counted, but no verb changes them. It raises
-    `InvalidInput` if the selection has neither a condition, places or a limit, nor `all=True`.
+    `InvalidInput` if the selection has neither a condition, places or a limit, nor `all=True`. The audit
+    notes what it did, and `by` whom; None: the user of this process, at this host.
 
     Messages are read page by page, and only until the limit is reached. A message that stays in place during
     the whole call is seen exactly once, whatever others do meanwhile.
@@ -49,7 +49,7 @@ class Selection(Generic[T]):
 
     def __repr__(self) -> str:
         places = ", ".join(self._choice.places or ())
-        return f"<Selection of {self._core.name!r}{places and f' ({places})'}: {in_words(self._choice)}>"
+        return f"<Selection of {self._core.name!r}{places and f' ({places})'}: {self._choice.in_words}>"
 
     async def browse(self) -> list[Received[T]]:
         """Read the messages. All of them are held in memory: set a limit if there may be many.
@@ -88,23 +88,26 @@ class Selection(Generic[T]):
         """
         return await self._broker._run(groups(self._core, self._choice, new_within))
 
-    async def redrive(self) -> int:
+    async def redrive(self, *, by: str | None = None) -> int:
         """Move dead or expired messages back to their queue: same id, fresh budget, history kept."""
-        return await self._broker._run(changing.redrive(self._core, self._for("redrive")))
+        return await self._broker._run(changing.redrive(self._core, self._for("redrive"), by))
 
-    async def dead_letter(self, reason: str = "sent to the dead-letter queue by hand") -> int:
+    async def dead_letter(
+        self, reason: str = "sent to the dead-letter queue by hand", *, by: str | None = None
+    ) -> int:
         """Move waiting or expired messages to the dead-letter queue, or discard them if the strategy says so.
 
         Args:
             reason: recorded in the messages' history.
+            by: who does it, for the audit.
         """
-        return await self._broker._run(changing.dead_letter(self._core, self._for("dead_letter"), reason))
+        return await self._broker._run(changing.dead_letter(self._core, self._for("dead_letter"), reason, by))
 
-    async def expire(self) -> int:
+    async def expire(self, *, by: str | None = None) -> int:
         """Expire waiting messages now, whatever their time to live."""
-        return await self._broker._run(changing.expire_now(self._core, self._for("expire")))
+        return await self._broker._run(changing.expire_now(self._core, self._for("expire"), by))
 
-    async def deliver_now(self) -> int:
+    async def deliver_now(self, *, by: str | None = None) -> int:
         """Make scheduled messages ready, in the order in which they were sent: before later ones.
 
         One that waits for others of its key stays as it is.
@@ -112,20 +115,21 @@ class Selection(Generic[T]):
         Raises:
             InvalidInput: such a one is named by its id; nothing was changed. The error says who is in front.
         """
-        return await self._broker._run(changing.deliver_now(self._core, self._for("deliver_now")))
+        return await self._broker._run(changing.deliver_now(self._core, self._for("deliver_now"), by))
 
-    async def prioritize(self, priority: int) -> int:
+    async def prioritize(self, priority: int, *, by: str | None = None) -> int:
         """Change the priority of waiting messages.
 
         Args:
             priority: 9 (first) to 0 (last).
+            by: who does it, for the audit.
 
         Raises:
             InvalidMessage: the priority is not valid.
         """
-        return await self._broker._run(changing.prioritize(self._core, self._for("prioritize"), priority))
+        return await self._broker._run(changing.prioritize(self._core, self._for("prioritize"), priority, by))
 
-    async def move(self, to: Queue[T] | str, *, create: bool = False) -> int:
+    async def move(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> int:
         """Move the messages to another queue, with their ids and histories; each chunk is one step.
 
         A message whose id the other queue knows already stays where it is.
@@ -133,32 +137,38 @@ class Selection(Generic[T]):
         Args:
             to: the queue, or its name.
             create: make that queue if there is none of its name, which else is an error.
+            by: who does it, for the audit.
 
         Raises:
             InvalidInput: it is the same queue, or it does not exist; nothing was moved.
             CrossSlot: the queues are on different nodes of the cluster; nothing was moved.
         """
         return await self._broker._run(
-            changing.transfer(self._core, self._for("move"), self._target(to), keep=False, create=create)
+            changing.transfer(
+                self._core, self._for("move"), self._target(to), keep=False, create=create, by=by
+            )
         )
 
-    async def copy(self, to: Queue[T] | str, *, create: bool = False) -> int:
+    async def copy(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> int:
         """Copy the messages to another queue, under the same ids but with new counts; otherwise like `move`.
 
         Args:
             to: the queue, or its name.
             create: make that queue if there is none of its name, which else is an error.
+            by: who does it, for the audit.
 
         Raises:
             InvalidInput, CrossSlot: as for `move`.
         """
         return await self._broker._run(
-            changing.transfer(self._core, self._for("copy"), self._target(to), keep=True, create=create)
+            changing.transfer(
+                self._core, self._for("copy"), self._target(to), keep=True, create=create, by=by
+            )
         )
 
-    async def purge(self) -> int:
+    async def purge(self, *, by: str | None = None) -> int:
         """Remove the messages for good."""
-        return await self._broker._run(changing.purge(self._core, self._for("purge")))
+        return await self._broker._run(changing.purge(self._core, self._for("purge"), by))
 
     def _for(self, verb: str) -> Choice:
         self._choice.check_bulk(verb)

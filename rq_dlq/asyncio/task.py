@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from rq_dlq.asyncio.queue import Queue
     from rq_dlq.client.task_function import TaskFunction
-    from rq_dlq.core.sending.send import SendOptions
+    from rq_dlq.core.sending.packing import SendOptions
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.sent import Sent
 
@@ -78,9 +77,7 @@ class Task(Answering, Generic[P, R]):
             InvalidInput, KnownId, BrokerUnavailable, Unconfirmed: see `Queue.send`.
         """
         body = self._function.body(args, kwargs)
-        options = self._options
-        if self._function.key is not None and "key" not in self._given:
-            options = replace(options, key=self._function.key_of(args, kwargs))
+        options = self._function.saying(self._options, args, kwargs, self._given)
         return await self._queue._run(send.send_one(self._queue._core, body, self._id, options))
 
     async def send_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[Sent]:
@@ -103,8 +100,7 @@ class Task(Answering, Generic[P, R]):
         """
         if self._id is not None:
             raise InvalidInput(f"the id {self._id!r} is of one call: use send, or leave the id out")
-        keyed = self._function.key is not None and "key" not in self._given
-        messages = self._function.messages(calls, keyed=keyed)
+        messages = self._function.messages(calls, self._given)
         return await self._queue._run(send.send(self._queue._core, messages, self._options))
 
     @answering
@@ -119,6 +115,7 @@ class Task(Answering, Generic[P, R]):
         persistent: bool = _NOT_GIVEN,
         new: bool = _NOT_GIVEN,
         key: str | None = _NOT_GIVEN,
+        dependency: str | None = _NOT_GIVEN,
     ) -> Task[P, R]:
         """The same task, whose `send` and `send_many` have these options; they are those of `Queue.send`.
 
@@ -136,6 +133,7 @@ class Task(Answering, Generic[P, R]):
             "persistent": persistent,
             "new": new,
             "key": key,
+            "dependency": dependency,
         }
         given = {name: value for name, value in now.items() if value is not _NOT_GIVEN}
         return (self._plain or self)._with({**self._given, **given})
@@ -153,4 +151,5 @@ def _options_of(function: TaskFunction, given: Mapping[str, Any]) -> SendOptions
         persistent=given.get("persistent", True),
         new=given.get("new", False),
         key=given.get("key"),
+        dependency=given.get("dependency"),
     )

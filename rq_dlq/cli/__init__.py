@@ -9,6 +9,7 @@ from rq_dlq.values.version import __version__
 
 SENTENCES = {
     "acl": "Print the ACL line of a role for Redis.",
+    "audit": "List what operators did: who, what, to how many messages.",
     "bench": "Measure how fast queues are on a server.",
     "demo": "See it work: real flights, a service that fails, a worker that is killed.",
     "dlq": "Look at dead letters, bring them back, remove them.",

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from rq_dlq.cli._extras import of_extra
+from rq_dlq.core.redrive.edits import merging
 from rq_dlq.errors import InvalidMessage
 from rq_dlq.values.codec import NO_JSON
 
@@ -39,36 +40,21 @@ def edit_of(text: str) -> Callable[[Any], Any]:
     except NO_JSON as error:
         raise click.UsageError(f"not JSON ({error}): --edit takes {FORMS}") from None
     if isinstance(patch, dict):
-        return _of(dict, lambda body: merged(body, patch))
+        return merging(patch)
     if isinstance(patch, list):
-        return _of(object, _json_patch(patch))  # pyright: ignore[reportUnknownArgumentType]
+        return _patching(_json_patch(patch))  # pyright: ignore[reportUnknownArgumentType]
     raise click.UsageError(f"{msgspec.json.encode(patch).decode()} is no edit: --edit takes {FORMS}")
 
 
-def _of(kind: type, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The edit, of bodies that it fits."""
+def _patching(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The edit, of bodies that are JSON."""
 
     def edit(body: Any) -> Any:
         if isinstance(body, bytes):
             raise InvalidMessage("the body is bytes, not JSON")
-        if not isinstance(body, kind):
-            raise InvalidMessage("the body is not a JSON object, which a merge patch changes")
         return change(body)
 
     return edit
-
-
-def merged(body: Any, patch: Any) -> Any:
-    """The body with a merge patch: null removes a name, an object is merged, all else takes the old place."""
-    if not isinstance(patch, dict):
-        return patch
-    found: dict[str, Any] = dict(body) if isinstance(body, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
-    for name, value in patch.items():  # pyright: ignore[reportUnknownVariableType]
-        if value is None:
-            found.pop(name, None)  # pyright: ignore[reportUnknownArgumentType]
-        else:
-            found[name] = merged(found.get(name), value)  # pyright: ignore[reportUnknownArgumentType]
-    return found
 
 
 def _json_patch(operations: list[Any]) -> Callable[[Any], Any]:

@@ -40,13 +40,20 @@ def refuse(context: Context, reading: Reading, file: Path) -> None:
 
 
 def set_all(
-    context: Context, reading: Reading, file: Path | None, *, dry_run: bool, shown: bool = False
+    context: Context,
+    reading: Reading,
+    file: Path | None,
+    *,
+    dry_run: bool,
+    by: str | None,
+    shown: bool = False,
 ) -> None:
     """Set all entries, after each of them was checked.
 
     Args:
         file: what they were read from; None: options.
         dry_run: show what would be set, and set nothing.
+        by: who does it, for the audit.
         shown: the entries were shown already.
 
     Raises:
@@ -76,7 +83,7 @@ def set_all(
     try:
         for pattern, entry in reading.entries.items():
             with progress_bar(context.output.stderr, f"setting {visible(pattern)}") as progress:
-                matched = context.broker.policies.put(pattern, entry, progress=progress)
+                matched = context.broker.policies.put(pattern, entry, progress=progress, by=by)
             done += 1
             context.output.say(f"set {pattern}: it matches {many(matched, 'queue')}")
             _say_gone(context, before.get(pattern), entry)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from rq_dlq.core.sending.send import SendOptions, packed
+from rq_dlq.core.sending.packing import SendOptions, packed
 from rq_dlq.errors import InvalidMessage
 from rq_dlq.values import record
 from rq_dlq.values.codec import NO_JSON
@@ -81,6 +81,7 @@ class Exported(msgspec.Struct, frozen=True, omit_defaults=True):
     untried: Count = 0
     headers: dict[str, str] = {}
     key: str | None = None
+    dependency: str | None = None
     body: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     body_base64: str | None = None
     persistent: bool = True
@@ -89,7 +90,18 @@ class Exported(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _COUNTS = ("delivery_count", "charged", "nacked", "lapsed", "released", "redriven")
-_COPIED = ("id", "queue", "part", "reason", "priority", "key", "enqueued_at", *_COUNTS, "untried")
+_COPIED = (
+    "id",
+    "queue",
+    "part",
+    "reason",
+    "priority",
+    "key",
+    "dependency",
+    "enqueued_at",
+    *_COUNTS,
+    "untried",
+)
 _LAST = 1 << 42  # milliseconds: no time is later (lua/lib/state.lua)
 
 
@@ -143,7 +155,8 @@ def read(line: bytes, number: int, queue: QueueState[Any]) -> Row:
             body = base64.b64decode(letter.body_base64 or "", validate=True)
     except NO_JSON as error:
         raise InvalidMessage(f"not a dead letter that `rq-dlq dlq export` wrote: {error}") from None
-    options = SendOptions(0, 0, letter.priority, letter.headers, letter.persistent, key=letter.key)
+    options = SendOptions(0, 0, letter.priority, letter.headers, letter.persistent)
+    options = replace(options, key=letter.key, dependency=letter.dependency)
     message_id, payload = packed(queue, body, letter.id, options)
     birth = (born << record.NUMBER_BITS) + number % (1 << record.NUMBER_BITS)
     counts = " ".join(str(getattr(letter, name)) for name in _COUNTS)

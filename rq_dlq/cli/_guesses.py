@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         ("rq-dlq peek QUEUE", "browse claim get receive"),
         ("rq-dlq schedule ls", "beat cron crontab scheduler schedules"),
         ("rq-dlq policy ls", "config policies"),
+        ("rq-dlq audit", "history log who"),
         ("rq-dlq doctor", "check health ping"),
         ("rq-dlq --help", "help"),
         ("rq-dlq --version", "version"),

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import sys
 from collections.abc import Callable
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rq_dlq.cli._context import Context
+from rq_dlq.cli._context import Context, Failure
 from rq_dlq.errors import InvalidDuration
 from rq_dlq.filters._facts import is_field
 from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.masks import USUAL
+
+if TYPE_CHECKING:
+    from rq_dlq.client.dependency import Dependency
+    from rq_dlq.client.key import Key
+    from rq_dlq.client.queue import Queue
 
 QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
 COMPARED = re.compile(r"[=<>]\s*([A-Za-z_$][\w.$-]*)")
@@ -44,7 +51,9 @@ mask_option = click.option(
     "--mask", multiple=True, metavar="FIELD",
     help=f"Hide the values of fields with this in their names, beside {', '.join(USUAL)}; may be repeated.",
 )  # fmt: skip
-by_option = click.option("--by", metavar="NAME", help="Who does it, for the audit.")
+key_option = click.option("--key", "key_text", metavar="K", help="Only messages with this key.")
+dependency_option = click.option("--dependency", metavar="D", help="Only messages that need this.")
+by_option = click.option("--by", metavar="NAME", help="Who does it, for the audit; else user@host.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
@@ -106,6 +115,16 @@ class Number(click.FloatRange):
         return number
 
 
+def end(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | str | None:
+    """The value of an option that says when something ends: a time, or a duration."""
+    del ctx, param
+    try:
+        found = None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        return text  # a duration
+    return found.astimezone() if found is not None and found.tzinfo is None else found
+
+
 def exactly_one(what: str, *options: tuple[str, object]) -> None:
     """Check that `what` is chosen by one of these options, each a name with its value.
 
@@ -137,3 +156,17 @@ def address(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
         message = f"{text!r} is not an address: pass HOST:PORT, such as 0.0.0.0:8081, or PORT on 127.0.0.1"
         raise click.BadParameter(message, ctx, param)
     return host, int(port)
+
+
+def part_of(
+    queue: Queue[Any], key_text: str | None, dependency: str | None
+) -> tuple[str, str, Queue[Any] | Key | Dependency]:
+    """What is paused or resumed: its name, the options that choose it, and the object."""
+    if key_text is not None and dependency is not None:
+        raise Failure("pass --key or --dependency, not both")
+    if key_text is not None:
+        return f"key {key_text} of {queue.name}", f" --key {shlex.quote(key_text)}", queue.key(key_text)
+    if dependency is not None:
+        options = f" --dependency {shlex.quote(dependency)}"
+        return f"{dependency} in {queue.name}", options, queue.dependency(dependency)
+    return queue.name, "", queue

@@ -1,4 +1,4 @@
-"""How the reports of processes look."""
+"""How the reports of processes look, and what is known of dependencies."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rq_dlq.cli._show import Column, attributes, text_of
 from rq_dlq.values.readable import UPKEEP, upkeep
 
 if TYPE_CHECKING:
+    from rq_dlq.values.dependency import DependencyStats
     from rq_dlq.values.process import ProcessReport
 
 MAINTAINERS = (
@@ -19,6 +20,12 @@ WORKERS = (
     Column("process", "bold", wrap=True), Column("state"), Column("queues", wrap=True, below=True),
     Column("held"), Column("oldest"), Column("done", below=True), Column("failed", "red", below=True),
     Column("version", below=True), Column("up", below=True),
+)  # fmt: skip
+DEPENDENCIES = (
+    Column("dependency", "bold", wrap=True), Column("queue", cut=True),
+    Column("open", "bold red"), Column("paused", "bold yellow", below=True),
+    Column("waiting"), Column("since"), Column("next_probe", below=True),
+    Column("until", below=True),
 )  # fmt: skip
 NOBODY = "no maintenance process (`rq-dlq maintain`): workers and claiming clients do its work"
 
@@ -52,3 +59,8 @@ def worker_row(worker: ProcessReport, *, table: bool) -> dict[str, Any]:
         "queues": " ".join(f"{name}:{one.concurrency}" for name, one in worker.queues.items()),
         "up": worker.up,
     }
+
+
+def dependency_row(found: DependencyStats) -> dict[str, Any]:
+    """What is known of a dependency of a queue."""
+    return attributes(found, *(column.key for column in DEPENDENCIES))

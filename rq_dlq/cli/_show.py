@@ -124,8 +124,8 @@ def unreachable_row(queue: UnreachableQueue) -> dict[str, Any]:
 def message_row(message: Received[Any]) -> dict[str, Any]:
     """A message, with its body as far as it can be decoded."""
     names = ("id", "queue", "priority", "enqueued_at", "expires_at", "attempt", "delivery_count", "charged")
-    more = {"key": message.key, "headers": dict(message.headers), "body": body_of(message)}
-    return attributes(message, *names) | more
+    more = {"headers": dict(message.headers), "body": body_of(message)}
+    return attributes(message, *names, "key", "dependency") | more
 
 
 def letter_row(letter: DeadLetter[Any]) -> dict[str, Any]:
@@ -144,7 +144,8 @@ def history_rows(message: Received[Any]) -> list[dict[str, Any]]:
 def group_row(group: ErrorGroup) -> dict[str, Any]:
     """Dead letters of one kind."""
     names = ("reason", "error", "count", "last_hour", "first_seen", "last_seen", "sample_id")
-    row = {"group": group.fingerprint} | attributes(group, *names) | {"trend": ", ".join(group.trends)}
+    trend = "muted" if group.muted else ", ".join(group.trends)
+    row = {"group": group.fingerprint} | attributes(group, *names) | {"trend": trend}
     return row | {"versions": dict(group.versions), "consumers": dict(group.consumers)}
 
 

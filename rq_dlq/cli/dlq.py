@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ from click.core import ParameterSource
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._letters import all_found, bulk, check, confirmed, group_of, letters_of, these
-from rq_dlq.cli._options import queue_argument, where_option
+from rq_dlq.cli._options import by_option, queue_argument, where_option
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.exports import export, import_, reason_option, tail
 from rq_dlq.cli.redrives import jobs, redrive
@@ -25,6 +26,7 @@ GROUPS = (
     Column("group", "bold cyan"), Column("count"), Column("last_hour"), Column("trend", "bold yellow"),
     Column("reason", "red"), Column("last_seen"), Column("error", cut=True, below=True),
 )  # fmt: skip
+group_argument = click.argument("group", metavar="GROUP")
 
 
 @click.group(cls=Group)
@@ -79,7 +81,8 @@ def groups(context: Context, name: str) -> None:
 
     The largest group comes first. Its trend is new (it began within a day, and nothing was taken out of it
     yet), growing (more than one died within the last hour, and more than twice as many as in an average hour
-    of the day before) or regressed (it had been emptied, and messages died again).
+    of the day before) or regressed (it had been emptied, and messages died again). It has none five minutes
+    after its last death, or while it is muted.
     """
     rows = [_show.group_row(group) for group in letters_of(context, name).groups()]
     context.output.rows(rows, GROUPS, f"there are no dead letters of {name}")
@@ -118,15 +121,56 @@ def show(context: Context, name: str, which: str) -> None:
 @click.option(
     "--older-than", metavar="AGE", help='Dead letters that died longer ago than this, such as "30d".'
 )
+@by_option
 @bulk
-def purge(context: Context, /, name: str, *, older_than: str | None, **chosen: Any) -> None:
+def purge(context: Context, /, name: str, *, older_than: str | None, by: str | None, **chosen: Any) -> None:
     """Remove dead letters for good."""
     check(chosen, ("--older-than", older_than))
     found = letters_of(context, name).select(chosen["where"], older_than=older_than, **these(chosen))
     confirmed(chosen, found, f"Remove {{}} of {name} for good")
-    done = found.purge()
+    done = found.purge(by=by)
     context.output.say(f"removed {many(done, 'dead letter')}")
     all_found(chosen, done)
+
+
+@dlq.command("mute")
+@queue_argument
+@group_argument
+@click.option(
+    "--until", metavar="SPAN|TIME", help='Such as "4h", or 2026-11-30T08:00Z; by default until it dies again.'
+)
+@by_option
+@pass_context
+def mute(context: Context, name: str, group: str, *, until: str | None, by: str | None) -> None:
+    """Mute a group: it is no trouble in `top`, on the page and for alerts.
+
+    Its letters stay where they are. Without --until this ends when a message dies of it again.
+    """
+    letters = letters_of(context, name)
+    group_of(letters, group, name)
+    letters.mute(group=group, until=_time_of(until), by=by)
+    ends = f"until {until}" if until else "until it dies again"
+    context.output.say(f"group {group} of {name} is muted {ends}: `rq-dlq dlq unmute {name} {group}` ends it")
+
+
+@dlq.command("unmute")
+@queue_argument
+@group_argument
+@by_option
+@pass_context
+def unmute(context: Context, name: str, group: str, by: str | None) -> None:
+    """Let a group be trouble again."""
+    state = "is no longer muted" if letters_of(context, name).unmute(group=group, by=by) else "was not muted"
+    context.output.say(f"group {group} of {name} {state}")
+
+
+def _time_of(until: str | None) -> datetime | str | None:
+    """A time, or a span of time as it is."""
+    try:
+        return datetime.fromisoformat(until) if until and "T" in until else until
+    except ValueError:
+        message = f"--until {until!r}: pass a time from now, such as 4h, or 2026-11-30T08:00Z"
+        raise click.UsageError(message) from None
 
 
 for command in (redrive, jobs, tail, export, import_):

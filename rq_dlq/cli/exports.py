@@ -12,7 +12,7 @@ from rq_dlq.cli import _exported, _show
 from rq_dlq.cli._context import Command, Context, Failure, pass_context
 from rq_dlq.cli._input import opened
 from rq_dlq.cli._letters import group_of, letters_of
-from rq_dlq.cli._options import queue_argument, where_option
+from rq_dlq.cli._options import by_option, queue_argument, where_option
 from rq_dlq.client.choosing import dead_choice
 from rq_dlq.core.choosing.choice import REASONS
 from rq_dlq.core.choosing.reading import following, read
@@ -123,8 +123,9 @@ def export(context: Context, /, name: str, *, group: str | None, **conditions: A
 @click.command("import", cls=Command)
 @queue_argument
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@by_option
 @pass_context
-def import_(context: Context, name: str, file: str) -> None:
+def import_(context: Context, name: str, file: str, by: str | None) -> None:
     """Put dead letters that `export` wrote into a queue.
 
     They come from FILE or from stdin (-), and are dead as they were: the same ids, bodies, headers, times and
@@ -135,7 +136,7 @@ def import_(context: Context, name: str, file: str) -> None:
     with opened(None if file == "-" else Path(file)) as source:
         total = _check(context, source, queue)
         source.seek(0)
-        known = context.broker._run(restore(queue, _rows(source, queue)))
+        known = context.broker._run(restore(queue, _rows(source, queue), by))
     context.output.say(f"imported {many(total - len(known), 'dead letter')} into {name}")
     if known:
         which = some(known, NAMED)

@@ -9,7 +9,15 @@ import click
 
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
-from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
+from rq_dlq.cli._options import (
+    all_option,
+    by_option,
+    confirm,
+    exactly_one,
+    queue_argument,
+    where_option,
+    yes_option,
+)
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.queues import is_view, used
 from rq_dlq.client.selection import Selection
@@ -53,7 +61,7 @@ def msg() -> None:
 @click.option(
     "--count-by",
     metavar="HEADER",
-    help="Count the messages by the values of this header, or by `key`, instead of listing them.",
+    help="Count the messages by this header, or by `key` or `dependency`, instead of listing them.",
 )
 @click.option(
     "--limit",
@@ -74,7 +82,7 @@ def ls(
     queue = used(context, name)
     if count_by is not None:
         counts = queue.select(where, places=places or None, limit=limit).count_by(count_by)
-        if counts.keys() == {None} and count_by in FIELDS and count_by != "key":
+        if counts.keys() == {None} and count_by in FIELDS.keys() - {"key", "dependency"}:
             raise Failure(
                 f"no message has a header {count_by!r}: it is a field, and --count-by takes headers"
             )
@@ -128,6 +136,7 @@ def bulk(takes: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         for option in (
             yes_option,
+            by_option,
             click.option(
                 "--limit",
                 type=click.IntRange(1),
@@ -156,7 +165,7 @@ def cancel(context: Context, /, name: str, **chosen: Any) -> None:
     ids = list(dict.fromkeys(chosen["ids"]))
     if ids and not (chosen["where"] or chosen["everything"] or is_view(context, name)):
         queue = used(context, name)
-        found = {message_id: queue.cancel(message_id) for message_id in ids}
+        found = {message_id: queue.cancel(message_id, by=chosen["by"]) for message_id in ids}
         stay = [f"{message_id} is {word}" for message_id, word in found.items() if word != "cancelled"]
         context.output.say(f"cancelled {many(len(ids) - len(stay), 'message')}")
         if stay:
@@ -259,7 +268,7 @@ def _change(
     number = len(set(ids)) or found.count()
     if not ids:
         confirm(what.format(many(number, "message"), name), yes=chosen["yes"])
-    changed = verb(found, *given)
+    changed = verb(found, *given, by=chosen["by"])
     context.output.say(f"{done} {many(changed, 'message')}")
     if changed >= number or (ids and chosen["limit"]):
         return

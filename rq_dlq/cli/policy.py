@@ -13,7 +13,7 @@ import click
 from rq_dlq.cli import _fields, _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._entries import refuse, set_all
-from rq_dlq.cli._options import pairs
+from rq_dlq.cli._options import by_option, pairs
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.waits import preview, simulate
@@ -80,9 +80,18 @@ def ls(context: Context) -> None:
     help="A TOML file with a table for each pattern, instead of PATTERN and options.",
 )
 @dry_run_option
+@by_option
 @pass_context
 def set_(
-    context: Context, /, pattern: str | None, *, pin: bool, file: Path | None, dry_run: bool, **given: Any
+    context: Context,
+    /,
+    pattern: str | None,
+    *,
+    pin: bool,
+    file: Path | None,
+    dry_run: bool,
+    by: str | None,
+    **given: Any,
 ) -> None:
     """Set the entry of PATTERN; it replaces the one before. Fields that are not set are inherited."""
     fields = _fields.passed(_fields.ALL, given)
@@ -91,22 +100,23 @@ def set_(
     if file is None and not fields:
         raise click.UsageError("the entry sets nothing: pass a field, such as --max-redeliveries 5")
     if file is not None:
-        set_all(context, _toml(file), file, dry_run=dry_run)
+        set_all(context, _toml(file), file, dry_run=dry_run, by=by)
         return
     text = Pattern.parse(pattern).text
     reading = Reading({text: Entry.of(**fields, pinned=pin)})
-    set_all(context, reading, None, dry_run=dry_run)
+    set_all(context, reading, None, dry_run=dry_run, by=by)
 
 
 @policy.command("rm")
 @click.argument("pattern")
+@by_option
 @pass_context
-def rm(context: Context, pattern: str) -> None:
+def rm(context: Context, pattern: str, by: str | None) -> None:
     """Remove the entry of PATTERN."""
     text = Pattern.parse(pattern).text
     stored = context.broker.policies.read()
     with progress_bar(context.output.stderr, f"removing {visible(text)}") as progress:
-        matched = context.broker.policies.remove(text, progress=progress)
+        matched = context.broker.policies.remove(text, progress=progress, by=by)
     if text not in {*stored.entries, *stored.unreadable}:  # or a removal was interrupted
         rest = f". What applies without it is set in its {many(matched, 'queue')}" if matched else ""
         raise Failure(f"there is no entry for {text!r}: `rq-dlq policy ls` lists them{rest}")
@@ -115,14 +125,15 @@ def rm(context: Context, pattern: str) -> None:
 
 @policy.command("undeclare")
 @click.argument("name", metavar="QUEUE")
+@by_option
 @pass_context
-def undeclare(context: Context, name: str) -> None:
+def undeclare(context: Context, name: str, by: str | None) -> None:
     """Remove what programs declared in code for QUEUE.
 
     After that only the entries apply. A program that still declares something does so again when it next
     starts.
     """
-    if not context.broker.policies.undeclare(name):
+    if not context.broker.policies.undeclare(name, by=by):
         raise Failure(
             f"no program declared anything for {name}: `rq-dlq policy explain {name}` shows what applies"
         )
@@ -150,8 +161,11 @@ def explain(context: Context, name: str) -> None:
 @click.option("--map", "renamed", multiple=True, metavar="QUEUE=NAME", callback=pairs,
               help="The name here of a queue or pattern in FILE; may be repeated.")  # fmt: skip
 @dry_run_option
+@by_option
 @pass_context
-def import_(context: Context, file: Path, renamed: Mapping[str, str], *, dry_run: bool) -> None:
+def import_(
+    context: Context, file: Path, renamed: Mapping[str, str], *, dry_run: bool, by: str | None
+) -> None:
     """Import the policies of an ActiveMQ broker.
 
     FILE is the broker.xml of Artemis or the activemq.xml of Classic. The output has each setting with what it
@@ -174,7 +188,7 @@ def import_(context: Context, file: Path, renamed: Mapping[str, str], *, dry_run
     if not reading.entries:
         context.output.say(f"there is nothing in {file} to set")
         return
-    set_all(context, reading, file, dry_run=dry_run, shown=True)
+    set_all(context, reading, file, dry_run=dry_run, by=by, shown=True)
 
 
 for command in (preview, simulate):

@@ -14,12 +14,17 @@ from rq_dlq.cli._options import (
     all_option,
     by_option,
     confirm,
+    dependency_option,
+    end,
     exactly_one,
+    key_option,
+    part_of,
     queue_argument,
     where_option,
     yes_option,
 )
 from rq_dlq.core.choosing.choice import PLACES
+from rq_dlq.core.keyed import outages
 from rq_dlq.core.looking.outcomes import last_outcomes
 from rq_dlq.core.processes import processes
 from rq_dlq.core.queues import calls as queue_calls
@@ -34,6 +39,7 @@ from rq_dlq.values.readable import many, why_still
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from datetime import datetime
 
     from rq_dlq.client.queue import Queue
     from rq_dlq.values.counts import QueueStats
@@ -54,8 +60,9 @@ def queue() -> None:
 
 @queue.command("ls")
 @click.option("--maintainers", is_flag=True, help="List the processes that maintain the queues instead.")
+@click.option("--dependencies", is_flag=True, help="List what messages need that is down or paused instead.")
 @pass_context
-def ls(context: Context, *, maintainers: bool) -> None:
+def ls(context: Context, *, maintainers: bool, dependencies: bool) -> None:
     """List the queues with their counts.
 
     The last line says how many processes maintain them; --maintainers lists these. A queue that is damaged,
@@ -65,6 +72,9 @@ def ls(context: Context, *, maintainers: bool) -> None:
         table = context.output.format == "table"
         rows = [_reports.maintainer_row(one, table=table) for one in _maintainers(context)]
         context.output.rows(rows, _reports.MAINTAINERS, _reports.NOBODY)
+        return
+    if dependencies:
+        _dependencies(context)
         return
     broker = context.broker
     rows = [_row(one) for one in broker._run(queues_counts.counts(broker.settings.namespace))]
@@ -81,6 +91,14 @@ def ls(context: Context, *, maintainers: bool) -> None:
         raise Failure(f"{len(lost):,} of {many(len(rows), 'queue')} cannot be read", UNREACHABLE)
 
 
+def _dependencies(context: Context) -> None:
+    found = context.broker._run(outages.everywhere(context.broker.settings.namespace))
+    rows = [_reports.dependency_row(one) for one in found if not isinstance(one, UnreachableQueue)]
+    context.output.rows(rows, _reports.DEPENDENCIES, "nothing that messages need is down or paused")
+    if len(rows) < len(found):
+        raise Failure(f"{many(len(found) - len(rows), 'queue')} cannot be read", UNREACHABLE)
+
+
 def _row(found: QueueStats | UnreachableQueue) -> dict[str, Any]:
     """A queue with its counts, or why they cannot be read."""
     return _show.unreachable_row(found) if isinstance(found, UnreachableQueue) else _show.queue_row(found)
@@ -91,13 +109,11 @@ def _maintainers(context: Context) -> list[ProcessReport]:
 
 
 def _maintained_by(context: Context) -> str:
+    reading = driving.unrepeated(processes.maintainers(context.broker.settings.namespace))
     try:
-        found = context.broker._run(
-            driving.unrepeated(processes.maintainers(context.broker.settings.namespace))
-        )
+        return _reports.maintained_by(context.broker._run(reading))
     except NodeUnavailable as error:
         return f"the processes that maintain them cannot be read: {error}"
-    return _reports.maintained_by(found)
 
 
 @queue.command("show")
@@ -120,11 +136,7 @@ def show(context: Context, name: str) -> None:
 @queue.command("outcomes")
 @click.argument("name")
 @click.option(
-    "--last",
-    type=click.IntRange(1, MOST),
-    default=20,
-    show_default=True,
-    help="At most this many outcomes.",
+    "--last", type=click.IntRange(1, MOST), default=20, show_default=True, help="At most this many outcomes."
 )
 @pass_context
 def outcomes(context: Context, name: str, last: int) -> None:
@@ -142,33 +154,51 @@ def outcomes(context: Context, name: str, last: int) -> None:
 
 @queue.command("pause")
 @click.argument("name")
+@key_option
+@dependency_option
+@click.option("--until", metavar="TIME", callback=end, help='When it ends: "2h", or 2027-01-31T08:00+01:00.')
 @by_option
 @pass_context
-def pause(context: Context, name: str, by: str | None) -> None:
+def pause(
+    context: Context,
+    /,
+    name: str,
+    *,
+    key_text: str | None,
+    dependency: str | None,
+    until: datetime | str | None,
+    by: str | None,
+) -> None:
     """Deliver nothing from a queue until it is resumed.
 
     Messages can still be sent, acked and nacked, and they expire.
     """
-    state = "is paused" if used(context, name).pause(by) else "was already paused"
-    context.output.say(f"{name} {state}: `rq-dlq queue resume {name}` resumes it")
+    what, options, paused = part_of(used(context, name), key_text, dependency)
+    state = "is paused" if paused.pause(until=until, by=by) else "was already paused"
+    context.output.say(f"{what} {state}: `rq-dlq queue resume {name}{options}` resumes it")
 
 
 @queue.command("resume")
 @click.argument("name")
+@key_option
+@dependency_option
 @by_option
 @pass_context
-def resume(context: Context, name: str, by: str | None) -> None:
+def resume(
+    context: Context, /, name: str, *, key_text: str | None, dependency: str | None, by: str | None
+) -> None:
     """Deliver the messages of a queue again."""
-    state = "is resumed" if used(context, name).resume(by) else "was not paused"
-    context.output.say(f"{name} {state}")
+    what, _, paused = part_of(used(context, name), key_text, dependency)
+    context.output.say(f"{what} {'is resumed' if paused.resume(by=by) else 'was not paused'}")
 
 
 @queue.command("reset")
 @click.argument("name")
+@by_option
 @pass_context
-def reset(context: Context, name: str) -> None:
+def reset(context: Context, name: str, by: str | None) -> None:
     """Reset the totals of a queue; the messages in it count as sent."""
-    count = used(context, name).reset()
+    count = used(context, name).reset(by=by)
     context.output.say(f"the totals of {name} are reset; it has {many(count, 'message')}")
 
 
@@ -176,16 +206,19 @@ def reset(context: Context, name: str) -> None:
 @click.argument("name")
 @where_option
 @all_option
+@by_option
 @yes_option
 @pass_context
-def purge(context: Context, name: str, *, where: str | None, everything: bool, yes: bool) -> None:
+def purge(
+    context: Context, name: str, *, where: str | None, everything: bool, by: str | None, yes: bool
+) -> None:
     """Remove waiting messages of a queue for good; leased ones stay."""
     if is_view(context, name) or context.broker.settings.naming.resolve(name).part != "live":
         raise Failure(f"{name} has dead or expired messages: `rq-dlq dlq purge {name}` removes them")
     exactly_one("messages", ("--where", where), ("--all", everything))
     found = context.broker.queue(family_of(context, name)).select(where, all=everything)
     confirm(f"Remove {many(found.count(), 'waiting message')} of {name} for good", yes=yes)
-    context.output.say(f"removed {many(found.purge(), 'message')}")
+    context.output.say(f"removed {many(found.purge(by=by), 'message')}")
 
 
 @queue.command("rm")
@@ -193,9 +226,10 @@ def purge(context: Context, name: str, *, where: str | None, everything: bool, y
 @click.option(
     "--force", is_flag=True, help="Delete it with its schedules and all messages in it, also those in work."
 )
+@by_option
 @yes_option
 @pass_context
-def rm(context: Context, name: str, *, force: bool, yes: bool) -> None:
+def rm(context: Context, name: str, *, force: bool, by: str | None, yes: bool) -> None:
     """Delete an empty queue that has no schedules.
 
     Its name, its totals, its outcomes and what programs declared for it are gone. Entries of the map of
@@ -215,7 +249,7 @@ def rm(context: Context, name: str, *, force: bool, yes: bool) -> None:
                 f"{name} was not deleted, since it is not empty: {', '.join(held)}. "
                 f"`rq-dlq queue rm {name} --force` deletes it with all of that"
             )
-    context.output.say(f"deleted {name}, with {many(found.delete(force=force), 'message')}{also}")
+    context.output.say(f"deleted {name}, with {many(found.delete(force=force, by=by), 'message')}{also}")
 
 
 @click.command(cls=Command)

@@ -10,7 +10,7 @@ import msgspec
 
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
-from rq_dlq.cli._options import exactly_one, pairs, queue_argument
+from rq_dlq.cli._options import by_option, exactly_one, pairs, queue_argument
 from rq_dlq.cli.queues import schedules_of, used
 from rq_dlq.core.schedules.schedule import USUAL_ZONE, Missed
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_JSON
@@ -83,6 +83,8 @@ def _json(ctx: click.Context, param: click.Parameter, text: str) -> object:
     help="A header of each message; may be repeated. `task=NAME` calls a task.",
 )
 @click.option("--key", help="The key of each message.")
+@click.option("--dependency", help="What the work of each message needs to succeed.")
+@by_option
 @pass_context
 def add(
     context: Context,
@@ -98,6 +100,8 @@ def add(
     priority: int,
     headers: dict[str, str],
     key: str | None,
+    dependency: str | None,
+    by: str | None,
 ) -> None:
     """Send BODY, a JSON value, again and again.
 
@@ -115,6 +119,8 @@ def add(
         priority=priority,
         headers=headers,
         key=key,
+        dependency=dependency,
+        by=by,
     )
     when = "is paused"
     if added.next_at is not None:
@@ -125,20 +131,22 @@ def add(
 @schedule.command("rm")
 @queue_argument
 @schedule_argument
+@by_option
 @pass_context
-def rm(context: Context, name: str, schedule_name: str) -> None:
+def rm(context: Context, name: str, schedule_name: str, by: str | None) -> None:
     """Remove a schedule; what it has sent stays. One that a task declares comes back with its next worker."""
-    _queue_of(context, name, schedule_name).unschedule(schedule_name)
+    _queue_of(context, name, schedule_name).unschedule(schedule_name, by=by)
     context.output.say(f"removed schedule {schedule_name} of {name}")
 
 
 @schedule.command("pause")
 @queue_argument
 @schedule_argument
+@by_option
 @pass_context
-def pause(context: Context, name: str, schedule_name: str) -> None:
+def pause(context: Context, name: str, schedule_name: str, by: str | None) -> None:
     """Send nothing for a schedule until it is resumed."""
-    changed = _queue_of(context, name, schedule_name).pause_schedule(schedule_name)
+    changed = _queue_of(context, name, schedule_name).pause_schedule(schedule_name, by=by)
     state = "is paused" if changed else "was already paused"
     again = f"`rq-dlq schedule resume {name} {schedule_name}` resumes it"
     context.output.say(f"schedule {schedule_name} of {name} {state}: {again}")
@@ -147,10 +155,11 @@ def pause(context: Context, name: str, schedule_name: str) -> None:
 @schedule.command("resume")
 @queue_argument
 @schedule_argument
+@by_option
 @pass_context
-def resume(context: Context, name: str, schedule_name: str) -> None:
+def resume(context: Context, name: str, schedule_name: str, by: str | None) -> None:
     """Send for a schedule again, from its next tick on."""
-    changed = _queue_of(context, name, schedule_name).resume_schedule(schedule_name)
+    changed = _queue_of(context, name, schedule_name).resume_schedule(schedule_name, by=by)
     state = "is resumed" if changed else "was not paused"
     context.output.say(f"schedule {schedule_name} of {name} {state}")
 

@@ -66,6 +66,7 @@ class _File(click.Path):
     help="A header of each message; may be repeated.",
 )
 @click.option("--key", help="The key of each message, by which a queue may order or limit them.")
+@click.option("--dependency", help="What the work needs to succeed: a queue may notice an outage by it.")
 @click.option(
     "--skip-bad",
     is_flag=True,
@@ -130,7 +131,8 @@ def _messages(context: Context, source: IO[bytes], form: str, options: dict[str,
     for line, body in READERS[form](source):
         try:
             if not isinstance(body, InvalidInput):
-                codec.packer(options["priority"], options["headers"], key=options["key"])(body)
+                named = {of: options[of] for of in ("key", "dependency")}
+                codec.packer(options["priority"], options["headers"], **named)(body)
             yield line, body
         except InvalidInput as error:
             yield line, error

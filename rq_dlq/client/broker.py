@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rq_dlq.client.arguments import work_of
+from rq_dlq.client.dependency import DependencyOfAll
 from rq_dlq.client.own import OwnBroker
 from rq_dlq.client.policies import Policies
 from rq_dlq.client.queue import Queue
@@ -149,6 +150,7 @@ class Broker(OwnBroker):
         timezone: str = ...,
         missed: Missed = ...,
         key: str | Callable[..., str | None] | None = ...,
+        dependency: str | Callable[..., str | None] | None = ...,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     @answering
     def task(
@@ -167,6 +169,7 @@ class Broker(OwnBroker):
         timezone: str = USUAL_ZONE,
         missed: Missed = "last",
         key: str | Callable[..., str | None] | None = None,
+        dependency: str | Callable[..., str | None] | None = None,
     ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
         """Make a function a task: its calls can be sent, and `broker.run()` runs them.
 
@@ -185,7 +188,8 @@ class Broker(OwnBroker):
                 or no.
             every, cron, timezone, missed: the workers of the queue send it again and again, without
                 arguments; see `Queue.schedule`. A worker writes this schedule when it starts.
-            key: of each call (`Queue.send`), or a function that gets a call's arguments and returns its key.
+            key, dependency: of each call (`Queue.send`), or a function that gets a call's arguments and
+                returns it.
 
         Returns:
             The task; with brackets, a decorator.
@@ -198,7 +202,7 @@ class Broker(OwnBroker):
         running = Running(concurrency, timeout, ack_each, deadline)
 
         def make(function: Callable[P, R]) -> Task[P, R]:
-            call = TaskFunction(function, name, rule, key)
+            call = TaskFunction(function, name, rule, {"key": key, "dependency": dependency})
             place = self._place(call.name if queue is None else queue)
             named = queue is None or isinstance(queue, str)
             return Task(call, register(place, call, running, named=named))
@@ -216,6 +220,10 @@ class Broker(OwnBroker):
     def policies(self) -> Policies:
         """The map of policies in Redis: which settings apply to which queues."""
         return Policies(self)
+
+    def dependency(self, dependency: str) -> DependencyOfAll:
+        """What messages need to succeed, as "payments", in all queues."""
+        return DependencyOfAll(dependency, self)
 
     def queues(self) -> list[str]:
         """The sorted names of all queues that were ever used."""
@@ -252,16 +260,18 @@ class Broker(OwnBroker):
         """
         return self._run(processes.workers(self.settings.namespace))
 
-    def audit(self, limit: int = 100) -> list[AuditRecord]:
-        """What operators did: who redrove or paused what, when, and how far it came; the newest first.
+    def audit(self, limit: int = 100, *, queue: str | None = None) -> list[AuditRecord]:
+        """What operators did to messages, queues, schedules and policies, when, and who; the newest first.
 
         Args:
             limit: the most records to read. Each queue keeps about its last thousand.
+            queue: only what was done to this one; None: to any.
 
         Raises:
-            InvalidInput: the limit is not valid.
+            InvalidInput: the limit or the name is not valid.
         """
-        return self._run(audit.audit(self.settings.namespace, limit))
+        named = None if queue is None else self.settings.naming.resolve(queue).family
+        return self._run(audit.audit(self.settings.namespace, limit, named))
 
     def _run(self, steps: Steps[R]) -> R:
         connections = self._connections or self._connected()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.core.claiming.consume import Consuming
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.core.sending.send import SendOptions
+    from rq_dlq.core.sending.packing import SendOptions
     from rq_dlq.values.message import Message
     from rq_dlq.values.sent import Sent
 

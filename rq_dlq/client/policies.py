@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from rq_dlq._keys import QueueKeys
 from rq_dlq.client.arguments import check_entry
 from rq_dlq.core.policies import policies
+from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.errors import PolicyError
-from rq_dlq.policy import Entry, RedeliveryPolicy
+from rq_dlq.policy import Entry, Pattern, RedeliveryPolicy
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -40,6 +41,7 @@ class Policies:
         *,
         pinned: bool = False,
         progress: Progress | None = None,
+        by: str | None = None,
         **fields: Unpack[EntryFields],
     ) -> int:
         """Set the entry of a pattern, in place of an earlier one.
@@ -51,6 +53,7 @@ class Policies:
             pattern: of queue names.
             pinned: the entry overrides settings declared in code.
             progress: called now and then with how many queues have the entry, and how many it matches.
+            by: who does it, for the audit; None: the user of this process, at this host.
             fields: `redelivery`, `dead_letter`, `expiry` and limits; see `rq_dlq.policy.EntryFields`. A
                 policy or strategy sets all its fields, a mapping only the fields that it has.
 
@@ -64,15 +67,17 @@ class Policies:
         if isinstance(redelivery, RedeliveryPolicy) and redelivery.fatal:
             message = "fatal: classes do not go to Redis. Set them in code, broker.queue(…, redelivery=…)"
             raise PolicyError(message)
-        return self.put(pattern, Entry.of(pinned=pinned, **fields), progress=progress)
+        return self.put(pattern, Entry.of(pinned=pinned, **fields), progress=progress, by=by)
 
-    def put(self, pattern: str, entry: Entry, *, progress: Progress | None = None) -> int:
+    def put(
+        self, pattern: str, entry: Entry, *, progress: Progress | None = None, by: str | None = None
+    ) -> int:
         """Set the entry of a pattern to one that exists already; otherwise like `set`.
 
         Args:
             pattern: of queue names.
             entry: from `Entry.of` or a file of policies.
-            progress: as for `set`.
+            progress, by: as for `set`.
 
         Returns:
             How many queues the pattern matches now.
@@ -81,14 +86,14 @@ class Policies:
             PolicyError: it is not an entry, or it contradicts itself; nothing was changed.
         """
         check_entry(entry)
-        return self._put(pattern, entry, progress)
+        return self._put(pattern, entry, progress, by)
 
-    def remove(self, pattern: str, *, progress: Progress | None = None) -> int:
+    def remove(self, pattern: str, *, progress: Progress | None = None, by: str | None = None) -> int:
         """Remove the entry of a pattern. If this is interrupted, repeat it, as for `set`.
 
         Args:
             pattern: as it was set.
-            progress: as for `set`.
+            progress, by: as for `set`.
 
         Returns:
             How many queues the pattern matched.
@@ -96,9 +101,9 @@ class Policies:
         Raises:
             PolicyError: this is not a valid pattern.
         """
-        return self._put(pattern, None, progress)
+        return self._put(pattern, None, progress, by)
 
-    def undeclare(self, queue: str) -> bool:
+    def undeclare(self, queue: str, *, by: str | None = None) -> bool:
         """Withdraw the settings that programs declared for a queue in code.
 
         From then on only the entries apply. A program that still declares settings does so again at its next
@@ -106,6 +111,7 @@ class Policies:
 
         Args:
             queue: its name.
+            by: as for `set`.
 
         Returns:
             Whether there were declared settings.
@@ -113,7 +119,9 @@ class Policies:
         Raises:
             InvalidName: this is not a valid name of a queue.
         """
-        return self._broker._run(policies.undeclare(self._keys_of(queue), self._broker.settings.naming))
+        naming = self._broker.settings.naming
+        act = self._broker._run(act_of("undeclared", by))
+        return self._broker._run(policies.undeclare(self._keys_of(queue), naming, act))
 
     def read(self) -> PolicyMap:
         """Read all entries."""
@@ -135,9 +143,13 @@ class Policies:
         naming = self._broker.settings.naming
         return self._broker._run(policies.explain_policy(self._keys_of(queue), naming))
 
-    def _put(self, pattern: str, entry: Entry | None, progress: Progress | None) -> int:
-        settings = self._broker.settings
-        steps = policies.set_policy(settings.namespace, settings.naming, pattern, entry, progress)
+    def _put(self, pattern: str, entry: Entry | None, progress: Progress | None, by: str | None) -> int:
+        settings, did = self._broker.settings, "removed a policy" if entry is None else "set a policy"
+        chosen = f"policy {Pattern.parse(pattern).text}"
+        act = self._broker._run(act_of(did, by, chosen=chosen))
+        steps = policies.set_policy(
+            settings.namespace, settings.naming, pattern, entry, progress=progress, act=act
+        )
         return self._broker._run(steps)
 
     def _keys_of(self, queue: str) -> QueueKeys:

@@ -164,7 +164,7 @@ class RedriveJob:
         """Stop moving messages; `resume` goes on.
 
         Args:
-            by: who pauses it, for the audit; None: this process.
+            by: who pauses it, for the audit; None: the user of this process.
 
         Raises:
             InvalidInput: it is over.
@@ -177,7 +177,7 @@ class RedriveJob:
         `wait` drives it; else workers and maintenance do, after ten seconds.
 
         Args:
-            by: who resumes it, for the audit; None: this process.
+            by: who resumes it, for the audit; None: the user of this process.
 
         Raises:
             InvalidInput: it is over; or another process began it, and only that can go on with it.
@@ -191,7 +191,7 @@ class RedriveJob:
         """End it: what is still dead stays dead.
 
         Args:
-            by: who cancels it, for the audit; None: this process.
+            by: who cancels it, for the audit; None: the user of this process.
 
         Raises:
             InvalidInput: it is over.
@@ -202,7 +202,7 @@ class RedriveJob:
         """End it, and take back what nobody has claimed since: these messages are dead again, as they were.
 
         Args:
-            by: who undoes it, for the audit and the messages' history; None: this process.
+            by: who undoes it, for the audit and the messages' history; None: the user of this process.
 
         Raises:
             InvalidInput: it edited its messages, or moved them to another queue.

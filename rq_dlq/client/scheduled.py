@@ -38,6 +38,8 @@ class Scheduled(OwnQueue[T]):
         priority: int = DEFAULT_PRIORITY,
         headers: Mapping[str, str] | None = None,
         key: str | None = None,
+        dependency: str | None = None,
+        by: str | None = None,
     ) -> Schedule:
         """Send a body again and again, one message a tick, however many processes run.
 
@@ -57,7 +59,8 @@ class Scheduled(OwnQueue[T]):
             ttl: time to live of each message; None: the queue's default.
             priority: of each message, 9 (first) to 0 (last).
             headers: of each message.
-            key: of each message; None: no key.
+            key, dependency: of each message; None: none.
+            by: who does it, for the audit; None: the user of this process, at this host.
 
         Returns:
             The schedule, with its next tick.
@@ -65,12 +68,16 @@ class Scheduled(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or the body cannot be encoded; nothing was changed.
         """
-        options = send.send_options(None, ttl, priority, headers, key=key)
+        options = send.send_options(None, ttl, priority, headers, key=key, dependency=dependency)
         record = schedules.recurring(self._core, body, Rule.of(cron, every, timezone, missed), options)
-        return self._broker._run(schedules.schedule(self._core, name, record))
+        return self._broker._run(schedules.schedule(self._core, name, record, by))
 
-    def unschedule(self, name: str) -> bool:
+    def unschedule(self, name: str, *, by: str | None = None) -> bool:
         """Remove a schedule. What it has sent stays.
+
+        Args:
+            name: of the schedule.
+            by: as for `schedule`.
 
         Returns:
             Whether there was one.
@@ -78,10 +85,14 @@ class Scheduled(OwnQueue[T]):
         Raises:
             InvalidInput: this cannot be the name of one.
         """
-        return self._broker._run(schedules.remove(self._core, name))
+        return self._broker._run(schedules.remove(self._core, name, by))
 
-    def pause_schedule(self, name: str) -> bool:
+    def pause_schedule(self, name: str, *, by: str | None = None) -> bool:
         """Send nothing for a schedule until `resume_schedule`. Ticks until then are not missed, but left out.
+
+        Args:
+            name: of the schedule.
+            by: as for `schedule`.
 
         Returns:
             Whether this changed anything; False: it was paused already.
@@ -89,10 +100,14 @@ class Scheduled(OwnQueue[T]):
         Raises:
             InvalidInput: there is no such schedule.
         """
-        return self._broker._run(schedules.set_paused(self._core, name, paused=True))
+        return self._broker._run(schedules.set_paused(self._core, name, paused=True, by=by))
 
-    def resume_schedule(self, name: str) -> bool:
+    def resume_schedule(self, name: str, *, by: str | None = None) -> bool:
         """Send for a schedule again, from its next tick on.
+
+        Args:
+            name: of the schedule.
+            by: as for `schedule`.
 
         Returns:
             Whether this changed anything; False: it was not paused.
@@ -100,4 +115,4 @@ class Scheduled(OwnQueue[T]):
         Raises:
             InvalidInput: there is no such schedule.
         """
-        return self._broker._run(schedules.set_paused(self._core, name, paused=False))
+        return self._broker._run(schedules.set_paused(self._core, name, paused=False, by=by))

@@ -79,6 +79,7 @@ class Session(Generic[T]):
         headers: Mapping[str, str] | None = None,
         persistent: bool = True,
         key: str | None = None,
+        dependency: str | None = None,
     ) -> Sent:
         """Send a message at the end of the session. The other arguments are those of `Queue.send`.
 
@@ -93,7 +94,9 @@ class Session(Generic[T]):
             InvalidInput: an argument is not valid, or the session sends more than 1,000 messages.
         """
         target = work_of(queue, self._queue._broker)
-        options = send.send_options(delay, ttl, priority, headers, persistent=persistent, key=key)
+        options = send.send_options(
+            delay, ttl, priority, headers, persistent=persistent, key=key, dependency=dependency
+        )
         return self._queue._run(session.send(self._core, target, body, id, options))
 
     def commit(self) -> int:

@@ -20,7 +20,7 @@ from rq_dlq.core.steps.call import Command
 from rq_dlq.core.steps.confirm import Confirm
 from rq_dlq.core.steps.step import MOST, Batch, Steps
 from rq_dlq.errors import BrokerRefused, ConfigurationError, InvalidInput
-from rq_dlq.policy import Entry, RedeliveryPolicy
+from rq_dlq.policy import Breaker, Entry, RedeliveryPolicy
 from rq_dlq.policy.partial import complete
 from rq_dlq.values.codec import Codec, Ids
 from rq_dlq.values.durations import Duration, milliseconds, shown
@@ -167,6 +167,7 @@ class BrokerSettings:
             lease=milliseconds(lease, name="lease", minimum=1),
             redelivery=redelivery,
             declared=declared_entry,
+            struck_by=_struck_by(given.get("breaker")),
             given=given,
             consumer=consumer_name(),
             ids=ids,
@@ -286,3 +287,8 @@ def count_of(count: int) -> int:
         message = f"count {count!r}: ask for 1 to {MOST:,} messages at a time"
         raise InvalidInput(message)
     return count
+
+
+def _struck_by(breaker: object) -> tuple[type[BaseException], ...]:
+    """The errors that count against a dependency; none: all that charge a message."""
+    return tuple(breaker.errors) if isinstance(breaker, Breaker) else ()

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import GenericAlias
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from types import GenericAlias, MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
 
 from rq_dlq.client.parameters import annotations_of, is_async, is_delivery
+from rq_dlq.core.sending.send import PLAIN
 from rq_dlq.errors import ConfigurationError, InvalidInput, InvalidMessage, UnprocessableMessage
 from rq_dlq.errors.guesses import sentence_for
 from rq_dlq.values import signature
@@ -27,24 +29,33 @@ from rq_dlq.values.signature import TASK
 
 if TYPE_CHECKING:
     from rq_dlq.core.schedules.schedule import Rule
+    from rq_dlq.core.sending.packing import SendOptions
+    from rq_dlq.values.key import Of
     from rq_dlq.values.leased import Leased
     from rq_dlq.values.signature import Signature
 
-Key: TypeAlias = "str | Callable[..., str | None] | None"
+Text: TypeAlias = "str | Callable[..., str | None] | None"
+"""A key or a dependency: of all messages of a task, or a function of a call's arguments."""
+NOTHING_SAID: Final[Mapping[Of, Text]] = MappingProxyType({})
 
 
 class TaskFunction:
     """A task's function and its name, and the rule by which it is sent again and again, if there is one.
 
     Args:
-        key: of its messages, or a function of a call's arguments that returns it; None: they have none.
+        said: the key and the dependency of its messages, or a function of a call's arguments that returns
+            one; None: they have none.
 
     Raises:
         ConfigurationError: it is not a function, has a `yield`, or has no name that a message could have.
     """
 
     def __init__(
-        self, function: Callable[..., Any], name: str | None, rule: Rule | None = None, key: Key = None
+        self,
+        function: Callable[..., Any],
+        name: str | None,
+        rule: Rule | None = None,
+        said: Mapping[Of, Text] = NOTHING_SAID,
     ) -> None:
         if not inspect.isroutine(function):
             raise ConfigurationError(f"{shown(function)} cannot be a task: decorate a function")
@@ -53,7 +64,7 @@ class TaskFunction:
             raise ConfigurationError(message)
         self.function = function
         self.rule = rule
-        self.key = key
+        self.said: dict[Of, Text] = {of: text for of, text in said.items() if text is not None}
         self.name = function.__name__ if name is None else name
         self.is_async = is_async(function, "a task")
         if not isinstance(self.name, str) or not self.name or self.name == "<lambda>":
@@ -96,43 +107,59 @@ class TaskFunction:
         return msgspec.Raw(data)
 
     def messages(
-        self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]], *, keyed: bool
+        self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]], given: Collection[str] = ()
     ) -> Iterator[msgspec.Raw | Message[msgspec.Raw]]:
         """The messages of many calls.
 
         Args:
             calls: the arguments of each: a tuple, or a mapping of them by their names.
-            keyed: each gets the key that its arguments say.
+            given: what the sender says of all of them; the rest follows from the arguments (`saying`).
 
         Raises:
             InvalidInput: they are not calls.
-            InvalidMessage: see `body`, `key_of`.
+            InvalidMessage: see `body`, `saying`.
         """
-        if not isinstance(calls, Iterable) or isinstance(calls, str | bytes | Mapping):
+        given_calls: Any = calls  # as users pass them
+        if not isinstance(given_calls, Iterable) or isinstance(given_calls, str | bytes | Mapping):
             raise InvalidInput(f"{shown(calls)} are no calls: pass the arguments of each, as [(7,), (8,)]")
         for call in calls:
-            if not isinstance(call, tuple | Mapping):
-                a_tuple = f"({shown(call)},)"
-                raise InvalidInput(
-                    f"{shown(call)} is no call: pass the arguments as a tuple, {a_tuple}, or by their names"
-                )
-            args, kwargs = ((), call) if isinstance(call, Mapping) else (call, {})
+            args, kwargs = _arguments(call)
             body = self.body(args, kwargs)
-            yield Message(body, key=self.key_of(args, kwargs)) if keyed else body
+            if self.said.keys() <= {*given}:
+                yield body
+            else:
+                says = self.saying(PLAIN, args, kwargs, given)
+                yield Message(body, key=says.key, dependency=says.dependency)
 
-    def key_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
-        """The key of a call with arguments that `body` has taken; its function gets them as the task does.
+    def saying(
+        self,
+        options: SendOptions,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        given: Collection[str] = (),
+    ) -> SendOptions:
+        """The options of a call with arguments that `body` has taken: with its key and its dependency.
+
+        Their functions get the arguments as the task does. What is `given` stays.
 
         Raises:
-            InvalidMessage: the function of the key failed.
+            InvalidMessage: such a function failed.
         """
-        if not callable(self.key):
-            return self.key
+        for of in self.said:
+            if of not in given:
+                text = self._of(of, args, kwargs)
+                options = replace(options, key=text) if of == "key" else replace(options, dependency=text)
+        return options
+
+    def _of(self, of: Of, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
+        text = self.said[of]
+        if not callable(text):
+            return text
         try:
-            return self.key(*args, **kwargs)
+            return text(*args, **kwargs)
         except Exception as error:
             raise InvalidMessage(
-                f"{self}: the function of its key failed: {error!r}; it was not sent"
+                f"{self}: the function of its {of} failed: {error!r}; it was not sent"
             ) from error
 
     def signature(self, max_bytes: int, version: str) -> Signature:
@@ -226,3 +253,16 @@ def _field(parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, An
     if parameter.default is parameter.empty:
         return parameter.name, kind
     return parameter.name, kind, msgspec.UNSET
+
+
+def _arguments(call: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """The arguments of one of many calls: by their places, by their names."""
+    if isinstance(call, tuple):
+        args: Any = call
+        return args, {}
+    if isinstance(call, Mapping):
+        return (), cast("Mapping[str, Any]", call)
+    a_tuple = f"({shown(call)},)"
+    raise InvalidInput(
+        f"{shown(call)} is no call: pass the arguments as a tuple, {a_tuple}, or by their names"
+    )

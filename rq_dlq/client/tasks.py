@@ -9,7 +9,7 @@ from rq_dlq.client.handlers import Handler
 from rq_dlq.client.task_function import TaskFunction
 from rq_dlq.core.schedules import schedules
 from rq_dlq.core.schedules.schedule import USUAL_ZONE, Missed, Record, Rule
-from rq_dlq.core.sending.send import SendOptions
+from rq_dlq.core.sending.packing import SendOptions
 from rq_dlq.errors import ConfigurationError, UnfitMessage
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.signature import TASK
@@ -117,7 +117,7 @@ class Tasks:
                 core,
                 task.body((), {}),
                 task.rule,
-                SendOptions(headers=task.headers(None), key=task.key_of((), {})),
+                task.saying(SendOptions(headers=task.headers(None)), (), {}),
                 declared=True,
             )
             for task in self.by_name.values()

@@ -183,16 +183,24 @@ class Redeliver(Exception):
     Args:
         after: the delay, as seconds, a timedelta or text such as "2m"; None: the delay of the policy.
         charge: whether the failure counts against the redelivery budget.
+        pause_key: pause the key of the message as long, as for a tenant whose requests are refused for a
+            while: no message with this key is delivered, and nobody is charged. It wants `after`.
 
     Raises:
         InvalidDuration: `after` is not a duration.
+        InvalidInput: `pause_key` without `after`.
     """
 
     after: Duration | None = None  # for a subclass that does not call this `__init__`
     charge: bool = True
+    pause_key: bool = False
 
     @answering
-    def __init__(self, after: Duration | None = None, *, charge: bool = True) -> None:
+    def __init__(
+        self, after: Duration | None = None, *, charge: bool = True, pause_key: bool = False
+    ) -> None:
+        if pause_key and after is None:
+            raise InvalidInput('pause_key=True: say how long, after="60s"')
         if after is not None:
             try:
                 read_duration(after, "after")
@@ -201,6 +209,7 @@ class Redeliver(Exception):
         super().__init__(after)  # unpickled, it is called with these, and gets its attributes afterwards
         self.after = after
         self.charge = charge
+        self.pause_key = pause_key
 
     def __str__(self) -> str:
         return f"redeliver after {self.after}" if self.after is not None else "redeliver"

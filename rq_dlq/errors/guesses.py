@@ -170,7 +170,10 @@ ARGUMENTS_OF: Mapping[str, Mapping[str, str]] = {
     "Task.send": table(
         (
             "options are given before, as in .options(delay=…).send(…)",
-            "countdown delay eta expires headers id job_id key new persistent priority task_id ttl",
+            (
+                "countdown delay dependency eta expires headers id job_id key new persistent priority "
+                "task_id ttl"
+            ),
         )
     ),
 }

@@ -174,6 +174,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "queue": Field(NOTHING, lambda message, _: message.queue),
     "priority": Field(HEAD, lambda message, _: message.priority),
     "key": Field(RECORD, lambda message, _: message.key),
+    "dependency": Field(RECORD, lambda message, _: message.dependency),
     "size": Field(RECORD, lambda message, _: len(message.data)),
     "age": Field(HEAD, _age),
     **{name: Field(STATE, _of_state(name)) for name in _COUNTS},

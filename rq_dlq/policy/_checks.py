@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 JSON: TypeAlias = int | float | str | list[int] | list[str] | None
 """A setting in Redis; durations are whole milliseconds."""
+
+Check: TypeAlias = Callable[[object, str], Any]
+"""A value and its name, for the error, to what stands in Redis; raises a `PolicyError`."""
 
 DEFAULT_MAX_DELAY: Final = timedelta(minutes=10)
 """This very object, as a default, means that no maximum was passed; None means that there is none."""
@@ -169,3 +172,29 @@ def store(value: object, **fields: object) -> None:
     """Set the fields of a frozen value that is being made."""
     for name, field in fields.items():
         object.__setattr__(value, name, field)
+
+
+def or_none(checked: Check) -> Check:
+    """None, or what another check takes."""
+    return lambda value, name: None if value is None else checked(value, name)
+
+
+def count(low: int, nothing: str) -> Check:
+    """A whole number; None (and 0, where it is allowed) means `nothing`."""
+
+    def checked(value: object, name: str) -> int | None:
+        return whole(value, name, low, LARGEST_WHOLE, f", or None for {nothing}") or None
+
+    return or_none(checked)
+
+
+def one_of(words: tuple[str, ...]) -> Check:
+    """One of these words."""
+
+    def checked(value: object, name: str) -> str:
+        if value not in words:
+            message = f"{name} is {shown(value)}. Pass one of {', '.join(words)}"
+            raise PolicyError(message)
+        return str(value)
+
+    return checked

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rq_dlq.policy._checks import JSON
     from rq_dlq.policy.settings import EntryFields
 
-KEYED: Final = "keyed "
-"""Stands in Redis before the strategy of an entry with a rule for keys. A version that does not know of keys
-takes that for a kind of a later one, and refuses to open the queue."""
+MARKS: Final = {"breaker": "breaking ", "per_key": "keyed "}
+"""By field what stands in Redis before the strategy of an entry that sets it. A version that does not know
+the field takes that for a kind of a later one, and refuses to open the queue."""
 READERS: Final = {"redelivery": partial, "dead_letter": dead_letters, "expiry": expiries}
 """By part: what checks its fields together."""
 
@@ -78,9 +78,9 @@ class Entry:
     def encode(self) -> bytes:
         """The JSON text that Redis stores."""
         stored = {**self.stored, **({"pinned": True} if self.pinned else {})}
-        if stored.get("per_key") is not None:
+        if marks := _marks_of(stored):
             dead = self.part("dead_letter")
-            stored["dead_letter"] = {**dead, "strategy": f"{KEYED}{dead.get('strategy', '')}"}
+            stored["dead_letter"] = {**dead, "strategy": f"{marks}{dead.get('strategy', '')}"}
         return msgspec.json.encode(stored)
 
     @classmethod
@@ -108,14 +108,19 @@ class Entry:
         return _checked(cls(entry, pinned))
 
 
+def _marks_of(stored: Mapping[str, Any]) -> str:
+    return "".join(mark for name, mark in MARKS.items() if stored.get(name) is not None)
+
+
 def _without_mark(stored: dict[str, Any]) -> dict[str, Any]:
-    """An entry without the mark that it has a rule for keys."""
+    """An entry without the marks of fields that earlier versions do not know."""
     found: object = stored.get("dead_letter")
     dead = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     strategy: object = dead.get("strategy")
-    if stored.get("per_key") is None or not isinstance(strategy, str) or not strategy.startswith(KEYED):
+    marks = _marks_of(stored)
+    if not marks or not isinstance(strategy, str) or not strategy.startswith(marks):
         return stored
-    usual = {"strategy": strategy.removeprefix(KEYED)} if strategy != KEYED else {}
+    usual = {"strategy": strategy.removeprefix(marks)} if strategy != marks else {}
     others = {name: value for name, value in dead.items() if name != "strategy"}
     return {**stored, "dead_letter": {**others, **usual}}
 

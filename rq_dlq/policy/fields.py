@@ -1,13 +1,12 @@
 """The settings of a queue: one table, a row a field.
 
-Whatever reads, writes or shows a setting reads this table: entries, the map, what programs declare, TOML
-files, the files of other brokers, the command line, and what clients write for the scripts. A new setting is
-a row here, the Lua that heeds it, and its type in `settings`.
+Whatever reads, writes or shows a setting reads this table. A new one is a row here, the Lua that heeds it,
+and its type in `settings`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
@@ -15,18 +14,15 @@ from msgspec import UNSET, UnsetType
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
-from rq_dlq.policy import patterns, per_key, rate
+from rq_dlq.policy import breaker, patterns, per_key, rate
 from rq_dlq.policy.arithmetic import Backoff
 from rq_dlq.policy.presets import JAVA_LONG, ActiveMQRedelivery, ArtemisRedelivery
 from rq_dlq.values.durations import TEN_YEARS, shown
 from rq_dlq.values.later import upgrade
 
 if TYPE_CHECKING:
-    from rq_dlq.policy._checks import JSON
+    from rq_dlq.policy._checks import JSON, Check
     from rq_dlq.values.names import Template
-
-Check: TypeAlias = Callable[[object, str], Any]
-"""A value and its name, for the error, to what stands in Redis; raises a `PolicyError`."""
 
 Kind: TypeAlias = Literal["SPAN", "SPAN,SPAN,…", "NUMBER", "N", "N/SPAN", "NAME", "flag"]
 """What people type on a command line."""
@@ -48,7 +44,7 @@ class Field:
         kind: what a user types on a command line. Durations are whole milliseconds in Redis.
         given: checks what users pass.
         stored: checks what is in Redis; None: `given` does.
-        default: the value if no entry sets the field; UNSET: it depends on other fields or on the broker.
+        default: the value if no entry sets the field; UNSET: it depends on others.
         none: the word for None, which neither a command line nor TOML has.
         option: of the command line; a flag has two, "--no-expiry/--may-expire".
         help: the help of that option.
@@ -90,29 +86,6 @@ class Field:
         return self.kind in {"SPAN", "SPAN,SPAN,…"}
 
 
-def _or_none(checked: Check) -> Check:
-    return lambda value, name: None if value is None else checked(value, name)
-
-
-def _count(low: int, nothing: str) -> Check:
-    """A whole number; None (and 0, where it is allowed) means `nothing`."""
-
-    def checked(value: object, name: str) -> int | None:
-        return check.whole(value, name, low, check.LARGEST_WHOLE, f", or None for {nothing}") or None
-
-    return _or_none(checked)
-
-
-def _one_of(words: tuple[str, ...]) -> Check:
-    def checked(value: object, name: str) -> str:
-        if value not in words:
-            message = f"{name} is {shown(value)}. Pass one of {', '.join(words)}"
-            raise PolicyError(message)
-        return str(value)
-
-    return checked
-
-
 def _ms(low: int, high: int) -> Check:
     """Milliseconds as they stand in Redis, also the longs of the presets."""
     return lambda value, name: check.whole(value, f"{name}, in milliseconds,", low, high)
@@ -120,16 +93,15 @@ def _ms(low: int, high: int) -> Check:
 
 def _stored_waits(value: object, name: str) -> list[int]:
     if not isinstance(value, list) or not value:
-        message = f"{name} is {shown(value)}. Pass a list of milliseconds"  # pyright: ignore[reportUnknownArgumentType]
-        raise PolicyError(message)
+        raise PolicyError(f"{name} is {shown(value)}. Pass a list of milliseconds")  # pyright: ignore[reportUnknownArgumentType]
     return [_ms(0, TEN_YEARS)(wait, name) for wait in cast("list[object]", value)]
 
 
 LONG, ANY_LONG, WHILE = _ms(0, JAVA_LONG), _ms(-JAVA_LONG, JAVA_LONG), _ms(1, TEN_YEARS)
 PERIOD: Final[Mapping[str, Any]] = {
     "kind": "SPAN",
-    "given": _or_none(lambda value, name: check.duration(value, name, 1)),
-    "stored": _or_none(WHILE),
+    "given": check.or_none(lambda value, name: check.duration(value, name, 1)),
+    "stored": check.or_none(WHILE),
     "default": None,
 }
 """The columns that all optional durations share."""
@@ -141,8 +113,9 @@ TABLE: Final = (
     Field(where="redelivery.multiplier", kind="NUMBER", given=check.growth,
           option="--multiplier", help="The factor by which each wait grows, 1 or more.",
           artemis="redelivery-delay-multiplier", classic=("backOffMultiplier", "useExponentialBackOff")),
-    Field(where="redelivery.max_delay", kind="SPAN", given=_or_none(check.duration), stored=_or_none(LONG),
-          none="unlimited", option="--max-delay", help="The longest wait, or `unlimited`.",
+    Field(where="redelivery.max_delay", kind="SPAN", none="unlimited",
+          given=check.or_none(check.duration), stored=check.or_none(LONG),
+          option="--max-delay", help="The longest wait, or `unlimited`.",
           artemis="max-redelivery-delay", classic=("maximumRedeliveryDelay",)),
     Field(where="redelivery.collision_avoidance", kind="NUMBER", given=check.part,
           option="--collision-avoidance", help="How far waits are spread at random: a part of them, 0 to 1.",
@@ -152,14 +125,15 @@ TABLE: Final = (
           option="--max-redeliveries", help="How often a message is redelivered, or `unlimited`.",
           artemis="max-delivery-attempts", classic=("maximumRedeliveries",)),
     Field(where="redelivery.delays", kind="SPAN,SPAN,…", none="none",
-          given=_or_none(lambda value, name: list(check.durations(cast("Any", value), name))),
-          stored=_or_none(_stored_waits), option="--delays", help="A list of waits; the last one repeats."),
-    Field(where="redelivery.arithmetic", kind="NAME", given=_one_of(ARITHMETICS),
+          given=check.or_none(lambda value, name: list(check.durations(cast("Any", value), name))),
+          stored=check.or_none(_stored_waits),
+          option="--delays", help="A list of waits; the last one repeats."),
+    Field(where="redelivery.arithmetic", kind="NAME", given=check.one_of(ARITHMETICS),
           option="--arithmetic", help="Whose rules compute the waits: rq, artemis or activemq."),
     Field(where="redelivery.redelivery_delay", kind="SPAN", given=check.duration, stored=ANY_LONG,
           option="--redelivery-delay", help="ActiveMQ Classic's wait from the second redelivery on.",
           classic=("redeliveryDelay",)),
-    Field(where="dead_letter.strategy", kind="NAME", given=_one_of(STRATEGIES), default="individual",
+    Field(where="dead_letter.strategy", kind="NAME", given=check.one_of(STRATEGIES), default="individual",
           option="--strategy", help="Where dead letters go: individual, shared or discarding."),
     Field(where="dead_letter.name", kind="NAME", given=check.queue_name, strategy="shared",
           option="--dlq-name", help="The name of the dead-letter queue (strategy shared)."),
@@ -167,7 +141,7 @@ TABLE: Final = (
           option="--prefix", help="Put before the queue's name to name its dead-letter queue (individual)."),
     Field(where="dead_letter.suffix", kind="NAME", given=check.affix, strategy="individual",
           option="--suffix", help="Put after the queue's name (individual)."),
-    Field(where="dead_letter.only", kind="NAME", given=_or_none(patterns.names), strategy="discarding",
+    Field(where="dead_letter.only", kind="NAME", given=check.or_none(patterns.names), strategy="discarding",
           default=None, none="all",
           option="--only", help="Drop the dead letters of these queues only (discarding), or `all`."),
     Field(where="dead_letter.report_interval", kind="N", strategy="discarding", default=REPORT_INTERVAL,
@@ -194,17 +168,17 @@ TABLE: Final = (
           option="--retention", help="Drop an expired message after this time, or keep it `forever`."),
     Field(where="expiry.discard", kind="flag", given=check.flag, default=False,
           option="--discard-expired/--no-discard-expired", help="Drop expired messages, and count them."),
-    Field(where="expiry.name", kind="NAME", given=_or_none(check.queue_name), default=None, none="none",
+    Field(where="expiry.name", kind="NAME", given=check.or_none(check.queue_name), default=None, none="none",
           option="--expiry-name", help="The name of one expiry queue for many queues, or `none`."),
     Field(where="expiry.prefix", kind="NAME", given=check.affix,
           option="--expiry-prefix", help="Put before the queue's name to name its own expiry queue."),
     Field(where="expiry.suffix", kind="NAME", given=check.affix,
           option="--expiry-suffix", help="Put after the queue's name."),
-    Field(where="max_in_flight", kind="N", given=_count(1, "no limit"), default=None, none="unlimited",
+    Field(where="max_in_flight", kind="N", given=check.count(1, "no limit"), default=None, none="unlimited",
           option="--max-in-flight", help="How many messages may be in work at a time, or `unlimited`."),
     Field(where="rate", kind="N/SPAN", given=rate.given, default=None, none="unlimited",
           option="--rate", help="How many messages go out in a time: 100/s, 5/10m, or `unlimited`."),
-    Field(where="outcomes", kind="N", given=_count(0, "no outcome history"), default=None, none="none",
+    Field(where="outcomes", kind="N", given=check.count(0, "no outcome history"), default=None, none="none",
           option="--outcomes", help="About how many events of its messages a queue keeps, or `none`."),
     Field(where="dedup_window", **PERIOD, none="none",
           option="--dedup-window", help="How long the ids of acked messages are known, or `none`."),
@@ -212,6 +186,8 @@ TABLE: Final = (
           option="--dead-letter-aliases", help="More names of its dead letters, blanks between, or `none`."),
     Field(where="per_key", kind="NAME", given=per_key.given, stored=per_key.stored, default=None, none="none",
           option="--per-key", help='How messages of a key go: order, "order hold", "limit 8", fair; `none`.'),
+    Field(where="breaker", kind="NAME", given=breaker.given, stored=per_key.stored, default=None, none="none",
+          option="--breaker", help='Park what needs a dependency that is down: on, "distinct=9"; `none`.'),
 )  # fmt: skip
 
 FIELDS: Final[Mapping[str, Field]] = {field.where: field for field in TABLE}
@@ -290,7 +266,9 @@ def to_wire(part: str, policy: object, **more: JSON) -> dict[str, JSON]:
 
 def in_redis(field: Field, value: Any) -> Any:
     """A value that a policy holds, as it stands in Redis."""
-    return round(value * 1000) if field.in_ms and value is not None else per_key.in_redis(value)
+    if isinstance(value, per_key.PerKey | breaker.Breaker):
+        return str(value)
+    return round(value * 1000) if field.in_ms and value is not None else value
 
 
 def in_seconds(field: Field, value: Any) -> Any:

@@ -99,11 +99,6 @@ def stored(value: object, name: str) -> str | None:
     return value
 
 
-def in_redis(value: object) -> object:
-    """A rule as it stands in Redis; any other value as it is."""
-    return str(value) if isinstance(value, PerKey) else value
-
-
 def in_force(text: str | None, family: str) -> PerKey | None:
     """The rule of a queue.
 

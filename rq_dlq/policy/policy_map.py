@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from rq_dlq.policy import breaker, partial, per_key
 from rq_dlq.policy import dead_letter as dead_letters
 from rq_dlq.policy import expiry as expiries
-from rq_dlq.policy import partial
 from rq_dlq.policy.entry import Entry
 from rq_dlq.policy.fields import (
     BY_PART,
@@ -21,7 +21,6 @@ from rq_dlq.policy.fields import (
     later_kind,
 )
 from rq_dlq.policy.patterns import Pattern
-from rq_dlq.policy.per_key import in_force
 from rq_dlq.policy.settings import QueueSettings, Source
 from rq_dlq.values.names import Naming, Template
 
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 VERSION: Final = b"#version"  # a field that no pattern can be, as a wildcard is a whole word
 DECLARED: Final = "declared in code"
 DEFAULT: Final = "default"
+IN_FORCE: Final = {"per_key", "breaker"}
+"""Fields that are text in Redis and values of their own in settings."""
 
 Layers: TypeAlias = list[tuple[str, Entry]]
 """Entries by where they come from, the strongest first."""
@@ -111,8 +112,9 @@ class PolicyMap:
             redelivery=policy,
             expiry=expiry,
             dead_letter=strategy,
-            **{row.name: in_seconds(row, plain[row.name][0]) for row in PLAIN if row.name != "per_key"},
-            per_key=in_force(plain["per_key"][0], family),
+            **{row.name: in_seconds(row, plain[row.name][0]) for row in PLAIN if row.name not in IN_FORCE},
+            per_key=per_key.in_force(plain["per_key"][0], family),
+            breaker=breaker.in_force(plain["breaker"][0], family),
             dead_name=dead_name,
             expired_name=expired_name,
             sources=(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from msgspec import UnsetType
 
     from rq_dlq.policy._checks import JSON
+    from rq_dlq.policy.breaker import Breaker
     from rq_dlq.policy.dead_letter import DeadLetterStrategy
     from rq_dlq.policy.expiry import ExpiryPolicy
     from rq_dlq.policy.per_key import PerKey
@@ -42,6 +43,7 @@ class _Everywhere(TypedDict, total=False):
     dedup_window: Duration | UnsetType | None
     dead_letter_aliases: str | Sequence[str] | UnsetType | None
     per_key: PerKey | str | Mapping[str, object] | UnsetType | None
+    breaker: Breaker | str | Mapping[str, object] | UnsetType | None
 
 
 class EntryFields(_Everywhere, total=False):
@@ -59,6 +61,7 @@ class EntryFields(_Everywhere, total=False):
     dead_letter_aliases: more names under which its dead letters are found, such as one for many queues: each
         letter is there once, whichever name it is claimed by. A list, or text with blanks between them.
     per_key: what messages of one key do: a `PerKey`, its text or a mapping; None: keys are ignored.
+    breaker: when a dependency counts as down: a `Breaker`, its text or a mapping; None: never.
     """
 
     redelivery: RedeliveryPolicy | Mapping[str, object] | UnsetType
@@ -103,6 +106,7 @@ class QueueSettings:
         dedup_window: seconds for which the ids of acked messages are known; None: they are not.
         dead_letter_aliases: more names of the dead-letter queue, with blanks between them; None: none.
         per_key: what messages of one key do; None: keys are ignored.
+        breaker: when a dependency counts as down; None: never. Without `errors`, which the client judges.
         dead_name: of the queue's dead-letter queue, also where dead letters are dropped.
         expired_name: of its expiry queue.
         sources: of every field, in a fixed order.
@@ -117,6 +121,7 @@ class QueueSettings:
     dedup_window: float | None
     dead_letter_aliases: str | None
     per_key: PerKey | None
+    breaker: Breaker | None
     dead_name: str
     expired_name: str
     sources: tuple[Source, ...]

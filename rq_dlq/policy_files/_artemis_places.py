@@ -148,6 +148,8 @@ def _individual(block: Block, kind: Kind, above: Sequence[Block]) -> None:
         block.becomes(settings[kind.auto], "dead_letter.strategy", "individual", note)
     elif kind.auto in settings:
         note = "each queue has its own expiry queue, named as below"
+        if address and address.value:
+            note += f"; there readers of {address.value} get a copy of each, here they do not"
         block.passed_over(settings[kind.auto], "not needed", note)
     if kind.address in settings:
         note = f"{kind.auto} is true, so each queue has its own"

@@ -181,7 +181,7 @@ def _call(verb: str, queue: QueueState[Any], held: Sequence[Held], fate: Fate) -
         )  # fmt: skip
     return settling_calls.nack(
         queue.keys, held, delay=fate.delay, charge=True, cause=cause, consumer=queue.consumer, seed=seed(),
-        default_policy=queue.policy,
+        default_policy=queue.policy, counts=not queue.struck_by,
     )  # fmt: skip
 
 

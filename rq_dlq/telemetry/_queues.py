@@ -37,7 +37,7 @@ GAUGES: dict[str, tuple[str, str, Callable[[QueueOverview], float]]] = {  # name
         lambda queue: queue.schedules_overdue,
     ),
     "rq_dlq_blocked": (
-        "Messages that are due and wait for others of their key; `scheduled` counts them, too.",
+        "Messages that are due and wait for others of their key, or for what they need; among the scheduled.",
         "",
         lambda queue: float(queue.stats.blocked),
     ),
@@ -85,7 +85,7 @@ def families(reading: Reading) -> Iterator[Metric]:
     yield GaugeMetricFamily("rq_dlq_read_duration_seconds", took, reading.seconds, unit="seconds")
     yield from _ups(overview, processes_up=reading.processes is not None)
     yield from _counts(overview.queues)
-    yield _groups(overview)
+    yield from _groups(overview)
     yield from _redrives(overview)
     if reading.processes is not None:
         alive = [process for process in reading.processes if process.state != "silent"]
@@ -124,6 +124,7 @@ def _counts(seen: Sequence[QueueOverview]) -> Iterator[Metric]:
         for queue in seen:
             gauge.add_metric((queue.name,), value(queue))
         yield gauge
+    yield _breakers(seen)
     for event, what in COUNTERS.items():
         counter = CounterMetricFamily(f"rq_dlq_{event}", what, labels=("queue",))
         for stats in queues:
@@ -137,8 +138,25 @@ def _counts(seen: Sequence[QueueOverview]) -> Iterator[Metric]:
     yield deaths
 
 
-def _groups(overview: Overview) -> Metric:
+def _breakers(seen: Sequence[QueueOverview]) -> Metric:
+    gauge = GaugeMetricFamily(
+        "rq_dlq_breaker_open",
+        "1: what messages need counts as down, so they wait; 0: it is up again, and they come back.",
+        labels=("queue", "dependency"),
+    )
+    for queue in seen:
+        for known in queue.dependencies:
+            gauge.add_metric((queue.name, known.dependency), float(known.open and not known.paused))
+    return gauge
+
+
+def _groups(overview: Overview) -> Iterator[Metric]:
     """The largest groups: their number is bounded, and so are the labels, which have no text of an error."""
+    muted = GaugeMetricFamily(
+        "rq_dlq_dead_letter_group_muted",
+        "1: this kind of failure is muted; of those in rq_dlq_dead_letter_group_messages.",
+        labels=("queue", "fingerprint", "error_class"),
+    )
     gauge = GaugeMetricFamily(
         "rq_dlq_dead_letter_group_messages",
         f"Dead letters of one kind of failure, of the {LARGEST} largest kinds of all queues.",
@@ -147,7 +165,9 @@ def _groups(overview: Overview) -> Metric:
     every = ((queue.name, group) for queue in overview.queues for group in queue.groups)
     for name, group in nlargest(LARGEST, every, key=lambda row: row[1].count):
         gauge.add_metric((name, group.fingerprint, group.error_class), group.count)
-    return gauge
+        muted.add_metric((name, group.fingerprint, group.error_class), float(group.muted))
+    yield gauge
+    yield muted
 
 
 def _redrives(overview: Overview) -> Iterator[Metric]:

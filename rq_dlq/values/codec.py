@@ -12,9 +12,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from rq_dlq.errors import InvalidMessage, MessageTooLarge, UnfitMessage, UnprocessableMessage
+from rq_dlq.values import key as keys
 from rq_dlq.values import models, record
 from rq_dlq.values.forks import this_process
-from rq_dlq.values.key import packed_key
 from rq_dlq.values.repeated import repeated_name
 
 T = TypeVar("T")
@@ -24,7 +24,6 @@ DEFAULT_PRIORITY = 4
 NO_JSON = (ValueError, RecursionError)
 """What msgspec raises for bytes that are not JSON: its own error, a UTF-8 error, or nesting too deep."""
 NO_HEADERS: Mapping[str, str] = {}
-SEARCHED = 1 << 18  # bytes of a body whose strings are of use
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
@@ -78,7 +77,13 @@ class Codec(Generic[T]):
         self.read = None if self._raw else _reader(type)
 
     def packer(
-        self, priority: int, headers: Mapping[str, str], *, persistent: bool = True, key: str | None = None
+        self,
+        priority: int,
+        headers: Mapping[str, str],
+        *,
+        persistent: bool = True,
+        key: str | None = None,
+        dependency: str | None = None,
     ) -> Callable[[T], bytes]:
         """A function that packs a body into a payload: flags, headers, body.
 
@@ -86,18 +91,18 @@ class Codec(Generic[T]):
             priority: 0 (last) to 9 (first).
             headers: text by name.
             persistent: False: a message is dropped instead of dying, if the dead-letter strategy says so.
-            key: None: it has none.
+            key, dependency: None: it has none.
 
         Raises:
-            InvalidMessage: the priority, the key or a header is not valid. The function raises it too, if a
-                body cannot be encoded, or does not fit the type: a consumer could not read it.
+            InvalidMessage: the priority, the key, the dependency or a header is not valid. The function
+                raises it too, if a body cannot be encoded, or does not fit the type and could not be read.
             MessageTooLarge: the headers are too long. The function raises it too, if a message is longer than
                 `max_bytes`.
         """
         if priority is not DEFAULT_PRIORITY:
             check_priority(priority)
-        if headers or key is not None:
-            return self._packer(priority, _pack_headers(headers, key), persistent)
+        if headers or key is not None or dependency is not None:
+            return self._packer(priority, _pack_headers(headers, key, dependency), persistent)
         pack = self._plain.get((priority, persistent))
         if pack is None:
             pack = self._plain[priority, persistent] = self._packer(priority, b"", persistent)
@@ -258,7 +263,7 @@ def _not_finite(value: Any, path: str = "body") -> Iterator[str]:
             yield from _not_finite(inner, f"{path}[{place}]")
 
 
-def _pack_headers(headers: Any, key: str | None) -> bytes:
+def _pack_headers(headers: Any, key: str | None, dependency: str | None) -> bytes:
     if not isinstance(headers, Mapping):
         message = f"headers must be a mapping of text to text, not of type {type(headers).__name__}"
         raise InvalidMessage(message)
@@ -272,25 +277,11 @@ def _pack_headers(headers: Any, key: str | None) -> bytes:
         data = msgspec.json.encode(dict(given), enc_hook=str) if given else b""
     except UnicodeEncodeError:
         raise InvalidMessage("a header has text that UTF-8 cannot encode (a lone surrogate)") from None
+    if dependency is not None:
+        data = record.pack_field(record.DEPENDENCY, keys.packed(dependency, "dependency")) + data
     if key is not None:
-        data = record.pack_field(record.KEY, packed_key(key)) + data
+        data = record.pack_field(record.KEY, keys.packed(key)) + data
     if len(data) > record.MAX_BLOCK:
         message = f"headers of {len(data):,} bytes: {record.MAX_BLOCK:,} are the most; put data into the body"
         raise MessageTooLarge(message)
     return data
-
-
-def strings_of(body: bytes) -> Iterator[str]:
-    """The strings in a JSON body, outermost first; none if it is not JSON, or too long to be looked at."""
-    try:
-        level: list[Any] = [msgspec.json.decode(body if len(body) <= SEARCHED else b"")]
-    except NO_JSON:
-        return
-    while level:
-        yield from (value for value in level if isinstance(value, str))
-        inner: list[Any] = [
-            value.values() if isinstance(value, dict) else value
-            for value in level
-            if isinstance(value, dict | list)
-        ]
-        level = list(chain.from_iterable(inner))

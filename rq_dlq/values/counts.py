@@ -19,6 +19,7 @@ DIED, FAILED = ("exhausted", "poison", "unprocessable"), ("nacked", "lapsed")
 """Of a queue's totals: messages that died, by their reasons, and deliveries that failed."""
 NEWEST, _ENOUGH = 10, 100  # letters of a group of which is told under which version and consumer they died
 _HOUR, _DAY = 3_600_000, 86_400_000  # milliseconds
+CALM = 300_000  # milliseconds without a death, after which a group is calm
 _TIMES = 2  # as many in the last hour as in an hour of the day before: the group grows
 
 
@@ -33,12 +34,15 @@ class ErrorGroup:
         last_hour: how many of them died within the last hour.
         new: the first of them died within `new_within`, and no letter of the group was taken out before.
         growing: more than twice as many of them died within the last hour as in an average hour of the day
-            before, and more than one.
+            before, and more than one; and it is not calm.
         regressed: the group was emptied, by a redrive, a purge, a move or its age, and died again.
         versions: of its newest ten letters, how many died under each version of the program
             (`Broker(version=…)`), as far as it is known.
         consumers: likewise, by the consumer that held them.
         error_class: of the newest failure; empty: it had none, as with a poison that gives a reason in words.
+        calm: none of them died within the last five minutes.
+        muted: an operator muted it (`dlq.mute`), so it is no trouble.
+        muted_until: when that ends; None: when it dies again, or it is not muted.
     """
 
     fingerprint: str
@@ -55,10 +59,15 @@ class ErrorGroup:
     versions: Mapping[str, int] = field(default_factory=dict[str, int])
     consumers: Mapping[str, int] = field(default_factory=dict[str, int])
     error_class: str = ""
+    calm: bool = False
+    muted: bool = False
+    muted_until: datetime | None = None
 
     @property
     def trends(self) -> tuple[str, ...]:
-        """Which of new, growing and regressed it is."""
+        """Which of new, growing and regressed it is; none where it is calm or muted."""
+        if self.calm or self.muted:
+            return ()
         return tuple(name for name in ("new", "growing", "regressed") if getattr(self, name))
 
     def __add__(self, other: ErrorGroup) -> ErrorGroup:
@@ -72,6 +81,8 @@ class ErrorGroup:
             new=self.new and other.new,
             growing=self.growing or other.growing,
             regressed=self.regressed or other.regressed,
+            calm=self.calm and other.calm,
+            muted=self.muted and other.muted,
             versions=Counter(self.versions) + Counter(other.versions),
             consumers=Counter(self.consumers) + Counter(other.consumers),
         )
@@ -84,6 +95,7 @@ class GroupCount:
     Attributes:
         newest: its newest letters, the newest last.
         cleared: when a letter was last taken out of the group; None: not known.
+        muted: since when, and until when it is muted (0: until it dies again); None: it is not.
     """
 
     name: str
@@ -94,6 +106,7 @@ class GroupCount:
     day: int = 0
     newest: list[DeadLetter[Any]] = field(default_factory=list["DeadLetter[Any]"])
     cleared: int | None = None
+    muted: tuple[int, int] | None = None
 
     def add(self, letter: DeadLetter[Any], now: int) -> None:
         """Count a letter, too."""
@@ -112,7 +125,8 @@ class GroupCount:
     def group(self, now: int, new_within: int) -> ErrorGroup:
         """The group, for users."""
         self._trim()
-        newest, cleared = self.newest[-1], self.cleared
+        newest, cleared, calm = self.newest[-1], self.cleared, now - self.last > CALM
+        since, until = self.muted or (-1, 0)
         failures = [_last_failure(letter) for letter in self.newest]
         hours_before = min(max((now - _HOUR - self.first) / _HOUR, 1), _DAY / _HOUR - 1)
         return ErrorGroup(
@@ -125,11 +139,14 @@ class GroupCount:
             sample_id=newest.id,
             last_hour=self.hour,
             new=cleared is None and now - self.first < new_within,
-            growing=self.hour > max(1, _TIMES * (self.day - self.hour) / hours_before),
+            growing=not calm and self.hour > max(1, _TIMES * (self.day - self.hour) / hours_before),
             regressed=cleared is not None and cleared < self.first,
             versions=Counter(event.cause.version for event in failures if event and event.cause.version),
             consumers=Counter(event.consumer for event in failures if event and event.consumer),
             error_class=newest.cause.type,
+            calm=calm,
+            muted=now < until or (not until and self.last <= since),
+            muted_until=moment(until) if now < until else None,
         )
 
 
@@ -145,9 +162,9 @@ class QueueStats:
         oldest: seconds since the first ready message became due; None: none is ready.
         next_due: seconds until the next scheduled message is due; None: there is none, or all are blocked.
         totals: since the queue began, or the last reset: sent, acked, nacked, lapsed, released, exhausted,
-            poison, unprocessable, expired, redriven, discarded, moved, purged, cancelled, passed_on, known.
-            `passed_on` are those released that rest for another version of the program; `known` are sends
-            that added nothing, since a dead letter has the id.
+            poison, unprocessable, expired, redriven, discarded, moved, purged, cancelled, passed_on,
+            known. `passed_on` are those released that rest for another version of the program; `known` are
+            sends that added nothing, since a dead letter has the id.
         paused: no messages are delivered until it is resumed.
         overdue: seconds since maintenance or a claim should have moved a message that is due, or whose lease
             lapsed; 0: none waits for that.

@@ -57,10 +57,10 @@ class Cause:
         if not isinstance(error, BaseException):
             error = error if isinstance(error, str) else _text(error)  # callers pass all kinds of objects
             return cls("", _clean(error[:MAX_MESSAGE]), fingerprint("", error, values=values))
-        error = _behind(error)
-        raised, behind = _raised(error), [*map(_raised, _causes(error))]
-        mark = fingerprint(*raised[:3], values, naming=raised.naming, behind=behind)
-        return cls(raised.error, _with_root(raised.text, behind)[:MAX_MESSAGE], mark, _traceback(error))
+        error = behind(error)
+        raised, causes = _raised(error), [*map(_raised, _causes(error))]
+        mark = fingerprint(*raised[:3], values, naming=raised.naming, behind=causes)
+        return cls(raised.error, _with_root(raised.text, causes)[:MAX_MESSAGE], mark, _traceback(error))
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.type, self.message)))  # as far as they are known
@@ -100,18 +100,18 @@ def _of_group(error: BaseException) -> tuple[BaseException, ...]:
     return cast("BaseExceptionGroup[BaseException]", error).exceptions
 
 
-def _with_root(text: str, behind: list[Raised]) -> str:
+def _with_root(text: str, causes: list[Raised]) -> str:
     """A text that says little by itself, as that of a TaskGroup, with the last of its causes."""
-    if not behind:
+    if not causes:
         return text
-    root = behind[-1]
+    root = causes[-1]
     if root.text and root.text in text:
         return text
     why = ": ".join(filter(None, (root.error, root.text)))
     return f"{text} (caused by {why})".lstrip()
 
 
-def _behind(error: BaseException) -> BaseException:
+def behind(error: BaseException) -> BaseException:
     """The error behind a Redeliver or a Poison without a text, which only say what is to be done about it."""
     if isinstance(error, Redeliver) or (isinstance(error, Poison) and not error.args):
         context = None if error.__suppress_context__ else error.__context__

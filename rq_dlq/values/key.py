@@ -1,14 +1,17 @@
-"""Keys of messages: a text that a message has for life, and the number of the lane of all that have it."""
+"""Keys and dependencies of messages: texts that a message has for life, and the numbers of their lanes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Literal, TypeAlias
 
 from rq_dlq.errors import InvalidMessage
 from rq_dlq.values.durations import shown
 from rq_dlq.values.names import MAX_BYTES
 
+Of: TypeAlias = Literal["key", "dependency"]
+"""What a lane is of."""
 WIDTH = 6  # bytes of a lane
 _LANES = (1 << 46) - 1  # so that the score of a blocked message has no more digits than Lua prints
 
@@ -32,23 +35,34 @@ class KeyStats:
     held_by: tuple[tuple[str, str], ...]
 
 
-def lane_of(key: str) -> int:
-    """The number of a key's lane. Two keys may share a lane: then they are ordered together."""
-    digest = blake2b(key.encode(), digest_size=WIDTH, person=b"rq_dlq key").digest()
+def lane_of(text: str, of: Of = "key") -> int:
+    """The number of the lane of a key or a dependency. Two may share one: then they are ordered together."""
+    digest = blake2b(text.encode(), digest_size=WIDTH, person=f"rq_dlq {of}".encode()[:16]).digest()
     return int.from_bytes(digest, "big") & _LANES
 
 
-def packed_key(key: object) -> bytes:
-    """A key as it stands in a record: its lane, then the text.
+def packed(given: object, of: Of = "key") -> bytes:
+    """A key or a dependency as it stands in a record: its lane, then the text.
 
     Raises:
-        InvalidMessage: this cannot be a key.
+        InvalidMessage: this cannot be one.
     """
-    if isinstance(key, str) and key:
+    if isinstance(given, str) and given:
         try:
-            text = str(key).encode()
+            text = str(given).encode()
         except UnicodeEncodeError:
             text = b""
         if 0 < len(text) <= MAX_BYTES:
-            return lane_of(key).to_bytes(WIDTH, "big") + text
-    raise InvalidMessage(f"key {shown(key)}: use text of 1 to {MAX_BYTES} bytes, or None for no key")
+            return lane_of(given, of).to_bytes(WIDTH, "big") + text
+    raise InvalidMessage(f"{of} {shown(given)}: use text of 1 to {MAX_BYTES} bytes, or None for no {of}")
+
+
+def given_of(key: str | None, dependency: str | None) -> set[Of]:
+    """Which of the two there are."""
+    given: dict[Of, str | None] = {"key": key, "dependency": dependency}
+    return {of for of, text in given.items() if text is not None}
+
+
+def text_in(field: bytes | None) -> str | None:
+    """The text in such a field of a record; None: the message has none."""
+    return None if field is None else field[WIDTH:].decode(errors="replace")

@@ -14,11 +14,12 @@ from rq_dlq.errors import UnprocessableMessage
 from rq_dlq.errors.guesses import Answering
 from rq_dlq.values import record as records
 from rq_dlq.values import state as states
-from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec, strings_of
+from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec
 from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment, read_history
-from rq_dlq.values.key import WIDTH
+from rq_dlq.values.key import text_in
 from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.names import check_id
+from rq_dlq.values.strings import strings_of
 
 T = TypeVar("T")
 _UNREAD = object()  # marks a body that was not decoded yet
@@ -27,13 +28,14 @@ _HEADERS = msgspec.json.Decoder(dict[str, str])
 
 @dataclass(frozen=True, slots=True)
 class Message(Generic[T]):
-    """A message for `send_many` with its own id, headers, priority or key."""
+    """A message for `send_many` with its own id, headers, priority, key or dependency."""
 
     body: T
     id: str | None = field(default=None, kw_only=True)
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
     priority: int | None = field(default=None, kw_only=True)
     key: str | None = field(default=None, kw_only=True)
+    dependency: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.id is not None:
@@ -141,8 +143,16 @@ class Received(Answering, Generic[T]):
         Raises:
             UnprocessableMessage: its headers cannot be decoded.
         """
-        field = self._content[2].get(records.KEY)
-        return None if field is None else field[WIDTH:].decode(errors="replace")
+        return text_in(self._content[2].get(records.KEY))
+
+    @property
+    def dependency(self) -> str | None:
+        """What its work needs to succeed, by which a queue may notice an outage (`Breaker`); None: unsaid.
+
+        Raises:
+            UnprocessableMessage: its headers cannot be decoded.
+        """
+        return text_in(self._content[2].get(records.DEPENDENCY))
 
     @property
     def data(self) -> bytes:

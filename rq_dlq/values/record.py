@@ -27,6 +27,7 @@ PLAIN = range(10)  # flags with a priority alone: the body is JSON and begins at
 LENGTH = 2  # bytes of a length
 MAX_BLOCK = 0xFFFF  # bytes of fields and headers
 KEY: Final = 1  # a field: the message's key (`values.key`); scripts look for it in front of the others
+DEPENDENCY: Final = 2  # and behind it for its dependency
 _FIELDS = range(1, 32)  # the first byte of a field; headers are JSON and begin with "{"
 
 

@@ -26,11 +26,13 @@ class Settlement(NamedTuple):
             message).
         delay: seconds until it is redelivered, of one that was kept from its dead-letter queue, or until
             another program may have it, of one that was passed on.
+        opened: the dependency that counts as down since this failure, so its breaker is open now; or empty.
     """
 
     id: str
     outcome: Fate
     delay: float | None = None
+    opened: str = ""
 
     def __bool__(self) -> bool:
         return self.outcome not in {"lost", "gone"}
@@ -41,4 +43,4 @@ _made_of: Callable[[tuple[Any, ...]], Settlement] = partial(tuple.__new__, Settl
 
 def settled_alike(ids: Iterable[str], outcome: Fate) -> list[Settlement]:
     """Settlements of many messages with the same outcome, made without Python code for each."""
-    return [*map(_made_of, zip(ids, repeat(outcome), repeat(None)))]
+    return [*map(_made_of, zip(ids, repeat(outcome), repeat(None), repeat("")))]

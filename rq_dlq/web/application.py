@@ -27,7 +27,18 @@ from rq_dlq.values.masks import Masks
 from rq_dlq.web import live
 from rq_dlq.web.access import Access, User
 from rq_dlq.web.guard import SAFE, Guard
-from rq_dlq.web.pages import group, login, message, overview, policies, queue, redrives, schedules, workers
+from rq_dlq.web.pages import (
+    acts,
+    group,
+    login,
+    message,
+    overview,
+    policies,
+    queue,
+    redrives,
+    schedules,
+    workers,
+)
 from rq_dlq.web.site import Handler, Site
 
 if TYPE_CHECKING:
@@ -43,12 +54,15 @@ PAGES: dict[str, Handler] = {
     "/message": message.message,
     "/redrives": redrives.redrives,
     "/redrive": redrives.redrive,
+    "/act": acts.ask,
     "/workers": workers.workers,
     "/policies": policies.policies,
     "/schedules": schedules.schedules,
     "/live": live.stream,
 }
 ACTS: dict[str, Handler] = {
+    "/act/{verb}": acts.do,
+    "/group/{verb}": group.steer,
     "/redrive/begin": redrives.begin,
     "/redrive/{verb}": redrives.steer,
     "/queue/{verb}": queue.steer,
@@ -79,8 +93,8 @@ def app(
         token: opens the pages, once it is typed on the login page, or as `Authorization: Bearer …`.
         user: in place of a token, if the host program does the login: a function that gets the request and
             returns the name of the user, or None if the sender may not see the pages.
-        write: dead letters can be redriven, redrives steered, and queues paused and resumed; else the pages
-            are read-only.
+        write: dead letters can be redriven, edited and purged, groups muted, redrives steered, and queues
+            paused and resumed; else the pages are read-only.
         mask: words in the names of fields whose values are hidden, beside password, passwd, pwd, passphrase,
             token, secret, authorization, api_key, private_key and cookie.
         hosts: the host names under which the pages may be requested; None: any.

@@ -116,6 +116,7 @@ class Site:
         return who if who.startswith("web") else f"web: {who}"
 
 
+READ_ONLY = "this page is read-only: it was started without --write"
 Handler: TypeAlias = Callable[[Site, Request], Awaitable[Response]]
 
 
@@ -124,7 +125,7 @@ def act(handler: Handler) -> Handler:
 
     async def checked(site: Site, request: Request) -> Response:
         if not site.access.write:
-            raise HTTPException(403, "this page is read-only: it was started without --write")
+            raise HTTPException(403, READ_ONLY)
         form = await request.form(max_files=0, max_fields=50)
         if not site.access.is_marked(request, form.get("mark")):
             raise HTTPException(403, "the form is not from this page, or too old: load the page anew")

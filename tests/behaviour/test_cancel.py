@@ -91,7 +91,7 @@ async def test_the_audit_says_who(broker: Any) -> None:
     await queue.cancel("m", by="ana")
     await queue.cancel("m", by="ana")  # changed nothing
     (entry,) = await broker.audit()
-    assert (entry.did, entry.by, entry.queue) == ("cancelled", "ana", "a")
+    assert (entry.did, entry.by, entry.queue, entry.chosen) == ("cancelled", "ana", "a", "m")
 
 
 async def test_a_session_that_took_it_sends_nothing(broker: Any) -> None:

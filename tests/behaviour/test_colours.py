@@ -10,6 +10,7 @@ from typing import Any
 import rq_dlq
 import rq_dlq.asyncio
 import rq_dlq.asyncio.key
+from rq_dlq.client.dependency import Dependency, DependencyOfAll
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.key import Key
 from rq_dlq.client.policies import Policies
@@ -23,6 +24,8 @@ TWINS = {
     "Queue": (rq_dlq.Queue, rq_dlq.asyncio.Queue),
     "Delivery": (rq_dlq.Delivery, rq_dlq.asyncio.Delivery),
     "DeadLetters": (DeadLetters, rq_dlq.asyncio.DeadLetters),
+    "Dependency": (Dependency, rq_dlq.asyncio.dependency.Dependency),
+    "DependencyOfAll": (DependencyOfAll, rq_dlq.asyncio.dependency.DependencyOfAll),
     "Key": (Key, rq_dlq.asyncio.key.Key),
     "Policies": (Policies, rq_dlq.asyncio.Policies),
     "RedriveJob": (rq_dlq.RedriveJob, rq_dlq.asyncio.RedriveJob),
@@ -32,17 +35,19 @@ TWINS = {
 }
 # All that `dir()` shows of each: what users type.
 NAMES = {
-    "Broker": """audit close lifespan observe overview policies queue queues run schedules task url
+    "Broker": """audit close dependency lifespan observe overview policies queue queues run schedules task url
         workers""",
-    "Queue": """ack cancel claim consume delete dlq expired explain extend handler key keys maintain nack name
-        open outcomes pause pause_schedule peek poison purge release reset resume resume_schedule schedule
-        select send send_many session settings stats unschedule""",
-    "Delivery": """ack attempt body cancelled cause charged data delivery_count died_at due enqueued_at
-        expires_at extend fingerprint headers history key lapsed lease_until lost nack nacked original_queue
-        outcome part poison priority queue reason redelivered redriven release released remaining settled
-        state token untried""",
-    "DeadLetters": "browse groups job jobs purge redrive select",
-    "Key": "stats",
+    "Queue": """ack cancel claim consume delete dependency dlq expired explain extend handler key keys
+        maintain nack name open outcomes pause pause_schedule peek poison purge release reset resume
+        resume_schedule schedule select send send_many session settings stats unschedule""",
+    "Delivery": """ack attempt body cancelled cause charged data delivery_count dependency died_at due
+        enqueued_at expires_at extend fingerprint headers history key lapsed lease_until lost nack nacked
+        original_queue outcome part poison priority queue reason redelivered redriven release released
+        remaining settled state token untried""",
+    "DeadLetters": "browse groups job jobs mute purge redrive select unmute",
+    "Dependency": "pause resume stats",
+    "DependencyOfAll": "pause resume stats",
+    "Key": "pause resume stats",
     "Policies": "explain put read remove set undeclare",
     "RedriveJob": "began by cancel chosen counts how id pause refresh refusals resume state undo wait why",
     "Selection": """browse copy count count_by dead_letter deliver_now expire groups move prioritize
@@ -72,7 +77,8 @@ async def test_nothing_else_becomes_public_by_use(broker: Any) -> None:
     (delivery,) = await queue.claim()
     session, chosen, task = queue.session(), queue.select(all=True), broker.task(repr)
     job = await queue.dlq.redrive(all=True)
-    things = (broker, queue, delivery, queue.dlq, queue.key("k"), broker.policies, job, chosen, session, task)
+    lanes = (queue.dependency("d"), broker.dependency("d"), queue.key("k"))
+    things = (broker, queue, delivery, queue.dlq, *lanes, broker.policies, job, chosen, session, task)
     used = zip(TWINS, things, strict=True)
     for name, thing in used:
         inside = vars(getattr(thing, "inner", thing))

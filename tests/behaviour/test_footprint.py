@@ -12,11 +12,11 @@ SIZED = (20, 59)  # the rounds after which a growth would show
 
 
 def size(raw: Any) -> tuple[int, int]:
-    """Bytes and fields of everything but the counters, the settings and the bounded memory of groups."""
+    """Bytes and fields of everything but counters, settings, and the bounded memory of groups and acts."""
     total = fields = 0
     for key in raw.keys("rq:{a}:*"):
         kind = raw.type(key)
-        if key.endswith((b":counters", b":settings", b":cleared")):
+        if key.endswith((b":counters", b":settings", b":cleared", b":audit")):
             continue
         if kind == b"hash":
             cells = [cell for pair in raw.hgetall(key).items() for cell in pair]
@@ -90,8 +90,9 @@ async def test_nothing_is_left_behind(end: str, broker: Any, clock: Clock, raw: 
 
 
 def stays(raw: Any) -> set[bytes]:
-    """The keys that do not go by themselves."""
-    return {key for key in raw.keys("rq:*") if raw.ttl(key) < 0}
+    """The keys that do not go by themselves, but for the audit, a note for each act."""
+    assert raw.xlen("rq:{a}:audit") <= 6
+    return {key for key in raw.keys("rq:*") if raw.ttl(key) < 0 and not key.endswith(b":audit")}
 
 
 async def _dropped(queue: Any, other: Any, clock: Clock) -> None:

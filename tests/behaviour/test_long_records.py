@@ -14,7 +14,8 @@ from rq_dlq.core.choosing import changing
 from rq_dlq.core.choosing.choice import Choice
 from rq_dlq.core.jobs import jobs
 from rq_dlq.core.jobs.stage import Stage
-from rq_dlq.core.sending.send import SendOptions, send
+from rq_dlq.core.sending.packing import SendOptions
+from rq_dlq.core.sending.send import send
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.step import CHUNK_BYTES, Batch
 from tests.audit import audit

@@ -14,6 +14,7 @@ from rq_dlq.core.looking import calls as looking_calls
 from rq_dlq.core.looking.outcomes import Extent, extent
 from rq_dlq.core.steps.step import Steps
 from rq_dlq.values.failure import Cause
+from rq_dlq.values.user import user_at_host
 from tests.behaviour.helpers import after, one
 from tests.conftest import Clock
 from tests.each import each_afresh
@@ -170,7 +171,7 @@ async def test_redriven_and_acked_among_the_dead(broker: Any, clock: Clock) -> N
     await (await one(broker.queue("DLQ.a"))).ack()
     me = {"id": "m", "age": 1.0, "consumer": queue._core.consumer.strip('"')}
     _, redriven, _, acked = await told(queue)
-    assert redriven == {"event": "redriven", "attempt": 1, **me}
+    assert redriven == {"event": "redriven", "attempt": 1, **me, "consumer": user_at_host()}
     assert acked == {"event": "acked", "attempt": 3, "reason": "poison", **me}
 
 

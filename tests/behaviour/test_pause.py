@@ -12,6 +12,7 @@ import redis
 
 import rq_dlq
 from rq_dlq import InvalidInput
+from rq_dlq.values.user import user_at_host
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import AT_ONCE, after, bury, counts, ids, one
 from tests.behaviour.test_waiting import SOON, Client, blocked, claims, seldom  # noqa: F401
@@ -43,7 +44,7 @@ async def test_the_audit_says_who(broker: Any) -> None:
     assert (paused.did, paused.by, paused.queue, paused.job) == ("paused", "ana", "a", "")
     assert (resumed.did, resumed.by, resumed.user) == (
         "resumed",
-        queue._core.consumer.strip('"'),
+        user_at_host(),
         paused.user,
     )
     with pytest.raises(InvalidInput, match="pass a name"):

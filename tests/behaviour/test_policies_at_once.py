@@ -26,7 +26,7 @@ from rq_dlq.core.policies import calls as policy_calls
 from rq_dlq.core.policies import policies
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.sending import send
-from rq_dlq.core.sending.send import SendOptions
+from rq_dlq.core.sending.packing import SendOptions
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.senders import Senders
 from rq_dlq.core.steps.step import Batch, Steps

@@ -243,7 +243,7 @@ def test_a_queue_object_gives_its_settings_to_the_tasks_that_name_it(last: bool,
 
 async def test_many_calls_are_sent_together(broker: Any) -> None:
     """As fast as `send_many` of a queue: a thousand per round trip."""
-    task = broker.task(queue="mail", key=lambda user_id, lang="en": f"user-{user_id}")(welcome)
+    task = broker.task(queue="mail", key=lambda user_id, **_: f"user-{user_id}")(welcome)
     sent = await task.options(priority=7).send_many(
         [(1,), {"user_id": 2, "lang": "de"}, *((n,) for n in range(3, 900))]
     )

@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from click.testing import CliRunner, Result
 
 import rq_dlq
 from rq_dlq.cli import main
+from tests.servers.warm import Warm, WarmProcess
 
 ROOT = Path(rq_dlq.__file__).parent.parent
 
@@ -27,12 +27,14 @@ class Shell:
     """Types `rq-dlq …`.
 
     Attributes:
+        warm: what starts processes.
         env: for what runs as a process of its own.
     """
 
     url: str
     namespace: str
     directory: Path
+    warm: Warm | None = None
     env: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,8 +53,10 @@ class Shell:
     @contextmanager
     def process(self, *words: str) -> Iterator[subprocess.Popen[str]]:
         """Run it as a process, which is gone at the end."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rq_dlq", *words],
+        assert self.warm is not None, "this shell starts no process"
+        process = WarmProcess(
+            self.warm,
+            [*words],
             cwd=self.directory,
             env=os.environ | self.env,
             stdout=subprocess.PIPE,
@@ -67,8 +71,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(redis_socket: str, tmp_path: Path) -> Shell:
-    return Shell(f"unix://{redis_socket}", f"cli-{secrets.token_hex(4)}", tmp_path)
+def shell(redis_socket: str, tmp_path: Path, warm: Warm) -> Shell:
+    return Shell(f"unix://{redis_socket}", f"cli-{secrets.token_hex(4)}", tmp_path, warm)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from tests.cli.conftest import ROOT, Shell
 from tests.each import each
 from tests.servers import Server, wait_until
 from tests.servers.acl import reads_apart
+from tests.servers.warm import Warm
 
 APP = """
 import rq_dlq
@@ -53,9 +54,9 @@ def test_the_files_are_what_it_prints(role: str, tmp_path: Path) -> None:
     assert Shell("", "rq", tmp_path)("acl", role).output == f"{line(role)}\n"
 
 
-def test_every_role_can_do_its_work(server: Server, tmp_path: Path) -> None:
+def test_every_role_can_do_its_work(server: Server, tmp_path: Path, warm: Warm) -> None:
     def at(role: str) -> Shell:
-        return Shell(f"unix://{role}:secret@{server.socket}", "rq", tmp_path)
+        return Shell(f"unix://{role}:secret@{server.socket}", "rq", tmp_path, warm)
 
     (tmp_path / "shop.py").write_text(APP)
     at("producer")("send", "orders", typed="good\nbad\n")

@@ -246,3 +246,20 @@ def test_a_body_that_does_not_decode_in_a_page(shell: Shell, broker: rq_dlq.Brok
     assert bad in shell("dlq", "ls", "orders").stdout
     assert "{no" in shell("dlq", "show", "orders", bad).stdout
     assert "brought 3 messages back" in shell("dlq", "redrive", "orders", "--all", "--yes").stderr
+
+
+def test_a_group_is_muted_until_it_dies_again(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    dead(1, 2)
+    (group,) = broker.queue("orders").dlq.groups()
+    said = shell("dlq", "mute", "orders", group.fingerprint, "--by", "ana").stderr
+    assert f"is muted until it dies again: `rq-dlq dlq unmute orders {group.fingerprint}` ends it" in said
+    assert [row["trend"] for row in shell.json("dlq", "groups", "orders")] == ["muted"]
+    dead(3)
+    assert [row["trend"] for row in shell.json("dlq", "groups", "orders")] == ["new, growing"]
+    assert "is muted until 4h" in shell("dlq", "mute", "orders", group.fingerprint, "--until", "4h").stderr
+    assert "is no longer muted" in shell("dlq", "unmute", "orders", group.fingerprint).stderr
+    assert "was not muted" in shell("dlq", "unmute", "orders", group.fingerprint).stderr
+    shell("dlq", "mute", "orders", group.fingerprint, "--until", "2000-01-01T00:00Z", code=2)
+    shell("dlq", "mute", "orders", group.fingerprint, "--until", "Tomorrow", code=2)
+    shell("dlq", "mute", "orders", "0" * 12, code=1)
+    assert [row["did"] for row in shell.json("audit", "orders")] == ["unmuted", "muted", "muted"]

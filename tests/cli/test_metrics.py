@@ -75,7 +75,7 @@ def test_it_serves_them_until_a_signal(shell: Shell, broker: rq_dlq.Broker) -> N
 
 
 def test_without_redis_it_fails_but_a_server_waits(shell: Shell, tmp_path: object) -> None:
-    away = Shell(f"unix://{tmp_path}/none.sock", "none", shell.directory)
+    away = Shell(f"unix://{tmp_path}/none.sock", "none", shell.directory, shell.warm)
     assert "cannot reach" in away("metrics", code=3).stderr
     port = free_port()
     with away.process("metrics", "--listen", f"127.0.0.1:{port}") as process:

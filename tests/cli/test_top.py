@@ -9,7 +9,6 @@ import re
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import threading
 from collections.abc import Callable, Iterator
@@ -23,16 +22,10 @@ import rq_dlq
 from rq_dlq.cli import _show
 from tests.cli.conftest import Shell
 from tests.servers import Server, wait_until
+from tests.servers.warm import Warm, WarmProcess
 
 Die = Callable[..., list[str]]
 Start = Callable[..., AbstractContextManager["Terminal"]]
-PROGRAM = """
-import fcntl, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the terminal of this session: keys send signals
-{before}
-from rq_dlq.__main__ import main
-main()
-"""
 BREAK = """
 from rq_dlq.cli.top.reading import Reader
 def read(self):
@@ -96,7 +89,7 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(shell: Shell) -> Start:
+def terminal(shell: Shell, warm: Warm) -> Start:
     """Starts `rq-dlq top` on a terminal."""
 
     @contextmanager
@@ -109,9 +102,9 @@ def terminal(shell: Shell) -> Start:
         if url:
             variables["RQ_DLQ_URL"] = url
         fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM.format(before=before), "top", "--every", "100ms", *words],
-            stdin=slave, stdout=slave, stderr=slave, env=variables, start_new_session=True,
+        process = WarmProcess(
+            warm, ["top", "--every", "100ms", *words], before=before, session=True,
+            stdin=slave, stdout=slave, stderr=slave, env=variables,
         )  # fmt: skip
         untouched = termios.tcgetattr(master)
         os.close(slave)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +13,7 @@ import pytest
 import rq_dlq
 from tests.cli.conftest import Shell
 from tests.servers import wait_until
+from tests.servers.warm import WarmProcess
 
 APP = """
 import logging, pathlib, time
@@ -38,9 +38,9 @@ def unread(shell: Shell, *words: str) -> Iterator[tuple[subprocess.Popen[bytes],
     """A process whose stdout and stderr are one pipe, as with `2>&1 |`; and the end to read from."""
     (shell.directory / "app.py").write_text(APP)
     reader, writer = os.pipe()
-    command = [sys.executable, "-m", "rq_dlq", *words]
-    process = subprocess.Popen(
-        command, cwd=shell.directory, env=os.environ | shell.env, stdout=writer, stderr=writer
+    assert shell.warm is not None
+    process = WarmProcess(
+        shell.warm, [*words], cwd=shell.directory, env=os.environ | shell.env, stdout=writer, stderr=writer
     )
     os.close(writer)
     with process:

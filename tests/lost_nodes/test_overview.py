@@ -118,10 +118,10 @@ async def test_a_node_that_is_lost_in_the_middle(
 async def test_a_healthy_cluster_is_asked_as_often_as_its_parts_need(
     monkeypatch: pytest.MonkeyPatch, broker: Any, kill: Kill
 ) -> None:
-    """The clock, the list, three reads at each node; then each queue's groups and redrives."""
+    """The clock, the list, four reads at each node; then each queue's groups and redrives."""
     del kill
     await fill(broker)
     seen = await broker.overview()
     counted = talks(monkeypatch, await connections_of(broker))
     await broker.overview(seen)
-    assert len(counted) == 2 + 3 * 3 + 3
+    assert len(counted) == 2 + 4 * 3 + 3

@@ -13,6 +13,7 @@ from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.cancelling import calls as cancelling_calls
 from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.claiming.calls import Suspects
+from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.pages import calls as page_calls
@@ -201,7 +202,7 @@ def purge(place: Any, *ids: str) -> Step:
 
 
 def cancel(message_id: str) -> Step:
-    return lambda world: cancelling_calls.cancel(world.queue.sender(), id=message_id, by='"op"', user="")
+    return lambda world: cancelling_calls.cancel(world.queue.sender(), id=message_id)
 
 
 def redrive(part: Any, *ids: str) -> Step:
@@ -244,6 +245,11 @@ def offer_redrive(to: str) -> Step:
         )
 
     return step
+
+
+def mute(world: World) -> Call[Any]:
+    found = world.queue.run(group_calls.groups(world.keys, limit=10)).groups
+    return group_calls.mute(world.keys, found[0].name if found else "0" * 12, upto=0)
 
 
 def steer_redrive(world: World) -> Call[Any]:

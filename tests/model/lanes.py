@@ -6,6 +6,7 @@ may be cut off at any of its Redis calls; then the rules hold again after one ro
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.claiming.calls import Suspects
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.keyed.keyed import CANCELLED
+from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.redrive import calls as redrive_calls
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.sessions import calls as session_calls
@@ -27,7 +29,7 @@ from rq_dlq.core.steps.call import Call
 from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.errors import BrokerRefused
 from rq_dlq.policy import RedeliveryPolicy
-from rq_dlq.values.key import lane_of
+from rq_dlq.values.key import Of, lane_of
 from tests.conftest import Clock
 from tests.model.calls import ASKED
 from tests.model.driver import CAUSE, CODEC, LONG, Driver
@@ -35,15 +37,24 @@ from tests.model.stops import stopping
 
 IDS = [f"m{n}" for n in range(14)]
 KEY_OF = {name: ("a", "b", "a", None, "c")[n % 5] for n, name in enumerate(IDS)}
+NEEDS = {name: "pay" if n % 4 < 2 else None for n, name in enumerate(IDS)}
+"""The dependency of each."""
+PAY = lane_of("pay", "dependency")
+PASS = "\x01"  # noqa: S105 - lua/lib/PASS.lua
+BREAKER = "distinct=2 within=5000ms share=0.5 probe=500ms longest_probe=2000ms"
+MOST_PASSES = 32
 BLOCKED, BAND = 1 << 43, 1 << 42
 MODES = ("order", "order hold", "limit 2", "fair 2")
 LIMITS = {"order": 1, "order hold": 1, "limit 2": 2, "fair 2": 2}
+PATIENCE = 40  # claims, two seconds apart, after which nobody waits
 AT_ONCE = 60  # Redis calls at which a script is cut off at the latest
 
 
 def payload(name: str, priority: int) -> bytes:
     """What a sender packs; one id comes with one key."""
-    return CODEC.packer(priority, {"h": "x"} if priority > 4 else {}, key=KEY_OF[name])(LONG.get(name, b"x"))
+    return CODEC.packer(
+        priority, {"h": "x"} if priority > 4 else {}, key=KEY_OF[name], dependency=NEEDS[name]
+    )(LONG.get(name, b"x"))
 
 
 @dataclass
@@ -55,15 +66,24 @@ class Seen:
         seats: lanes by ids.
         calls: lanes by the seats of calls whose messages were cancelled.
         waits: those that wait for their redelivery, or were sent with a delay.
+        passes: ids of those that were let through the gate of their dependency.
+        lanes: what is special about lanes.
     """
 
     place: dict[str, str] = field(default_factory=dict[str, str])
-    lane: dict[str, int] = field(default_factory=dict[str, int])
+    lane: dict[str, int | None] = field(default_factory=dict[str, "int | None"])
     row: dict[str, bytes] = field(default_factory=dict[str, bytes])
     seats: dict[str, int] = field(default_factory=dict[str, int])
     calls: dict[str, int] = field(default_factory=dict[str, int])
     leases: set[str] = field(default_factory=set[str])
     reason: dict[str, str] = field(default_factory=dict[str, str])
+    passes: set[str] = field(default_factory=set[str])
+    lanes: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
+
+    def closed(self, lane: int | None) -> bool:
+        """Whether it is open or paused; an end of a pause may be over."""
+        found = self.lanes.get(-1 if lane is None else lane, {})
+        return "open" in found or "paused" in found
 
     def at(self, *places: str) -> list[str]:
         """The ids at these places."""
@@ -78,20 +98,26 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
     """Read the queue; a row that its message's state contradicts does not count."""
     pipeline = raw.pipeline(transaction=False)
     pipeline.hgetall(keys["messages"]).hgetall(keys["states"])
-    for index in ("ready", "scheduled", "seats", "leases"):
+    for index in ("ready", "scheduled", "seats"):
         pipeline.zrange(keys[index], 0, -1, withscores=True)
-    records, states, ready, scheduled, seats, leases = pipeline.execute()
-    taken = {name.decode(): int(lane) for name, lane in seats}
-    calls = {name: taken.pop(name) for name in [*taken] if name.startswith(CANCELLED)}
-    seen = Seen(seats=taken, calls=calls, leases={token.decode() for token, _ in leases})
+    pipeline.zrange(keys["leases"], 0, -1).hgetall(keys["lanes"])
+    records, states, ready, scheduled, seats, leases, lanes = pipeline.execute()
+    held = {name.decode(): int(lane) for name, lane in seats}
+    seen = Seen(seats={name: lane for name, lane in held.items() if name[0] not in {PASS, CANCELLED}})
+    seen.calls = {name: lane for name, lane in held.items() if name[0] == CANCELLED}
+    seen.leases = {token.decode() for token in leases}
+    seen.passes = {name[1:] for name in held if name[0] == PASS}
+    seen.lanes = {int(lane): json.loads(text) for lane, text in lanes.items()}
     rows = {
         row[1:]: (row, "ready") for row, _ in ready
     }  # by birth and id: what was cut off may have left others
     for row, score in scheduled:
-        rows.setdefault(row[1:], (row, "blocked" if score >= BLOCKED else "waits"))
+        place = "waits" if score < BLOCKED else "parked" if score == BLOCKED + PAY else "blocked"
+        rows.setdefault(row[1:], (row, place))
     for cell, record in sorted(records.items()):  # so that a draw does the same again
         name = cell.decode()
-        if (key := KEY_OF.get(name)) is None:
+        key = KEY_OF.get(name)
+        if key is None and NEEDS.get(name) is None:
             continue
         state = states.get(cell, b"live - ").decode()
         part = state.split(" ")[0].split("/")[0]
@@ -100,7 +126,8 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
             place = "leased" if part == "live" else "claimed letter"
         elif part != "live":
             place = part
-        seen.place[name], seen.lane[name], seen.row[name] = place, lane_of(key), row
+        seen.place[name], seen.row[name] = place, row
+        seen.lane[name] = None if key is None else lane_of(key)
         seen.reason[name] = state.split(" ")[0].partition("/")[2]
     return seen
 
@@ -118,7 +145,8 @@ def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: b
     """
     limit, in_turn = LIMITS[mode], mode.startswith("fair")
     for name in (seen.at("ready") if whole else []) + ([] if in_turn else seen.at("leased")):
-        assert name in seen.seats, f"{name} is {seen.place[name]} without a seat"
+        keyless = seen.lane[name] is None
+        assert keyless or name in seen.seats, f"{name} is {seen.place[name]} without a seat"
     held = seen.held()
     if not in_turn:
         assert all(count <= limit for count in held.values()), f"more than {limit} hold a seat: {seen.seats}"
@@ -134,8 +162,23 @@ def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: b
             holds = mode == "order hold" and seen.place.get(name) == "dead" and seen.reason[name] != "expired"
             if name in before.seats and (waits or holds):
                 assert name in seen.seats, f"{name} is {seen.place[name]}, and gave its seat back"
+        if whole:
+            check_gate(seen, before)
     if settled:
         check_settled(seen, mode)
+
+
+def check_gate(seen: Seen, before: Seen) -> None:
+    """Nobody is handed out who needs what is down, but for those that were let through.
+
+    Raises:
+        AssertionError: somebody is.
+    """
+    if not (before.closed(PAY) and seen.closed(PAY)):
+        return
+    for name in seen.at("leased"):
+        if NEEDS[name] and before.place.get(name) in {"ready", "parked", "blocked", "waits"}:
+            assert name in seen.passes, f"{name} was handed out of a closed lane without a pass"
 
 
 def check_settled(seen: Seen, mode: str) -> None:
@@ -146,6 +189,11 @@ def check_settled(seen: Seen, mode: str) -> None:
     """
     limit, in_turn, held = LIMITS[mode], mode.startswith("fair"), seen.held()
     assert not seen.at("nowhere"), f"{seen.at('nowhere')} are in no place"
+    astray = seen.passes - {*seen.at("ready", "leased")}
+    assert not astray, f"passes of what is neither ready nor in work: {astray}"
+    most = 1 if "open" in seen.lanes.get(PAY, {}) else MOST_PASSES
+    assert len(seen.passes) <= most, f"{len(seen.passes)} passes"
+    assert not seen.at("parked") or PAY in seen.lanes, f"{seen.at('parked')} wait for nothing"
     assert seen.seats.keys() <= seen.place.keys(), (
         f"seats of nothing: {seen.seats.keys() - seen.place.keys()}"
     )
@@ -156,14 +204,15 @@ def check_settled(seen: Seen, mode: str) -> None:
         place = seen.place[name]
         assert lane == seen.lane[name]
         keeps = {"ready"} if in_turn else {"ready", "leased"}
-        keeps |= {"waits"} if mode.startswith("order") else set()
+        keeps |= {"waits", "parked"} if mode.startswith("order") else set()
         keeps |= (
             {"dead", "claimed letter"} if mode == "order hold" and seen.reason[name] != "expired" else set()
         )
         assert place in keeps, f"{name} is {place} and holds a seat"
     for name in seen.at("blocked"):
-        full = held[seen.lane[name]] >= limit
-        assert full, f"{name} waits beside a free seat"
+        own = seen.lane[name]
+        full = own is not None and held[own] >= limit
+        assert full or seen.closed(own), f"{name} waits beside a free seat"
 
 
 class Lanes:
@@ -175,9 +224,17 @@ class Lanes:
     """
 
     def __init__(
-        self, raw: Any, mode: str, draw: int, *, cut_off: bool = False, turned_on: bool = False
+        self,
+        raw: Any,
+        mode: str,
+        draw: int,
+        *,
+        cut_off: bool = False,
+        turned_on: bool = False,
+        outages: bool = False,
     ) -> None:
         raw.flushall()
+        self.outages = outages
         self.whole = not (cut_off or turned_on)
         self.raw, self.mode, self.cut_off = raw, mode, cut_off
         self.random = random.Random(draw)
@@ -189,6 +246,7 @@ class Lanes:
             self.queue.run(sending_calls.send(self.queue.sender(), delay=0, ttl=0, items=items))
         for driver in (self.queue, self.other):
             settings = {"redelivery": driver.wire.decode(), "per_key": mode}
+            settings |= {"breaker": BREAKER} if outages else {}
             assert driver.run(driver.configure_call(settings))
         self.tokens: list[str] = []
         self.held: dict[str, str] = {}  # id: the token that was given it last
@@ -200,7 +258,11 @@ class Lanes:
     def step(self) -> str:
         """Do something, and check what must hold; what was done."""
         # A claim of letters may hand out a live message, by a row that a cut-off purge has left in `dead`.
-        verbs = [name for name in VERBS if not (self.cut_off and name == "letters")]
+        verbs = [
+            name
+            for name in VERBS
+            if not (self.cut_off and name == "letters") and (self.outages or name not in OF_OUTAGES)
+        ]
         verb = self.random.choices(verbs, [VERBS[name][0] for name in verbs])[0]
         for call in VERBS[verb][1](self):
             self.run(call, verb)
@@ -303,8 +365,19 @@ def _claim(me: Lanes) -> Iterator[Call[Any]]:
 def _nack(me: Lanes) -> Iterator[Call[Any]]:
     yield settling_calls.nack(
         me.queue.keys, me.pairs(), delay=me.random.choice([None, None, 0, 500]), charge=True, cause=CAUSE,
-        consumer='"c"', seed=0.25, default_policy=me.queue.wire,
+        consumer='"c"', seed=0.25, default_policy=me.queue.wire, counts=me.outages,
+        pauses=me.outages and me.random.random() < 0.1,
     )  # fmt: skip
+
+
+def _pause(me: Lanes) -> Iterator[Call[Any]]:
+    names: list[tuple[Of, str]] = [("key", "a"), ("key", "b"), ("dependency", "pay")]
+    of, name = me.random.choice(names)
+    until = managing_calls.Until(after=me.random.choice([None, 1_000]))
+    paused = me.random.random() < 0.4
+    yield managing_calls.pause_lane(
+        me.queue.keys, of, name, paused=paused, until=until if paused else managing_calls.NO_END
+    )
 
 
 def _sweep(me: Lanes) -> Iterator[Call[Any]]:
@@ -338,7 +411,7 @@ def _of_place(make: Callable[..., Call[Any]], *places: str) -> Acts:
     def act(me: Lanes) -> Iterator[Call[Any]]:
         for name in me.some(*places, most=1):
             place = me.seen[me.queue.keys].place[name]
-            place = "scheduled" if place in {"blocked", "waits"} else place
+            place = "scheduled" if place in {"blocked", "waits", "parked"} else place
             yield make(me, place, name)
 
     return act
@@ -348,7 +421,7 @@ def _cancel(me: Lanes) -> Iterator[Call[Any]]:
     for name in me.some(*WAITS, "leased", most=1):
         if me.seen[me.queue.keys].place[name] == "leased":
             me.cancelled.append((name, me.held.get(name, "nobody")))
-        yield cancelling_calls.cancel(me.queue.sender(), id=name, by='"op"', user="")
+        yield cancelling_calls.cancel(me.queue.sender(), id=name)
 
 
 def _move(source: str) -> Callable[..., Call[Any]]:
@@ -363,9 +436,9 @@ def _move(source: str) -> Callable[..., Call[Any]]:
 
 def _move_back(me: Lanes) -> Iterator[Call[Any]]:
     seen = me.seen[me.other.keys]
-    for name in seen.at("ready", "blocked", "waits", "dead", "expired")[:1]:
+    for name in seen.at("ready", "blocked", "waits", "parked", "dead", "expired")[:1]:
         place = seen.place[name]
-        yield _move("to")(me, "scheduled" if place in {"blocked", "waits"} else place, name)
+        yield _move("to")(me, "scheduled" if place in {"blocked", "waits", "parked"} else place, name)
 
 
 def _commit(me: Lanes) -> Iterator[Call[Any]]:
@@ -417,7 +490,8 @@ def _time(me: Lanes) -> Iterator[Call[Any]]:
     yield upkeep_calls.promote(me.queue.keys, limit=20)
 
 
-WAITS = ("ready", "blocked", "waits")
+WAITS = ("ready", "blocked", "waits", "parked")
+OF_OUTAGES = {"pause a lane"}
 VERBS: dict[str, tuple[int, Acts]] = {
     "send": (10, _send),
     "claim": (14, _claim),
@@ -447,6 +521,7 @@ VERBS: dict[str, tuple[int, Acts]] = {
         me.queue.sender(), ids=[name]), "blocked", "waits")),
     "prioritize": (2, _of_place(lambda me, place, name: choosing_calls.prioritize(
         me.queue.sender(), place=place, ids=[name], priority=me.random.choice([2, 4, 8])), *WAITS)),
+    "pause a lane": (3, _pause),
     "move": (2, _of_place(_move("q"), *WAITS, "dead", "expired")),
     "move back": (2, _move_back),
 }  # fmt: skip
@@ -456,7 +531,7 @@ def drive(raw: Any, mode: str, draw: int, steps: int, **how: bool) -> Lanes:
     """So many steps; what was done.
 
     Args:
-        how: `cut_off`: scripts are; `turned_on`: the rule is, over a full queue.
+        how: `cut_off`: scripts are; `turned_on`: the rule is, over a full queue; `outages`: of a dependency.
 
     Raises:
         AssertionError: a rule does not hold.
@@ -469,7 +544,32 @@ def drive(raw: Any, mode: str, draw: int, steps: int, **how: bool) -> Lanes:
         except BaseException as error:
             error.add_note(f"step {n} of draw {draw}; before it: {', '.join(done[-12:])}")
             raise
+    if lanes.outages:
+        recover(lanes)
     return lanes
+
+
+def recover(lanes: Lanes) -> None:
+    """All is well again, and nobody pauses anything: then nobody waits for the dependency for long.
+
+    Raises:
+        AssertionError: somebody does, or something is still known of a lane.
+    """
+    queue = lanes.queue
+    pays: list[tuple[Of, str]] = [("key", "a"), ("key", "b"), ("dependency", "pay")]
+    for of, name in pays:
+        queue.run(managing_calls.pause_lane(queue.keys, of, name, paused=False))
+    for _ in range(PATIENCE):
+        lanes.clock.advance(2)
+        token = lanes.token()
+        claimed = queue.run(queue.claim_call(token, 5))
+        held = [(row.id, token) for row in claimed.rows]
+        if held:
+            queue.run(settling_calls.ack(queue.keys, held))
+    seen = look(lanes.raw, queue.keys)
+    assert not seen.at("parked", "ready"), f"{seen.at('parked', 'ready')} wait for ever: {seen}"
+    assert not [lane for lane in seen.lanes.values() if "trusts" not in lane], seen.lanes
+    assert not seen.passes, f"passes of nobody: {seen.passes}"
 
 
 def turns(raw: Any, draw: int, hand_outs: int) -> tuple[float, int]:

@@ -164,6 +164,7 @@ STEPS: dict[str, tuple[Step, AbstractSet[str]]] = {
     "sweep, told": (told(sweep()), NONE),
     "redrive, told": (told(redrive("dead")), NONE),
     "resume": (paused(lambda w: managing_calls.pause(w.keys, paused=False)), NONE),
+    "pause a key": (lambda w: managing_calls.pause_lane(w.keys, "key", "k", paused=True), NONE),
     "scan the dead": (scan("dead"), NONE),
     "configure anew": (
         under({"expiry": "never"}, lambda w: w.queue.configure_call({"max_in_flight": "9"})),

@@ -31,10 +31,10 @@ from tests.model.driver import Driver
 from tests.model.steps import MOVES, STEPS, committed_in_part, moved_in_part
 from tests.model.world import Beginning, World, dumped
 
-# The next write has acked_ids and cleared expire; redrives are forgotten after a week.
+# The next write has acked_ids, cleared and muted expire; redrives are forgotten after a week.
 STAYS = {
-    *("counters", "settings", "outcomes", "schedules", "ticks", "acked_ids", "cleared"),
-    *("redrives", "redriving", "audit"),
+    *("counters", "settings", "outcomes", "schedules", "ticks", "acked_ids", "cleared", "muted"),
+    *("redrives", "redriving", "audit", "gates", "lanes"),
 }
 SHIM = """\
 local redis = (function(redis, calls, last)

@@ -20,6 +20,20 @@ def test_the_rules_hold(raw: Any, mode: str) -> None:
 
 @REAL
 @pytest.mark.parametrize("mode", MODES)
+def test_the_rules_hold_in_outages(raw: Any, mode: str) -> None:
+    done = [drive(raw, mode, draw, 120, outages=True) for draw in (1, 2)]
+    assert sum(lanes.attempts for lanes in done) > 20
+
+
+@REAL
+@pytest.mark.parametrize("mode", MODES)
+def test_the_rules_hold_again_after_a_cut_in_outages(raw: Any, mode: str) -> None:
+    done = [drive(raw, mode, draw, 60, cut_off=True, outages=True) for draw in (1, 2)]
+    assert sum(lanes.cuts for lanes in done) > 5
+
+
+@REAL
+@pytest.mark.parametrize("mode", MODES)
 def test_the_rules_hold_again_after_a_cut(raw: Any, mode: str) -> None:
     done = [drive(raw, mode, draw, 60, cut_off=True) for draw in (1, 2)]
     assert sum(lanes.cuts for lanes in done) > 5

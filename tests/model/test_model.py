@@ -18,6 +18,8 @@ NOT_MODELLED = {
     ),
     "delete": "nothing is left to compare, and behaviour/test_delete looks at the keys",
     **dict.fromkeys(("due", "schedule"), "the client works out its ticks: behaviour/test_schedules"),
+    "mute": "of no message: behaviour/test_muting",
+    **dict.fromkeys(("cancel", "pause_lane"), "model/lanes.py, with keys and without, and cut off"),
     "restore": "it adds dead messages from outside, and cli/test_exports compares them with those exported",
     "browse": "after each step it reads all of the queue, to compare it with the model",
     "scan": "it changes nothing, and behaviour/test_scan compares it with browse",

@@ -116,6 +116,18 @@ def test_a_setting_becomes(given: list[str], meant: dict[str, Any]) -> None:
     assert {field: sources.get(field) for field in meant} == meant
 
 
+def test_readers_of_an_expiry_address_beside_expiry_queues_are_told_of() -> None:
+    """A dead letter has an alias there, an expired message has none."""
+    (note,) = [
+        one.note
+        for one in core(
+            block("#", "expiry-address=EA"), block("a.#", "auto-create-expiry-resources=true")
+        ).findings
+        if one.setting == "auto-create-expiry-resources"
+    ]
+    assert "readers of EA get a copy of each, here they do not" in note
+
+
 def test_places_are_merged_as_artemis_merges_them() -> None:
     reading = core(
         block("#", "auto-create-dead-letter-resources=true", "dead-letter-queue-prefix=P."),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tests import servers
 from tests.assembled_lua import ROOT
-from tests.proofs.live_brokers import programs
+from tests.proofs.live_brokers import brokers
 
 PAGE = ROOT / "docs" / "proofs.md"
 BEGIN, END = "<!-- table -->", "<!-- end of table -->"
@@ -76,9 +76,10 @@ PROOFS = {
         Proof(
             name="live_brokers",
             takes="ten minutes",
-            needs="ActiveMQ Classic, a JDK, nats-server, the extra `bench`",
-            shows="ActiveMQ Classic and JetStream do the same as we do, or the difference is explained",
-            missing=lambda: ", ".join(f"no {what} here" for what in programs.missing()),
+            needs="Maven, Go, a JDK, ActiveMQ Classic, nats-server: those whose broker is to be compared",
+            shows="ActiveMQ Classic and Artemis, NATS Streaming and JetStream do the same as we do, or the "
+            "difference is explained",
+            missing=brokers.none_is_here,
         ),
         Proof(
             name="spark_chaos",

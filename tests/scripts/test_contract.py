@@ -14,6 +14,7 @@ import pytest
 from rq_dlq import _keys, core
 from rq_dlq._keys import MoreKeys, QueueKeys
 from rq_dlq._scripts import Script, Scripts, parse
+from rq_dlq.core.managing.calls import NO_END
 from rq_dlq.core.pages.calls import END, START
 from rq_dlq.core.redrive.calls import Offer
 from rq_dlq.core.sessions import calls as session_calls
@@ -29,8 +30,11 @@ FILES = sorted((ROOT / "lua").rglob("*.lua"))
 MOST_LINES = 70
 
 # What is read as JSON: a setting, and what a client sends along: its policy, who it is, why something failed,
-# what a redrive is asked for.
-SETTINGS = r"setting\('|text\)\.redelivery|'\[' \.\. consumer|detail\.error|record\)$|cells\[1\] or ''\)"
+# what a redrive is asked for, what an operator does; and what is special about a lane.
+SETTINGS = (
+    r"setting\('|text\)\.redelivery|text\) or false$|'\[' \.\. consumer|detail\.error|record\)$|act\)$"
+    r"|cells\[1\] or ''\)"
+)
 # Keys beside those of every queue: the map of policies, and what remembers a session, a job, a stream.
 NO_QUEUES = set(_keys.OTHERS)
 # Verbs that work on all keys of a queue, also on those that they do not name.
@@ -51,8 +55,9 @@ BOUNDED = {
     "blocked",  # what a send or a promotion blocks: as places and moved
     "given", "came", "new_seats",  # seats of a call's messages; let_in: MOST
     "due",  # unblock: MOST
+    "passes",  # of a call's messages, or of a dependency: open_breaker's MOST
     "unset", "cells",  # the fields of a queue's settings
-    "KEYS",  # of a queue
+    "keys",  # of a queue
     "ARGV, first + 1, first + asked",  # the ids of a call: steps.CHUNK
 }  # fmt: skip
 
@@ -122,10 +127,11 @@ def test_a_file_keeps_the_rules(file: Path) -> None:
     # I11: one clock, read in one place; randomness is passed in.
     assert ("'TIME'" in body) == (file.name == "now.lua")
     assert not re.search(r"math\.random|os\.|\btime\(", body)
-    # Payloads are not looked into: cjson reads a queue's settings, and nothing else.
-    reading = "pcall(cjson.decode, text or '')"
+    # Payloads are not looked into: cjson is for a queue's settings, and what is special about a lane.
+    reading, writing = "pcall(cjson.decode, text or '')", "cjson.encode(lane)"
     assert (reading in body) == (file.name == "read_json.lua")
-    body = body.replace(reading, "")
+    assert (writing in body) == (file.name == "write_lane.lua")
+    body = body.replace(reading, "").replace(writing, "")
     assert "cjson" not in body
     assert all(re.match(SETTINGS, text) for text in re.findall(r"(?<!function )read_json\((.*)", body))
     # A reply that is an error carries no user data; ours are verdicts, never errors.
@@ -181,6 +187,8 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
         "namespace": "rq",
         "sender": Sender(MoreKeys(QueueKeys("rq", "q"), {"sender": "rq:{q}:sender:n"}), 1),
         "pattern": "#",
+        "of": "key",
+        "until": NO_END,
     }
     given |= {"token": "t", "tokens": ["t"] * 2, "to": "u", "query": "s", "field": "done"}
     given |= {"after": START, "upto": END, "wanted": ALL}

@@ -17,14 +17,15 @@ TEXTS = {
 # Keys in which no message is, and `expiring` and `groups`, whose rows say no more than states and `dead` do.
 NOT_MESSAGES = {
     "acked_ids", "alarm", "claims", "cleared", "committed", "counters", "expiring", "grouped", "groups",
-    "leases", "policies", "redrives", "redriving", "reindexed", "schedules", "seats", "settings", "staged",
-    "tended", "ticks", "wake",
+    "gates", "lanes", "leases", "policies", "redrives", "redriving", "reindexed", "schedules", "seats",
+    "settings", "staged", "strikes", "tended", "ticks", "wake",
 }  # fmt: skip
 COMMANDS = {"lib/gone": "HDEL|DEL|UNLINK", "lib/put": "ZADD|ZINCRBY", "lib/leave": "ZREM\\w*|ZPOP\\w*"}
 """Of the one file that gives them for messages."""
 
 EXCEPT = {
     ("lib/gone", "delete", "messages"): "with all keys of the queue",
+    ("lib/gone", "mute", "muted"): "a group, no message",
     ("lib/gone", "lib/hand_over", "to_history"): "a transfer was cut off: the message is not there yet",
     ("lib/gone", "restore", "history"): "a restore was cut off: the message is not there yet",
     ("lib/put", "lib/sent", "delay > 0 and scheduled or ready"): "new messages, in one command",
@@ -36,6 +37,12 @@ EXCEPT = {
     ("lib/leave", "lib/let_in", "scheduled"): "those that get a seat, in one command",
     ("lib/put", "lib/seat_is_due", "ready"): "a script was cut off: it has a seat; its state stays",
     ("lib/leave", "lib/seat_is_due", "scheduled"): "a script was cut off: it has a seat",
+    ("lib/put", "lib/let_through", "ready"): "it gets a pass; its state stays",
+    ("lib/put", "lib/let_through", "scheduled"): "it waits for a seat of its key; its state stays",
+    ("lib/leave", "lib/let_through", "scheduled"): "it gets a pass",
+    ("lib/put", "lib/past_gates", "scheduled"): "its lane is closed; its state stays",
+    ("lib/leave", "lib/past_gates", "ready"): "its lane is closed; its state stays",
+    ("lib/put", "lib/reopen", "scheduled"): "blocked messages that are due by now, in one command",
     ("lib/put", "lib/unblock", "scheduled"): "blocked messages that are due by now, in one command",
     ("lib/put", "lib/promote", "ready"): "due messages, in one command; their states stay",
     ("lib/put", "lib/put_off", "scheduled"): "a later form cannot be read",

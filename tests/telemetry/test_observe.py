@@ -54,6 +54,7 @@ def shown(sync_broker: rq_dlq.Broker, raw: Any) -> dict[str, dict[str, set[str]]
     orders.dlq.redrive(all=True, canary=1).pause()
     with orders.claim()[0]:
         pass
+    orders.dependency("payments").pause()
     report(raw, "a:1", queues={"orders": {"concurrency": 1}})
     report(raw, "a:2", roles=["redelivery"])
     found: dict[str, dict[str, set[str]]] = {}
@@ -99,6 +100,17 @@ def test_the_page_has_the_values_of_labels() -> None:
     ):
         row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}` "))
         assert set(values) <= set(re.findall(r"\w+", row)), name
+
+
+def test_each_section_of_an_alert_says_what_to_do() -> None:
+    """By a command of ours; and no alert is shipped elsewhere, where this test does not look."""
+    for rule in RULES:
+        page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+        sections = re.split(r"^#+ ", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
+        (section,) = [one for one in sections if one.partition("\n")[0].lower() == anchor]
+        assert re.search(r"`rq-dlq \w+", section), rule["alert"]
+    files = [file for folder in ("examples", "docs", "rq_dlq") for file in (ROOT / folder).rglob("*.y*ml")]
+    assert [file for file in files if "alert:" in file.read_text()] == [OBSERVE / "alerts.yaml"]
 
 
 def test_the_page_has_each_alert() -> None:

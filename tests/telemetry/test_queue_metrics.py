@@ -143,9 +143,8 @@ def test_the_ten_largest_groups_of_all_queues(
     for number in range(12):
         kind = type(f"Error{number}", (Exception,), {})
         bury(sync_broker.queue("mail"), 3 if number < 9 else 1, kind("no answer"))
-    groups = {
-        name: count for name, count in scrape(registry).items() if name.startswith("rq_dlq_dead_letter_group")
-    }
+    seen, family = scrape(registry), "rq_dlq_dead_letter_group_messages"
+    groups = {name: count for name, count in seen.items() if name.startswith(family)}
     assert sorted(groups.values()) == [3] * 9 + [5]
     (largest,) = [name for name, count in groups.items() if count == 5]
     (group,) = sync_broker.queue("orders").dlq.groups()
@@ -154,6 +153,9 @@ def test_the_ten_largest_groups_of_all_queues(
         f'fingerprint="{group.fingerprint}",queue="orders"}}'
     )
     assert not any(text in name for name in scrape(registry))
+    sync_broker.queue("orders").dlq.mute(group=group)
+    muted = [name for name, value in scrape(registry).items() if "group_muted" in name and value == 1]
+    assert muted == [largest.replace("_messages", "_muted")]
 
 
 def test_redrives(sync_broker: rq_dlq.Broker, registry: CollectorRegistry) -> None:
@@ -253,3 +255,18 @@ def test_a_scrape_does_not_wait_for_a_redis_that_hangs(
     hangs.set()
     monkeypatch.setattr(metrics, "READ_WITHIN", 60.0)
     assert scrape(registry)["rq_dlq_up"] == 1
+
+
+def test_a_dependency_that_is_down(
+    sync_broker: rq_dlq.Broker, registry: CollectorRegistry, clock: Clock
+) -> None:
+    queue = sync_broker.queue("orders", breaker=rq_dlq.Breaker(distinct=2))
+    queue.send_many(range(4), dependency="payments")
+    for one in queue.claim(2):
+        one.nack("down")
+    labels = {"queue": "orders", "dependency": "payments"}
+    assert registry.get_sample_value("rq_dlq_breaker_open", labels) == 1
+    assert queue.claim(9) == []
+    clock.advance("1s")
+    queue.ack(queue.claim(9)[:1])
+    assert registry.get_sample_value("rq_dlq_breaker_open", labels) == 0

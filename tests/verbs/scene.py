@@ -64,6 +64,16 @@ class Scene:
         job = await self.queue.dlq.redrive(all=True, detach=True)
         await getattr(job, verb)()
 
+    async def cancel(self) -> str:
+        """Cancel the next message."""
+        (first,) = await self.queue.peek(1)
+        return str(await self.queue.cancel(first.id))
+
+    async def mute(self) -> None:
+        """Mute the only group."""
+        (group,) = await self.queue.dlq.groups()
+        await self.queue.dlq.mute(group=group)
+
     async def restore(self) -> list[str]:
         """Put two dead letters back that were exported."""
         state = b"dead/poison - 1000 1 1 0 0 0 0 0 group=abc"

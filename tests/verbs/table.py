@@ -33,6 +33,7 @@ from tests.model.calls import (
     held,
     later,
     move_staged,
+    mute,
     of_the_returned,
     offer_redrive,
     prioritize,
@@ -243,7 +244,7 @@ OPERATING = (
     ),
     Verb(
         name="cancel", kind="operate", roles=MAINTENANCE, again=Again.SAME, drains=True,
-        call=cancel("l1"), cut_off=frozenset({"l1"}), say=lambda at: at.queue.cancel("r1"),
+        call=cancel("l1"), cut_off=frozenset({"l1"}), say=lambda at: at.cancel(),
     ),
     Verb(
         name="dead_letter", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
@@ -288,6 +289,15 @@ OPERATING = (
     Verb(
         name="pause", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, drains=True,
         call=lambda w: managing_calls.pause(w.keys, paused=True), say=lambda at: at.queue.pause(),
+    ),
+    Verb(
+        name="pause_lane", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, drains=True,
+        call=lambda w: managing_calls.pause_lane(w.keys, "key", "k", paused=True),
+        say=lambda at: at.queue.key("k").pause(),
+    ),
+    Verb(
+        name="mute", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, refused=True,
+        call=mute, say=lambda at: at.mute(),
     ),
     Verb(
         name="reset", kind="operate", roles=MAINTENANCE, again=Again.SAME,

@@ -106,6 +106,8 @@ def pages_of(shop: Shop) -> dict[str, str]:
         "queue": "/queue?name=orders",
         "group": f"/group?queue=orders&id={group.fingerprint}&plan=1&canary=10",
         "message": f"/message?queue=orders&id={group.sample_id}",
+        "edit": f"/act?verb=edit&queue=orders&id={group.sample_id}",
+        "counted": "/queue?name=orders&count_by=tenant&place=dead",
         "redrives": "/redrives",
         "workers": "/workers",
         "policies": "/policies?queue=orders&messages=200",
@@ -191,6 +193,58 @@ def test_it_is_live_also_where_a_script_comes_late(shop: Shop, chromium: Any) ->
         page.evaluate("new Promise((done) => setTimeout(done))")  # what htmx does at once is done
         with page.expect_request("**/live?*"):
             held[0].continue_()
+
+
+def test_each_act_asks_once(shop: Shop, chromium: Any) -> None:
+    """A purge of ticked rows, an edit by a condition, one letter that is edited, a pause and a resume."""
+    parcels = shop.broker.queue("parcels", redelivery=rq_dlq.RedeliveryPolicy(max_redeliveries=0))
+    parcels.send_many([{"n": n, "city": "Ulm", "token": f"secret{n}"} for n in range(6)])
+    parcels.poison(parcels.claim(6), "no such street")
+    (group,) = parcels.dlq.groups()
+    with opened(chromium) as page:
+        page.goto(f"{shop.url}/group?queue=parcels&id={group.fingerprint}")
+        for box in page.get_by_role("checkbox").all()[:2]:
+            box.check()
+        page.locator("form:has(table) >> text=Purge …").click()
+        page.wait_for_selector("text=2 dead letters will be removed for good")
+        page.click("text=Purge 2")
+        page.wait_for_selector("#audit")
+        assert "purged" in page.inner_text("main")
+        assert parcels.stats().dead == 4
+
+        page.goto(f"{shop.url}/queue?name=parcels")
+        page.fill("input[name=where]", "body.n < 3")
+        page.click("text=Edit …")
+        page.fill("textarea", '{"city": "Bonn"}')
+        page.click("text=Dry run")
+        page.wait_for_selector("text=will come back, edited")
+        page.click("text=Edit and redrive 3")
+        page.wait_for_selector("text=3 of 3")
+        assert {message.body["city"] for message in parcels.peek()} == {"Bonn"}
+
+        (letter,) = parcels.dlq.browse()
+        page.goto(f"{shop.url}/message?queue=parcels&id={letter.id}")
+        page.click("text=Edit …")
+        shown = page.input_value("textarea")
+        assert "secret3" not in shown
+        page.fill("textarea", shown.replace("Ulm", "Kiel"))
+        page.click("text=Dry run")
+        page.click("text=Edit and redrive 1")
+        page.wait_for_selector("text=1 of 1")
+        last = [message.body for message in parcels.peek()][-1]
+        assert last == {"n": letter.body["n"], "city": "Kiel", "token": letter.body["token"]}
+
+        page.goto(f"{shop.url}/queue?name=parcels")
+        page.click("text=Pause")
+        page.wait_for_selector("text=4 messages will wait until somebody resumes it")
+        page.click("text=Pause parcels")
+        page.wait_for_selector("text=paused, 4 waiting")
+        page.click("a:text-is('Resume')")
+        page.click("text=Resume parcels")
+        page.wait_for_selector("a:text-is('Pause')")
+    did = [record.did for record in shop.broker.audit(queue="parcels")]
+    assert did == ["resumed", "paused", "done", "started", "done", "started", "purged"]
+    parcels.delete(force=True)
 
 
 def test_from_the_alert_to_the_redrive(shop: Shop, chromium: Any) -> None:

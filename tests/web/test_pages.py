@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
@@ -201,10 +202,10 @@ async def test_a_queue_is_paused_and_resumed(pages: Browser, orders: Any, async_
     assert (await orders.stats()).paused
     text = await pages.text("/queue", name="orders")
     assert "paused, 1 waiting" in text
-    assert "/queue/resume?name=orders" in text
+    assert "/act?verb=resume&queue=orders" in text
     assert (await pages.post("/queue/resume", {"name": "orders"})).status_code == 303
     assert not (await orders.stats()).paused
-    assert "/queue/pause?name=orders" in await pages.text("/queue", name="orders")
+    assert "/act?verb=pause&queue=orders" in await pages.text("/queue", name="orders")
     assert [(one.did, one.by) for one in await async_broker.audit()] == [
         ("resumed", "web: anna"),
         ("paused", "web: anna"),
@@ -216,6 +217,41 @@ async def test_a_queue_is_paused_and_resumed(pages: Browser, orders: Any, async_
 async def test_a_page_that_is_read_only_pauses_nothing(opened: Open, orders: Any) -> None:
     await orders.send(1)
     pages = opened(write=False)
-    assert "/queue/pause" not in await pages.text("/queue", name="orders")
+    text = await pages.text("/queue", name="orders")
+    assert "/queue/pause" not in text
+    assert "/act" not in text
     assert (await pages.post("/queue/pause", {"name": "orders"})).status_code == 403
     assert not (await orders.stats()).paused
+
+
+async def test_a_group_is_muted_and_unmuted(pages: Browser, orders: Any, async_broker: Any) -> None:
+    await orders.send(1)
+    await orders.poison(await orders.claim(), "no route to the bank")
+    (group,) = await orders.dlq.groups()
+    which = {"queue": "orders", "id": group.fingerprint}
+    assert "new: no route to the bank" in await pages.text("/")
+    assert (await pages.post("/group/mute", which, until="4h")).status_code == 303
+    text = await pages.text("/group", **which)
+    assert "Unmute" in text
+    assert ">muted<" in text
+    assert "All is well" in await pages.text("/")
+    assert (await pages.post("/group/unmute", which)).status_code == 303
+    assert "Mute for" in await pages.text("/group", **which)
+    assert (await pages.post("/group/mute", which, until="soon")).status_code == 400
+    assert (await pages.post("/group/mute", {**which, "id": "0" * 12})).status_code == 404
+    did = [(one.did, one.by) for one in await async_broker.audit()]
+    assert did == [("unmuted", "web: anna"), ("muted", "web: anna")]
+
+
+async def test_a_queue_is_counted_by_a_header(pages: Browser, orders: Any) -> None:
+    for n in range(5):
+        await orders.send(n, headers={"tenant": "acme" if n else "<tiny>", "token": "hunter2"})
+    await orders.claim(1)
+    text = await pages.text("/queue", name="orders", count_by="tenant")
+    assert re.search(r">acme</td><td class=\"n\">4<", text)
+    assert "4 messages." in text
+    assert "<tiny>" in await pages.text("/queue", name="orders", count_by="tenant", place="leased")
+    text = await pages.text("/queue", name="orders", count_by="token", place="leased")
+    assert "hunter2" not in text
+    assert "without it" in await pages.text("/queue", name="orders", count_by="nothing")
+    assert "no such messages" in await pages.text("/queue", name="orders", count_by="tenant", place="dead")

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import rq_dlq
 from tests import servers
 from tests.behaviour.helpers import after
 from tests.servers import wait_until
+from tests.servers.warm import Warm, WarmProcess
 from tests.worker.conftest import Working
 
 ROOT = Path(__file__).parents[2]
@@ -27,9 +28,31 @@ COLOURS = pytest.mark.parametrize("colour", ["def", "async def"])
 AT_ONCE = after(0, most=9)
 
 
+Starts = Callable[..., AbstractContextManager["subprocess.Popen[str]"]]
+
+
+@pytest.fixture
+def process(warm: Warm) -> Starts:
+    """Starts `tests.worker.app`."""
+
+    @contextmanager
+    def start(server: str, colour: str, lease: str = "30s") -> Iterator[subprocess.Popen[str]]:
+        words = [f"unix://{server}", colour, lease]
+        with WarmProcess(
+            warm, words, module="tests.worker.app", cwd=ROOT, stderr=subprocess.PIPE, text=True
+        ) as started:
+            try:
+                yield started
+            finally:
+                started.kill()
+
+    return start
+
+
 @contextmanager
-def process(server: str, colour: str, lease: str = "30s") -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "tests.worker.app", f"unix://{server}", colour, lease]
+def by_itself(server: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """The same, as a child of this process: it has our signals."""
+    command = [sys.executable, "-m", "tests.worker.app", f"unix://{server}", *words, "30s"]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as started:
         try:
             yield started
@@ -69,7 +92,7 @@ def begun(raw: Any) -> list[bytes]:
 
 @COLOURS
 def test_first_signal_finishes_what_has_begun_and_releases_the_rest(
-    colour: str, broker: rq_dlq.Broker, server: str, raw: Any
+    colour: str, broker: rq_dlq.Broker, server: str, raw: Any, process: Starts
 ) -> None:
     queue = broker.queue("a")
     with process(server, colour) as worker:
@@ -89,7 +112,7 @@ def test_first_signal_finishes_what_has_begun_and_releases_the_rest(
 
 @COLOURS
 def test_second_signal_cancels_and_releases(
-    colour: str, broker: rq_dlq.Broker, server: str, raw: Any
+    colour: str, broker: rq_dlq.Broker, server: str, raw: Any, process: Starts
 ) -> None:
     queue = broker.queue("a")
     with process(server, colour) as worker:
@@ -106,7 +129,7 @@ def test_second_signal_cancels_and_releases(
 
 @COLOURS
 def test_a_call_that_cannot_be_cancelled_is_left_behind_and_released(
-    colour: str, broker: rq_dlq.Broker, server: str, raw: Any
+    colour: str, broker: rq_dlq.Broker, server: str, raw: Any, process: Starts
 ) -> None:
     queue = broker.queue("a")
     with process(server, colour) as worker:
@@ -122,7 +145,7 @@ def test_a_call_that_cannot_be_cancelled_is_left_behind_and_released(
 
 @COLOURS
 def test_a_killed_worker_s_messages_are_taken_over(
-    colour: str, broker: rq_dlq.Broker, server: str, raw: Any, working: Working
+    colour: str, broker: rq_dlq.Broker, server: str, raw: Any, working: Working, *, process: Starts
 ) -> None:
     """At the end of the lease and within a second: idle workers do the maintenance (I15)."""
     queue = broker.queue("a", redelivery=AT_ONCE)
@@ -140,7 +163,9 @@ def test_a_killed_worker_s_messages_are_taken_over(
     assert count == 2
 
 
-def test_a_frozen_worker_s_late_ack_does_nothing(broker: rq_dlq.Broker, server: str, raw: Any) -> None:
+def test_a_frozen_worker_s_late_ack_does_nothing(
+    broker: rq_dlq.Broker, server: str, raw: Any, process: Starts
+) -> None:
     """I2: its lease lapsed, and someone else has the message."""
     queue = broker.queue("a", redelivery=AT_ONCE, lease="1m")
     with process(server, "def", "0.5s") as worker:
@@ -185,7 +210,7 @@ def restartable() -> Iterator[tuple[str, Any]]:
 
 
 @COLOURS
-def test_a_worker_outlives_a_restart_of_redis(colour: str) -> None:
+def test_a_worker_outlives_a_restart_of_redis(colour: str, process: Starts) -> None:
     """What it did meanwhile it acks afterwards: nothing runs twice."""
     with restartable() as (path, (kill, start)), process(path, colour) as worker:
         raw = redis.Redis(unix_socket_path=path)
@@ -208,7 +233,7 @@ def test_a_worker_outlives_a_restart_of_redis(colour: str) -> None:
         raw.close()
 
 
-def test_a_worker_waits_for_redis_to_start() -> None:
+def test_a_worker_waits_for_redis_to_start(process: Starts) -> None:
     with restartable() as (path, (kill, start)):
         kill()
         with process(path, "def") as worker:
@@ -224,7 +249,7 @@ def test_a_worker_waits_for_redis_to_start() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_worker_that_waits_for_redis_can_be_stopped(number: signal.Signals, tmp_path: Path) -> None:
-    with heard(signal.SIGHUP, signal.SIG_DFL), process(str(tmp_path / "nobody.sock"), "def") as worker:
+    with heard(signal.SIGHUP, signal.SIG_DFL), by_itself(str(tmp_path / "nobody.sock"), "def") as worker:
         logged(worker, "waiting for Redis")
         worker.send_signal(number)
         logged(worker, f"{number.name}: finishing what has begun")
@@ -233,7 +258,7 @@ def test_a_worker_that_waits_for_redis_can_be_stopped(number: signal.Signals, tm
 
 
 def test_under_nohup_it_goes_on_when_its_terminal_is_closed(tmp_path: Path) -> None:
-    with heard(signal.SIGHUP, signal.SIG_IGN), process(str(tmp_path / "nobody.sock"), "def") as worker:
+    with heard(signal.SIGHUP, signal.SIG_IGN), by_itself(str(tmp_path / "nobody.sock"), "def") as worker:
         logged(worker, "waiting for Redis")
         worker.send_signal(signal.SIGHUP)
         worker.send_signal(signal.SIGTERM)
@@ -243,7 +268,7 @@ def test_under_nohup_it_goes_on_when_its_terminal_is_closed(tmp_path: Path) -> N
 
 def test_worker_is_a_program_without_a_terminal(server: str, broker: rq_dlq.Broker) -> None:
     """SIGINT ends it as SIGTERM does."""
-    with process(server, "def") as worker:
+    with by_itself(server, "def") as worker:
         queue = broker.queue("a")
         queue.send("quick")
         wait_until(lambda: queue.stats().totals.get("acked") == 1)

@@ -113,9 +113,10 @@ class Tools:
         return _answer(_show.attributes(plan, "eligible", "expired", "gone"))
 
     def audit(self, limit: Limit = 20) -> str:
-        """List what operators did to all queues and their dead letters, the newest first.
+        """List what operators did to messages, queues, schedules and policies, the newest first.
 
-        Who redrove, paused, cancelled or undid what and when, and how many messages were acked or died again.
+        Who purged, moved, redrove, paused, deleted or configured what and when, and how many messages that
+        changed. `counts` are those of a redrive: how many were acked, or died again.
         """
         return _answer({"records": [asdict(record) for record in self._context.broker.audit(limit)]})
 

@@ -37,18 +37,17 @@ class Notice(NamedTuple):
     held: Held
 
 
-def cancel(sender: Sender, *, id: str, by: str, user: str) -> Call[Found]:
+def cancel(sender: Sender, *, id: str, act: str = "") -> Call[Found]:
     """Take a message back before its end.
 
     Args:
-        by: who asks, as JSON.
-        user: of Redis.
+        act: for the audit (`who.act`); empty: no note.
     """
 
     def read(reply: Any) -> Found:
         return Found(*(cell.decode(errors="replace") for cell in reply))
 
-    return Call("cancel", sender.keys, {"number": sender.number, "id": id, "by": by, "user": user}, (), read)
+    return Call("cancel", sender.keys, {"number": sender.number, "id": id, "act": act}, (), read)
 
 
 def tell(namespace: str, process: str, notice: Notice) -> list[Command[Any]]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from rq_dlq.core.cancelling import calls
 from rq_dlq.core.queues.queue import only_live
 from rq_dlq.core.queues.views import find
-from rq_dlq.core.queues.who import name_of, who, whoami
+from rq_dlq.core.queues.who import act as act_of
+from rq_dlq.core.queues.who import name_of, who
 from rq_dlq.core.steps import senders
 from rq_dlq.core.steps.driving import unrepeated
 from rq_dlq.core.steps.step import Batch, NodeUnavailable
@@ -25,7 +26,7 @@ Cancelled: TypeAlias = Literal["cancelled", "acked", "dead", "expired", "unknown
 expired, or there is no such message."""
 
 
-def cancel(queue: QueueState[Any], message_id: str, by: str | None = None) -> Steps[Cancelled]:
+def cancel(queue: QueueState[Any], message_id: str, *, by: str | None = None) -> Steps[Cancelled]:
     """Cancel one message.
 
     Raises:
@@ -34,13 +35,11 @@ def cancel(queue: QueueState[Any], message_id: str, by: str | None = None) -> St
         UpgradeRequired: a later version wrote it, in a form that this one cannot read.
     """
     check_id(message_id)
-    name = who(queue, by)
+    who(by)  # raises if it is no name
     yield from find(queue)
     only_live(queue, "cancel messages of")
-    user = yield from whoami()
-    found = yield from senders.once(
-        queue.senders, queue.keys, calls.cancel, id=message_id, by=name, user=user
-    )
+    act = yield from act_of("cancelled", by, chosen=message_id)
+    found = yield from senders.once(queue.senders, queue.keys, calls.cancel, id=message_id, act=act)
     if found.word == "later":
         raise upgrade(f"message {message_id} of {queue.name!r}", "")
     if found.word == "batch":

@@ -1,4 +1,4 @@
-"""The verbs that change waiting messages."""
+"""The verbs that change waiting messages. `act`: for the audit (`core/queues/who.py`); empty: no note."""
 
 from __future__ import annotations
 
@@ -29,32 +29,35 @@ def redrive(
     ids: Sequence[str] = (),
     limit: int = 0,
     before: int | None = None,
+    act: str = "",
 ) -> Call[int]:
     """Bring back the dead: these, or the oldest that died by then. Reads as how many."""
     upto = END if before is None else Position(before, END.member)
-    args = {"number": sender.number, "part": place, "by": by, **between(START, upto, limit)}
+    args = {"number": sender.number, "part": place, "by": by, **between(START, upto, limit), "act": act}
     return Call("redrive", sender.keys, args, ids, _read_count)
 
 
 def redrive_range(
-    sender: Sender, *, place: Place, by: str, after: Position, upto: Position, limit: int
+    sender: Sender, *, place: Place, by: str, after: Position, upto: Position, limit: int, act: str = ""
 ) -> Call[Changed]:
     """Bring back the first of a range of the dead. Reads as how many, and where it goes on."""
-    args = {"number": sender.number, "part": place, "by": by, **between(after, upto, limit)}
+    args = {"number": sender.number, "part": place, "by": by, **between(after, upto, limit), "act": act}
     return Call("redrive", sender.keys, args, (), _read_changed)
 
 
-def purge(sender: Sender, *, place: Place, ids: Sequence[str] = (), limit: int = 0) -> Call[int]:
+def purge(
+    sender: Sender, *, place: Place, ids: Sequence[str] = (), limit: int = 0, act: str = ""
+) -> Call[int]:
     """Remove waiting messages: these, or the first. Reads as how many."""
-    args = {"number": sender.number, "place": place, **between(START, END, limit)}
+    args = {"number": sender.number, "place": place, **between(START, END, limit), "act": act}
     return Call("purge", sender.keys, args, ids, _read_count)
 
 
 def purge_range(
-    sender: Sender, *, place: Place, after: Position, upto: Position, limit: int
+    sender: Sender, *, place: Place, after: Position, upto: Position, limit: int, act: str = ""
 ) -> Call[Changed]:
     """Remove the first of a range of waiting messages. Reads as how many, and where it goes on."""
-    args = {"number": sender.number, "place": place, **between(after, upto, limit)}
+    args = {"number": sender.number, "place": place, **between(after, upto, limit), "act": act}
     return Call("purge", sender.keys, args, (), _read_changed)
 
 
@@ -67,27 +70,33 @@ def _read_count(reply: Any) -> int:
     return _read_changed(reply).number
 
 
-def expire_now(sender: Sender, *, place: Place, ids: Sequence[str]) -> Call[int]:
+def expire_now(sender: Sender, *, place: Place, ids: Sequence[str], act: str = "") -> Call[int]:
     """Expire these, whatever their time to live. Reads as how many."""
-    return Call("expire_now", sender.keys, {"number": sender.number, "place": place}, ids, int)
+    args: dict[str, Argument] = {"number": sender.number, "place": place, "act": act}
+    return Call("expire_now", sender.keys, args, ids, int)
 
 
-def dead_letter(sender: Sender, *, place: Place, ids: Sequence[str], by: str, cause: Cause) -> Call[int]:
+def dead_letter(
+    sender: Sender, *, place: Place, ids: Sequence[str], by: str, cause: Cause, act: str = ""
+) -> Call[int]:
     """Send these to the dead-letter queue. Reads as how many."""
-    args: dict[str, Argument] = {"number": sender.number, "place": place, "by": by, "reason": cause.cells()}
+    args: dict[str, Argument] = {
+        "number": sender.number, "place": place, "by": by, "reason": cause.cells(), "act": act,
+    }  # fmt: skip
     return Call("dead_letter", sender.keys, args, ids, int)
 
 
-def deliver_now(sender: Sender, *, ids: Sequence[str]) -> Call[int]:
+def deliver_now(sender: Sender, *, ids: Sequence[str], act: str = "") -> Call[int]:
     """Make these scheduled messages ready. Reads as how many."""
-    return Call("deliver_now", sender.keys, {"number": sender.number}, ids, int)
+    return Call("deliver_now", sender.keys, {"number": sender.number, "act": act}, ids, int)
 
 
-def prioritize(sender: Sender, *, place: Place, ids: Sequence[str], priority: int) -> Call[int]:
+def prioritize(
+    sender: Sender, *, place: Place, ids: Sequence[str], priority: int, act: str = ""
+) -> Call[int]:
     """Change the priority of these. Reads as how many."""
-    return Call(
-        "prioritize", sender.keys, {"number": sender.number, "place": place, "priority": priority}, ids, int
-    )
+    args: dict[str, Argument] = {"number": sender.number, "place": place, "priority": priority, "act": act}
+    return Call("prioritize", sender.keys, args, ids, int)
 
 
 def transfer(
@@ -100,6 +109,7 @@ def transfer(
     keep: bool,
     by: str,
     cause: Cause,
+    act: str = "",
 ) -> Call[int]:
     """Move these to another queue, or copy them.
 
@@ -112,6 +122,7 @@ def transfer(
         "by": by,
         "reason": cause.cells(),
         "opening": opening,
+        "act": act,
     }
     both = {**sender.keys.others, **{f"to_{name}": target[name] for name in _keys.NAMES}}
     return Call("transfer", _keys.MoreKeys(sender.keys.queue, both), args, ids, int)

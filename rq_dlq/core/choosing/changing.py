@@ -17,6 +17,9 @@ from rq_dlq.core.keyed.keyed import why_blocked
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.pages.calls import START
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.queue import places_of
+from rq_dlq.core.queues.who import act as act_of
+from rq_dlq.core.queues.who import who
 from rq_dlq.core.steps import senders
 from rq_dlq.core.steps.step import CHANGED, Steps, bounded
 from rq_dlq.errors import InvalidInput
@@ -125,35 +128,39 @@ def change_all(
     return done
 
 
-def redrive(queue: QueueState[Any], choice: Choice) -> Steps[int]:
+def redrive(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[int]:
     """Bring them back to their queue, except those that die again meanwhile."""
+    act, name = (yield from _act(queue, choice, "redriven", by)), _who(queue, by)
     if choice.is_all:
-        verb = partial(calls.redrive_range, by=queue.consumer, limit=CHANGED)
+        verb = partial(calls.redrive_range, by=name, limit=CHANGED, act=act)
         return (yield from change_all(queue, choice, verb, TAKES["redrive"]))
-    these = partial(calls.redrive, by=queue.consumer)
+    these = partial(calls.redrive, by=name, act=act)
     return (yield from change(queue, choice, these, TAKES["redrive"], all_first=True))
 
 
-def purge(queue: QueueState[Any], choice: Choice) -> Steps[int]:
+def purge(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[int]:
     """Remove them for good."""
+    act = yield from _act(queue, choice, "purged", by)
     if choice.is_all:
-        these = partial(calls.purge_range, limit=CHANGED)
+        these = partial(calls.purge_range, limit=CHANGED, act=act)
         return (yield from change_all(queue, choice, these, TAKES["purge"]))
-    return (yield from change(queue, choice, calls.purge, TAKES["purge"]))
+    return (yield from change(queue, choice, partial(calls.purge, act=act), TAKES["purge"]))
 
 
-def dead_letter(queue: QueueState[Any], choice: Choice, reason: str) -> Steps[int]:
+def dead_letter(queue: QueueState[Any], choice: Choice, reason: str, by: str | None = None) -> Steps[int]:
     """Send them to the dead-letter queue."""
-    verb = partial(calls.dead_letter, by=queue.consumer, cause=Cause.of(reason))
+    act = yield from _act(queue, choice, "dead-lettered", by, how=reason)
+    verb = partial(calls.dead_letter, by=_who(queue, by), cause=Cause.of(reason), act=act)
     return (yield from change(queue, choice, verb, TAKES["dead_letter"]))
 
 
-def expire_now(queue: QueueState[Any], choice: Choice) -> Steps[int]:
+def expire_now(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[int]:
     """Expire them, whatever their time to live."""
-    return (yield from change(queue, choice, calls.expire_now, TAKES["expire"]))
+    act = yield from _act(queue, choice, "expired", by)
+    return (yield from change(queue, choice, partial(calls.expire_now, act=act), TAKES["expire"]))
 
 
-def deliver_now(queue: QueueState[Any], choice: Choice) -> Steps[int]:
+def deliver_now(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[int]:
     """Make them ready, at the position that they had when they were sent.
 
     Raises:
@@ -161,10 +168,11 @@ def deliver_now(queue: QueueState[Any], choice: Choice) -> Steps[int]:
     """
     for message_id in choice.ids or ():
         yield from _refuse_blocked(queue, choice, message_id)
+    act = yield from _act(queue, choice, "made ready", by)
 
     def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]:
         del place
-        return calls.deliver_now(sender, ids=ids)
+        return calls.deliver_now(sender, ids=ids, act=act)
 
     return (yield from change(queue, choice, verb, TAKES["deliver_now"]))
 
@@ -172,22 +180,30 @@ def deliver_now(queue: QueueState[Any], choice: Choice) -> Steps[int]:
 def _refuse_blocked(queue: QueueState[Any], choice: Choice, message_id: str) -> Steps[None]:
     """A due time can be cut short; the others of a key cannot."""
     for member in (yield from sources(queue, choice)):
-        if (yield queue_calls.per_key(member.keys)):
+        if (yield queue_calls.heeded(member.keys)):
             page: Page = yield page_calls.browse(member.keys, ids=[message_id])
-            if page.ids and (why := (yield from why_blocked(member, page.rows()[0]))):
+            why, _ = (yield from why_blocked(member, page.rows()[0])) if page.ids else ("", "")
+            if why:
                 message = f"{message_id} cannot be delivered now, and nothing was changed: {why}"
                 raise InvalidInput(message)
 
 
-def prioritize(queue: QueueState[Any], choice: Choice, priority: int) -> Steps[int]:
+def prioritize(queue: QueueState[Any], choice: Choice, priority: int, by: str | None = None) -> Steps[int]:
     """Give them another priority."""
     check_priority(priority)
-    verb = partial(calls.prioritize, priority=priority)
+    act = yield from _act(queue, choice, "prioritized", by, how=f"priority {priority}")
+    verb = partial(calls.prioritize, priority=priority, act=act)
     return (yield from change(queue, choice, verb, TAKES["prioritize"], all_first=True, whole=True))
 
 
 def transfer(
-    queue: QueueState[Any], choice: Choice, target: QueueState[Any], *, keep: bool, create: bool = False
+    queue: QueueState[Any],
+    choice: Choice,
+    target: QueueState[Any],
+    *,
+    keep: bool,
+    create: bool = False,
+    by: str | None = None,
 ) -> Steps[int]:
     """Move them to another queue, or copy them, except those whose ids that queue already has.
 
@@ -200,6 +216,7 @@ def transfer(
         yield from open_target(target)
     opening = yield queue_calls.opening(target.keys)
     verb_name = "copied" if keep else "moved"
+    act = yield from _act(queue, choice, verb_name, by, how=f"to {target.name}")
 
     def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]:
         cause = Cause.of(f"{verb_name} from {sender.keys.queue.family} ({place})")
@@ -210,8 +227,20 @@ def transfer(
             place=place,
             ids=ids,
             keep=keep,
-            by=queue.consumer,
+            by=_who(queue, by),
             cause=cause,
+            act=act,
         )
 
     return (yield from change(queue, choice, verb, TAKES["transfer"], but=target.keys, whole=True))
+
+
+def _act(queue: QueueState[Any], choice: Choice, did: str, by: str | None, *, how: str = "") -> Steps[str]:
+    """What the audit says of a verb: what it was asked for, and where."""
+    places = ", ".join(choice.places or places_of(queue))
+    return (yield from act_of(did, by, chosen=f"{places}: {choice.in_words}", how=how))
+
+
+def _who(queue: QueueState[Any], by: str | None) -> str:
+    """Who is in the history of the messages: a name, or this process."""
+    return queue.consumer if by is None else who(by)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from copy import copy
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rq_dlq.core.queues.queue import check_limit, places_of
@@ -13,11 +13,12 @@ from rq_dlq.errors import InvalidInput, UnprocessableMessage
 from rq_dlq.filters import Filter
 from rq_dlq.values.counts import DIED, ErrorGroup
 from rq_dlq.values.durations import Duration, milliseconds, shown
-from rq_dlq.values.failure import epoch_milliseconds
+from rq_dlq.values.failure import epoch_milliseconds, moment
 from rq_dlq.values.fingerprint import is_of
-from rq_dlq.values.key import packed_key
+from rq_dlq.values.key import packed
 from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.names import check_id
+from rq_dlq.values.readable import utc
 from rq_dlq.values.wanted import NOTHING, RECORD, STATE, STORY
 
 if TYPE_CHECKING:
@@ -90,6 +91,23 @@ class Choice:
         self._deliberate = all
         if all and (self.ids is not None or self.conditional):
             raise InvalidInput("all=True takes every message: leave it out, or leave out the condition")
+
+    @property
+    def in_words(self) -> str:
+        """Which messages it takes, but for where it looks."""
+        since = self.since and moment(self.since).astimezone(UTC)
+        conditions = {
+            "ids": self.ids and f"{len(self.ids):,}",
+            "key": self.key,
+            "group": self.group,
+            "reason": self.reason,
+            "since": since and utc(since),
+            "older than": self.older_than and f"{self.older_than} ms",
+            "where": self.where and self.where.text,
+            "limit": self.limit and f"{self.limit:,}",
+        }
+        words = [f"{name} {value}" for name, value in conditions.items() if value]
+        return ", ".join([*words, "newest first"] if self.newest else words) or "all"
 
     @property
     def _of_dead_letters(self) -> bool:
@@ -223,7 +241,7 @@ def _group_of(group: str | ErrorGroup | None) -> str | None:
 
 
 def _key_of(key: object) -> str:
-    packed_key(key)  # raises if it cannot be one
+    packed(key)  # raises if it cannot be one
     return str(key)
 
 

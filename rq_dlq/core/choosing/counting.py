@@ -9,6 +9,7 @@ from rq_dlq.core.choosing.reading import following, read, sources
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.groups.index import NEW_WITHIN, index_groups
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.steps.step import Batch
 from rq_dlq.errors import UnprocessableMessage, UpgradeRequired
 from rq_dlq.values.counts import ErrorGroup, GroupCount
 from rq_dlq.values.durations import Duration, milliseconds
@@ -32,7 +33,7 @@ def count(queue: QueueState[Any], choice: Choice) -> Steps[int]:
 
 
 def count_by(queue: QueueState[Any], choice: Choice, header: str) -> Steps[dict[str | None, int]]:
-    """How many have each value of a header, or each `key` (None: without), the most frequent first."""
+    """How many have each value of a header, key or dependency (None: without), the most frequent first."""
     reading = read(queue, choice, RECORD)
     counted: Counter[str | None] = Counter()
     while page := (yield from following(reading)):
@@ -42,7 +43,7 @@ def count_by(queue: QueueState[Any], choice: Choice, header: str) -> Steps[dict[
 
 def _header(message: Received[Any], name: str) -> str | None:
     try:
-        return message.headers.get(name, message.key if name == "key" else None)
+        return message.headers.get(name, getattr(message, name) if name in {"key", "dependency"} else None)
     except (UnprocessableMessage, UpgradeRequired):
         return None
 
@@ -81,6 +82,7 @@ def _counted(queue: QueueState[Any], choice: Choice, within: int) -> Steps[list[
     """The same by reading the letters; the groups of each queue of a view."""
     found: dict[tuple[str, str], GroupCount] = {}
     cleared: dict[tuple[str, str], int | None] = {}
+    muted: dict[tuple[str, str], tuple[int, int] | None] = {}
     now = 0
     reading = read(queue, choice, STORY)
     while page := (yield from following(reading)):
@@ -92,8 +94,9 @@ def _counted(queue: QueueState[Any], choice: Choice, within: int) -> Steps[list[
             key = (keys.family, letter.fingerprint)
             if key not in found:
                 found[key] = GroupCount(letter.fingerprint, first=letter.due, last=letter.due)
-                cleared[key] = (yield group_calls.cleared(keys, key[1])) if page.place == "dead" else None
+                reads = (group_calls.cleared(keys, key[1]), group_calls.muted(keys, key[1]))
+                cleared[key], muted[key] = (yield Batch(reads)) if page.place == "dead" else (None, None)
             found[key].add(letter, now)
     for key, count in found.items():
-        count.cleared = cleared[key]
+        count.cleared, count.muted = cleared[key], muted[key]
     return [count.group(now, within) for count in found.values()]

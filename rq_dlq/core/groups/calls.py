@@ -24,6 +24,7 @@ class Group:
         name: the fingerprint, or what stands for it.
         hour, day: how many letters died within the last hour, the last day.
         cleared: when a letter was last taken out; None: not known.
+        muted: since when, and until when it is muted (0: until it dies again); None: it is not.
         newest: its newest letters, oldest first: their states, and of their histories the last failure.
     """
 
@@ -34,6 +35,7 @@ class Group:
     hour: int
     day: int
     cleared: int | None
+    muted: tuple[int, int] | None
     newest: Sequence[Row]
 
 
@@ -64,7 +66,7 @@ def _read_page(reply: Any) -> GroupPage:
 
 
 def _read_group(reply: Any) -> Group:
-    name, count, first, last, hour, day, when, newest = reply
+    name, count, first, last, hour, day, when, newest, muted = reply
     cells = iter(newest)
     rows = [
         Row(message_id.decode(), b"", state, line)
@@ -78,6 +80,7 @@ def _read_group(reply: Any) -> Group:
         hour,
         day,
         int(float(when)) if when else None,
+        _read_muted(muted),
         rows[::-1],
     )
 
@@ -91,6 +94,29 @@ def cleared(keys: QueueKeys, name: str) -> Command[int | None]:
     """When a letter was last taken out of a group, milliseconds; None: not known."""
     command = (b"ZSCORE", keys["cleared"], f"{name:12}")
     return Command(command, lambda reply: int(float(reply)) if reply else None)
+
+
+def muted(keys: QueueKeys, name: str) -> Command[tuple[int, int] | None]:
+    """Since when, and until when a group is muted; see `Group`."""
+    return Command((b"HGET", keys["muted"], f"{name:12}"), _read_muted)
+
+
+def _read_muted(text: bytes | None) -> tuple[int, int] | None:
+    """What lua/mute.lua wrote; None, too, where someone else did."""
+    words = (text or b"").split(b" ")
+    return (int(words[0]), int(words[1])) if [word.isdigit() for word in words] == [True, True] else None
+
+
+def mute(keys: QueueKeys, name: str, *, upto: int | None, act: str = "") -> Call[int]:
+    """Mute a group until this time (0: until it dies again), or unmute it (None).
+
+    Reads as 1; 0: nothing was done, since it is so, or there is no such group; -1: too many are muted.
+
+    Args:
+        act: for the audit (`core/queues/who.py`); empty: no note.
+    """
+    args = {"group": f"{name:12}", "upto": "" if upto is None else upto, "act": act}
+    return Call("mute", keys, args, (), int)
 
 
 def before(name: str, died: int) -> Position:

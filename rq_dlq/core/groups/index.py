@@ -63,5 +63,13 @@ def index_groups(
 def _count_of(keys: QueueKeys, codec: Codec[Any], group: Group) -> GroupCount:
     letters = [DeadLetter(row, codec, keys.family) for row in group.newest]
     return GroupCount(
-        group.name, group.count, group.first, group.last, group.hour, group.day, letters, group.cleared
+        group.name,
+        group.count,
+        group.first,
+        group.last,
+        group.hour,
+        group.day,
+        letters,
+        group.cleared,
+        group.muted,
     )

@@ -1,17 +1,22 @@
-"""Plain reads of lanes (lua/README.md, "Lanes")."""
+"""Plain reads of lanes (lua/README.md, "Lanes" and "Outages")."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
 
 from rq_dlq.core.pages.calls import id_of
 from rq_dlq.core.steps.call import Command, read_ids
+from rq_dlq.values.codec import NO_JSON
+from rq_dlq.values.key import Of  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
 BLOCKED: Final = 1 << 43  # lua/lib/BLOCKED.lua
 HOLDERS = 100  # of the seats of a lane that are read
+MOST_SPECIAL = 1_000  # lanes of which something is known that one call reads
 
 
 def blocked(keys: QueueKeys, lane: int | None = None) -> Command[int]:
@@ -71,6 +76,44 @@ def consumer(keys: QueueKeys, token: str) -> Command[str]:
         (b"HGET", keys["claims"], token),
         lambda reply: (reply or b"").split(b"\n")[0].split(b"\t")[0].decode(errors="replace"),
     )
+
+
+class Lane(msgspec.Struct):
+    """What is special about a lane (lua/lib/lane.lua); times in milliseconds."""
+
+    of: Of = "key"
+    name: str = ""
+    paused: int | None = None
+    ends: int | None = None
+    open: int | None = None
+    drains: int | None = None
+    due: int | None = None
+    dead: list[str] = []
+
+
+def special(keys: QueueKeys, lane: int) -> Command[Lane | None]:
+    """What is special about a lane; None: nothing."""
+    return Command((b"HGET", keys["lanes"], lane), lambda reply: _special(reply or b""))
+
+
+def specials(keys: QueueKeys) -> Command[dict[int, Lane]]:
+    """What is special about lanes, about a thousand of them."""
+
+    def read(reply: Any) -> dict[int, Lane]:
+        cells: Any = reply[1]
+        if not isinstance(cells, dict):
+            cells = dict(zip(cells[::2], cells[1::2], strict=True))
+        found = {int(number): _special(text) for number, text in cast("dict[bytes, bytes]", cells).items()}
+        return {number: lane for number, lane in found.items() if lane is not None}
+
+    return Command((b"HSCAN", keys["lanes"], 0, b"COUNT", MOST_SPECIAL), read)
+
+
+def _special(text: bytes) -> Lane | None:
+    try:
+        return msgspec.json.decode(text, type=Lane, strict=False)
+    except NO_JSON:
+        return None
 
 
 def _read_lane(reply: Any) -> int | None:

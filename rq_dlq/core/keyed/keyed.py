@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rq_dlq.core.keyed import calls
+from rq_dlq.core.keyed import calls, outages
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues.queue import check_limit, only_live
 from rq_dlq.core.queues.views import find
@@ -16,13 +16,14 @@ from rq_dlq.errors import UnprocessableMessage
 from rq_dlq.values import record as records
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.failure import moment
-from rq_dlq.values.key import KeyStats, lane_of, packed_key
+from rq_dlq.values.key import KeyStats, lane_of, packed
 from rq_dlq.values.message import Received
 from rq_dlq.values.state import read_state
 
 if TYPE_CHECKING:
     from rq_dlq.core.pages.calls import Page
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.values.dependency import DependencyStats
     from rq_dlq.values.message import Row
 
 CANCELLED = "\2"  # before the seat of a call whose message was cancelled
@@ -56,7 +57,7 @@ def of_key(queue: QueueState[Any], key: str) -> Steps[KeyStats]:
         InvalidMessage: this cannot be a key.
         InvalidInput: the queue is one of dead letters.
     """
-    packed_key(key)
+    packed(key)
     yield from find(queue)
     only_live(queue, "look for keys of")
     return (yield from _of_lane(queue, lane_of(key), key))
@@ -121,20 +122,45 @@ def _name(text: str) -> str:
 
 
 def _key_of(queue: QueueState[Any], row: Row) -> str | None:
+    return _said(Received(row, queue.codec, queue.name))[0]
+
+
+def _said(message: Received[Any]) -> tuple[str | None, str | None]:
+    """The key and the dependency of a message; None, too: it cannot be read."""
     try:
-        return Received(row, queue.codec, queue.name).key
+        return message.key, message.dependency
     except UnprocessableMessage:
-        return None
+        return None, None
 
 
-def why_blocked(queue: QueueState[Any], row: Row) -> Steps[str]:
-    """What a message waits for that is blocked, in words; empty: it is not."""
+def why_blocked(queue: QueueState[Any], row: Row) -> Steps[tuple[str, str]]:
+    """What a message waits for that is blocked, and what happens next, in words; empty: it is not."""
     message = Received(row, queue.codec, queue.name)
-    key = _key_of(queue, row)
-    if key is None or message.part != "live" or row.lease_until:
-        return ""
-    keys, lane = queue.keys, lane_of(key)
+    key, dependency = _said(message)
+    if (key is None and dependency is None) or message.part != "live" or row.lease_until:
+        return "", ""
     place = bytes((9 - message.priority,)) + row.record[records.BIRTH] + row.id.encode()
+    if dependency is not None:
+        number = lane_of(dependency, "dependency")
+        score, found = yield from _both(queue, place, dependency)
+        if score == calls.BLOCKED + number or found.open:
+            why = outages.in_words(found) or f"it is up again, {found.waiting:,} wait"
+            return f"it waits for {dependency}: {why}", "it is let in after a message that succeeds"
+    if key is not None and (until := (yield from outages.paused_key(queue, key))):
+        return f"its key {key} is paused {until}", "it waits until then"
+    why = (yield from _behind(queue, place, key)) if key is not None else ""
+    return why, "the next of its key is let in when that one is done" if why else ""
+
+
+def _both(queue: QueueState[Any], place: bytes, name: str) -> Steps[tuple[float | None, DependencyStats]]:
+    """Where a row is in `scheduled`, and what is known of a dependency."""
+    score: float | None = yield calls.place_in_lane(queue.keys, place)
+    return score, (yield from outages.of_dependency(queue, name))
+
+
+def _behind(queue: QueueState[Any], place: bytes, key: str) -> Steps[str]:
+    """Who is in front of a row in the lane of its key; empty: it does not wait there."""
+    keys, lane = queue.keys, lane_of(key)
     score, rank, before = yield Batch(
         [calls.place_in_lane(keys, place), calls.rank(keys, place), calls.before(keys, lane)]
     )

@@ -13,15 +13,25 @@ if TYPE_CHECKING:
     from rq_dlq.core.looking.audit_record import AuditRecord
     from rq_dlq.core.steps.step import Steps
 
+ALL = 2_000  # more than are kept
 
-def audit(namespace: str, limit: int) -> Steps[list[AuditRecord]]:
-    """What operators did in all queues of a namespace, the newest first.
+
+def audit(namespace: str, limit: int, queue: str | None = None) -> Steps[list[AuditRecord]]:
+    """What operators did in all queues of a namespace, or in one, the newest first.
 
     Raises:
         InvalidInput: the limit is not valid.
     """
     check_limit(limit, optional=False)
-    found: list[AuditRecord] = []
-    for family in (yield queue_calls.registered(namespace)):
+    apart: list[AuditRecord] = yield calls.audit_of_none(namespace, limit if queue is None else ALL)
+    found = [one for one in apart if queue in {None, one.queue}]
+    if queue is not None:
+        names = [queue]
+    else:
+        names = [*(yield queue_calls.registered(namespace)), *(one.queue for one in apart if one.queue)]
+    for family in dict.fromkeys(names):
         found += yield calls.audit(QueueKeys(namespace, family), limit)
-    return sorted(found, key=lambda one: one.at, reverse=True)[:limit]
+    once: dict[tuple[str, str | int], AuditRecord] = {}  # a call that was repeated may leave a second note
+    for n, one in enumerate(sorted(found, key=lambda one: one.at, reverse=True)):
+        once.setdefault((one.queue, one.act or n), one)
+    return [*once.values()][:limit]

@@ -8,22 +8,29 @@ from datetime import datetime
 from rq_dlq.core.queues.who import name_of
 from rq_dlq.core.redrive.record import NUMBERS, RedriveCounts
 from rq_dlq.values.failure import moment
+from rq_dlq.values.readable import many
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """Something that an operator did to dead letters, or to a queue.
+    """Something that an operator did to messages, to a queue, to a schedule, or to the map of policies.
 
     Attributes:
         at: when, by the server's clock (UTC).
-        queue: where.
-        job: the id of the redrive; empty: the queue was paused or resumed.
-        did: started, paused, resumed, cancelled, undone, or done: it came to its end.
-        by: who; of a redrive that paused or ended by itself, who started it.
-        user: the Redis user; empty: not known.
-        chosen: the messages, in words.
+        queue: where; empty: it was a policy.
+        job: the id of the redrive; empty: it was none.
+        did: of a redrive started, paused, resumed, cancelled, undone, or done: it came to its end. Of
+            messages redriven, purged, dead-lettered, expired, made ready, prioritized, moved, copied or
+            imported. Of a schedule scheduled, unscheduled, paused or resumed; of a queue paused,
+            resumed, reset, undeclared or deleted. Else "set a policy" or "removed a policy".
+        by: who: "ana@web-1", or the name that was given. A redrive that paused since too few succeeded says
+            "its canary" or "its min_success"; one that nobody went on with was cancelled by "maintenance".
+        user: the Redis user (ACL); empty: not known.
+        chosen: the messages, the schedule or the pattern, in words.
         counts: how far the redrive had come.
         how: what it changes in the messages, in words; empty: nothing.
+        number: of the messages that were changed, so far; 0: it changes none, or it is a redrive (`counts`).
+        act: the id of what was done, which may take many calls; empty: it took one.
     """
 
     at: datetime
@@ -35,6 +42,22 @@ class AuditRecord:
     chosen: str
     counts: RedriveCounts
     how: str = ""
+    number: int = 0
+    act: str = ""
+
+    @property
+    def which(self) -> str:
+        """What it was done to, in words: "240 messages (dead: group 1f0c6a9e2b7d), to invoices"."""
+        if self.job:
+            return ", ".join(filter(None, (self.chosen, self.how)))
+        number = many(self.number, "message") if self.number or self.did == "deleted" else ""
+        what = f"{number} ({self.chosen})" if number and self.chosen else number or self.chosen
+        return ", ".join(filter(None, (what, self.how)))
+
+    @property
+    def who(self) -> str:
+        """Who did it, with the ACL user of Redis, unless that is the one that everybody is."""
+        return f"{self.by} (ACL user {self.user})" if self.user not in {"", "default"} else self.by
 
 
 def read_audit(family: str, entry: tuple[str, list[bytes]]) -> AuditRecord:
@@ -46,6 +69,13 @@ def read_audit(family: str, entry: tuple[str, list[bytes]]) -> AuditRecord:
     }
     job, did, by, user, chosen = (fields.get(name, "") for name in ("job", "did", "by", "user", "chosen"))
     numbers = (fields.get(name, "") for name in NUMBERS)
-    counts = RedriveCounts(*(int(number) if number.isdigit() else 0 for number in numbers))
+    counts = RedriveCounts(*(_count(number) for number in numbers))
     when, how = moment(int(at.partition("-")[0])), fields.get("how", "")
-    return AuditRecord(when, family, job, did, name_of(by), user, chosen, counts, how)
+    queue, number = fields.get("queue", family), _count(fields.get("number", ""))
+    return AuditRecord(
+        when, queue, job, did, name_of(by), user, chosen, counts, how, number, fields.get("act", "")
+    )
+
+
+def _count(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0

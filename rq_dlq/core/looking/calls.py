@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq import _keys
 from rq_dlq.core.looking.audit_record import read_audit
 from rq_dlq.core.steps.call import Command, read_entries
 from rq_dlq.values.outcome import RawOutcome, after
@@ -41,8 +42,16 @@ def trim(keys: QueueKeys, *, through: str) -> Command[int]:
 
 def audit(keys: QueueKeys, limit: int) -> Command[list[AuditRecord]]:
     """The newest entries of the queue's audit, the newest first."""
+    return _audit(keys["audit"], keys.family, limit)
 
+
+def audit_of_none(namespace: str, limit: int) -> Command[list[AuditRecord]]:
+    """The same of what no queue keeps: of the map of policies, and of queues that were deleted."""
+    return _audit(_keys.audit(namespace), "", limit)
+
+
+def _audit(key: str, family: str, limit: int) -> Command[list[AuditRecord]]:
     def read(reply: Any) -> list[AuditRecord]:
-        return [read_audit(keys.family, entry) for entry in read_entries(reply)]
+        return [read_audit(family, entry) for entry in read_entries(reply)]
 
-    return Command((b"XREVRANGE", keys["audit"], b"+", b"-", b"COUNT", limit), read)
+    return Command((b"XREVRANGE", key, b"+", b"-", b"COUNT", limit), read)

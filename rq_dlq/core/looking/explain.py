@@ -86,9 +86,9 @@ def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
                 return Explanation(message_id, "orphaned", LOST, MEND, None, message)
             settings = yield from explain_policy(member.keys, member.naming)
             now, counts = yield queue_calls.stats(member.keys, member.name)
-            if settings.per_key is not None and (why := (yield from why_blocked(member, row))):
+            why, after = yield from why_blocked(member, row)
+            if why:
                 message = Received(row, member.codec, member.keys.family)
-                after = "the next of its key is let in when that one is done"
                 return Explanation(message_id, "scheduled", why, after, None, message)
             passed_on = passed_on_of(row.state)
             rest = "" if passed_on is None else (yield from _rest(member, row, passed_on))

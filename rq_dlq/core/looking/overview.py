@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.groups.index import NEW_WITHIN, index_groups
+from rq_dlq.core.keyed import calls as keyed_calls
+from rq_dlq.core.keyed.outages import of_lanes
+from rq_dlq.core.looking.holder import Holder, holders
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue, lost_queue
 from rq_dlq.core.redrive import calls as redrive_calls
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.redrive.record import Redrive
     from rq_dlq.values.codec import Codec
     from rq_dlq.values.counts import ErrorGroup, QueueStats
+    from rq_dlq.values.dependency import DependencyStats
 
 FEW = 10  # names in a line
 
@@ -40,6 +44,10 @@ class QueueOverview:
         grouped_at: when `groups` was read, by the server's clock.
         grouped: the counts at that time.
         schedules_overdue: seconds since the first of its schedules should have sent; 0: none is late.
+        dependencies: those of which something is known: that count as down, are paused, or come back.
+        holders: what most messages in work have in common, a value of a header and a key, while the oldest
+            ready message has waited for more than a minute.
+        held_at: when these were read, by the server's clock; None: they were not.
     """
 
     stats: QueueStats
@@ -48,6 +56,9 @@ class QueueOverview:
     grouped_at: datetime
     grouped: QueueStats
     schedules_overdue: float = 0.0
+    dependencies: Sequence[DependencyStats] = ()
+    holders: Sequence[Holder] = ()
+    held_at: datetime | None = None
 
     @property
     def name(self) -> str:
@@ -110,6 +121,7 @@ def _grown(queue: QueueOverview, before: QueueOverview) -> Mapping[str, int]:
     return {name: max(0, now - then.get(name, 0)) for name, now in queue.stats.totals.items()}
 
 
+SLOW = 60.0  # seconds that the oldest message of a queue may wait before it is asked what holds its workers
 FRESH, OLD = 5, 60  # seconds: groups that an earlier overview has are not read again, or are in any case
 
 
@@ -137,7 +149,8 @@ def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) 
         counts = yield Batch([queue_calls.stats(keys, keys.family) for keys in families], apart=True)
         jobs = yield Batch([redrive_calls.jobs(keys) for keys in families], apart=True)
         ticks = yield Batch([queue_calls.first_score(keys, "ticks") for keys in families], apart=True)
-        for keys, *cells in zip(families, counts, jobs, ticks, strict=True):
+        lanes = yield Batch([keyed_calls.specials(keys) for keys in families], apart=True)
+        for keys, *cells in zip(families, counts, jobs, ticks, lanes, strict=True):
             known = before.by_name.get(keys.family) if before else None
             queue = lost_among(cells) or (yield from _queue(keys, codec, known, cells))
             if isinstance(queue, NodeUnavailable):
@@ -170,17 +183,19 @@ def _queue(
     """One queue, of which the counts, the redrives and the first tick were read."""
     now: int
     stats: QueueStats
-    (now, stats), ids, tick = read
+    (now, stats), ids, tick, lanes = read
     late = 0.0 if tick is None else max(0.0, (now - tick) / 1000)
     try:
         records = yield from unrepeated(_records(keys, ids))
+        known_of = yield from unrepeated(of_lanes(keys, lanes, now))
         if known and _is_good(known, now, stats):
             groups, grouped = known.groups, (known.grouped_at, known.grouped)
         else:
             groups, grouped = (yield from unrepeated(_groups(keys, codec, stats))), (moment(now), stats)
+        held = yield from unrepeated(_holders(keys, codec, known, now, stats))
     except NodeUnavailable as error:
         return error
-    return QueueOverview(stats, groups, records, *grouped, late)
+    return QueueOverview(stats, groups, records, *grouped, late, known_of, *held)
 
 
 def _records(keys: QueueKeys, ids: Sequence[str]) -> Steps[list[Redrive]]:
@@ -199,8 +214,21 @@ def _groups(keys: QueueKeys, codec: Codec[Any], stats: QueueStats) -> Steps[list
     return sorted(found or [], key=lambda group: (-group.count, group.fingerprint))
 
 
+def _holders(
+    keys: QueueKeys, codec: Codec[Any], known: QueueOverview | None, now: int, stats: QueueStats
+) -> Steps[tuple[Sequence[Holder], datetime | None]]:
+    """What holds the workers of a queue whose messages wait long, and when that was read."""
+    if not stats.leased or (stats.oldest or 0.0) <= SLOW:
+        return (), None
+    if known and known.held_at and abs((moment(now) - known.held_at).total_seconds()) < FRESH:
+        return known.holders, known.held_at
+    return (yield from holders(keys, codec)), moment(now)
+
+
 def _is_good(known: QueueOverview, now: int, stats: QueueStats) -> bool:
     """Whether the groups that were read before do."""
     age = abs((moment(now) - known.grouped_at).total_seconds())
     same = (known.grouped.dead, known.grouped.totals) == (stats.dead, stats.totals)
+    if known.grouped.totals.get("mutes") != stats.totals.get("mutes"):
+        return False  # who mutes a group looks whether it is muted
     return age < (OLD if same else FRESH)

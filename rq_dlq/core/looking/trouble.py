@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from rq_dlq.core.keyed.outages import in_words
+from rq_dlq.core.looking.overview import SLOW
 from rq_dlq.values.readable import many, span, why_still
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ OLD: Final = 300.0  # the same while others are worked on
 OVERDUE: Final = 30.0  # seconds that maintenance and schedules may be late
 HOUR = 3600
 Level = Literal["bad", "warn"]
-Kind = Literal["dying", "orphaned", "overdue", "waiting", "paused", "redrive"]
+Kind = Literal["dying", "orphaned", "outage", "overdue", "waiting", "paused", "redrive"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """The worst first."""
 
@@ -67,7 +69,7 @@ def _of(queue: QueueOverview, at: datetime, died: float) -> Iterator[Trouble]:
     ):
         if late > OVERDUE:
             what, detail = f"{whose} is {span(late)} late", f"no worker and no `rq-dlq maintain` {does}"
-            yield Trouble(name, "overdue", "bad", late, what, detail, at - timedelta(seconds=late))
+            yield Trouble(name, "overdue", "bad", late, what, detail, _ago(at, late))
     if stats.orphaned:
         what = f"{many(stats.orphaned, 'message')} in no index"
         detail = "a key was deleted, or restored in part: a worker or `rq-dlq maintain` puts them back"
@@ -79,11 +81,38 @@ def _of(queue: QueueOverview, at: datetime, died: float) -> Iterator[Trouble]:
         what = f"{stats.ready:,} ready, the oldest for {span(oldest)}"
         what += "" if stats.leased else ", and nobody takes them"
         detail = why_still(stats) or "there is more work than the workers do: start more of them"
-        yield Trouble(name, "waiting", "bad", oldest, what, detail, at - timedelta(seconds=oldest))
+        yield Trouble(name, "waiting", "bad", oldest, what, _held(queue, detail), _ago(at, oldest))
+    elif not stats.paused and stats.leased and oldest > SLOW:
+        what = f"{stats.ready:,} ready, the oldest for {span(oldest)}"
+        detail = _held(queue, "there is more work than the workers do")
+        yield Trouble(name, "waiting", "warn", oldest, what, detail, _ago(at, oldest))
+    yield from _outages(queue)
     for redrive in queue.redrives:
         if redrive.state == "paused":
             what, left = f"redrive {redrive.id} is paused", redrive.counts.eligible - redrive.counts.moved
             yield Trouble(name, "redrive", "warn", left, what, redrive.pause, subject=redrive.id)
+
+
+def _outages(queue: QueueOverview) -> Iterator[Trouble]:
+    for down in queue.dependencies:
+        if down.open:
+            what = f"{down.dependency}: {in_words(down)}"
+            resume = f"rq-dlq queue resume {queue.name} --dependency {down.dependency}"
+            level: Level = "warn" if down.paused else "bad"
+            detail = f"nobody is charged; `{resume}` lets all in"
+            yield Trouble(queue.name, "outage", level, down.waiting, what, detail, down.since)
+
+
+def _ago(at: datetime, seconds: float) -> datetime:
+    return at - timedelta(seconds=seconds)
+
+
+def _held(queue: QueueOverview, detail: str) -> str:
+    """What holds the workers of a queue, where that is known."""
+    if not queue.holders:
+        return detail
+    header = queue.holders[0].name
+    return f"{'; '.join(map(str, queue.holders))}: `rq-dlq msg ls {queue.name} --count-by {header}`"
 
 
 def _deaths(queue: QueueOverview, died: float) -> Iterator[Trouble]:
@@ -98,6 +127,12 @@ def _deaths(queue: QueueOverview, died: float) -> Iterator[Trouble]:
         level: Level = "bad" if died or lead.growing or lead.regressed else "warn"
         since = lead.first_seen if lead.new or lead.regressed else None
         yield Trouble(queue.name, "dying", level, lead.last_hour, what, detail, since, lead.fingerprint)
-    elif died:
+    elif died and not _died_muted(queue):
         what, detail = "messages die", f"{many(queue.stats.dead, 'dead letter')}, of no new or growing group"
         yield Trouble(queue.name, "dying", "bad", died * HOUR, what, detail)
+
+
+def _died_muted(queue: QueueOverview) -> bool:
+    """Whether all that died lately is of groups that are muted."""
+    lately = [group for group in queue.groups if not group.calm]
+    return bool(lately) and all(group.muted for group in lately)

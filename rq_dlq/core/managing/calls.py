@@ -1,25 +1,72 @@
-"""Pausing a queue, and resetting its totals."""
+"""Pausing a queue, or one of its lanes, and resetting its totals."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rq_dlq.core.steps.call import Call
+from rq_dlq.values.key import lane_of
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.steps.call import Argument
+    from rq_dlq.values.key import Of
 
 
-def pause(keys: QueueKeys, *, paused: bool, by: str = "", user: str = "") -> Call[bool]:
+class Until(NamedTuple):
+    """When a pause ends, milliseconds: a time, or a span from now on; neither: when somebody resumes."""
+
+    ends: int | None = None
+    after: int | None = None
+
+    def arguments(self) -> dict[str, Argument]:
+        """Those of a script."""
+        return {name: b"" if value is None else value for name, value in self._asdict().items()}
+
+
+NO_END = Until()
+
+
+def pause(
+    keys: QueueKeys, *, paused: bool, until: Until = NO_END, by: str = "", user: str = ""
+) -> Call[bool]:
     """Stop handing out messages, or go on. Reads as whether that changed anything.
 
     Args:
+        until: when the pause ends.
         by: who asks, as JSON.
         user: of Redis.
     """
-    return Call("pause", keys, {"paused": int(paused), "by": by, "user": user}, (), bool)
+    return Call("pause", keys, {"paused": int(paused), **until.arguments(), "by": by, "user": user}, (), bool)
 
 
-def reset(keys: QueueKeys) -> Call[int]:
-    """Set the totals to zero. Reads as how many messages are in the queue."""
-    return Call("reset", keys, {}, (), int)
+def pause_lane(
+    keys: QueueKeys,
+    of: Of,
+    name: str,
+    *,
+    paused: bool,
+    until: Until = NO_END,
+    by: str = "",
+    user: str = "",
+) -> Call[bool]:
+    """Stop handing out the messages of a key or a dependency, or go on; else as `pause`."""
+    args: dict[str, Argument] = {
+        "number": lane_of(name, of),
+        "of": of,
+        "name": name,
+        "paused": int(paused),
+        **until.arguments(),
+        "by": by,
+        "user": user,
+    }
+    return Call("pause_lane", keys, args, (), bool)
+
+
+def reset(keys: QueueKeys, *, act: str = "") -> Call[int]:
+    """Set the totals to zero. Reads as how many messages are in the queue.
+
+    Args:
+        act: for the audit (`core/queues/who.py`); empty: no note.
+    """
+    return Call("reset", keys, {"act": act}, (), int)

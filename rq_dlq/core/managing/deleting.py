@@ -9,6 +9,7 @@ from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.queue import forget, only_live
 from rq_dlq.core.queues.registry import unlist
 from rq_dlq.core.queues.views import find
+from rq_dlq.core.queues.who import note
 from rq_dlq.core.steps.senders import once
 from rq_dlq.core.steps.step import CHUNK, WINDOW, Steps
 from rq_dlq.errors import InvalidInput
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
 
 
-def delete(queue: QueueState[Any], *, force: bool) -> Steps[int]:
+def delete(queue: QueueState[Any], *, force: bool, act: str = "") -> Steps[int]:
     """Delete a queue and its name; returns how many messages were in it.
 
     The keys go first: if this is interrupted, an empty name is left, and a repetition removes it.
@@ -25,6 +26,7 @@ def delete(queue: QueueState[Any], *, force: bool) -> Steps[int]:
     Args:
         force: also with messages in it. What jobs have committed is moved into the queue first, since
             their commits for other queues are kept with it.
+        act: for the audit (`core/queues/who.py`); empty: no note.
 
     Raises:
         InvalidInput: it is not empty, or it is a dead-letter or expiry queue.
@@ -45,6 +47,7 @@ def delete(queue: QueueState[Any], *, force: bool) -> Steps[int]:
             raise InvalidInput(message)
         before = found
         yield from roll_forward(queue.keys, CHUNK * WINDOW, early=True)
+    yield from note(queue.keys.namespace, act, queue=queue.name, number=found)
     yield from unlist(queue.keys)
     forget(queue)
     return found

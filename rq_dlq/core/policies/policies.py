@@ -24,6 +24,7 @@ from rq_dlq.core.policies.given_names import (
     why_taken,
 )
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.who import note
 from rq_dlq.core.steps.driving import together
 from rq_dlq.core.steps.step import Batch, Steps, chunks
 from rq_dlq.errors import PolicyError, UpgradeRequired
@@ -170,7 +171,9 @@ def set_policy(
     naming: Naming,
     pattern: str,
     entry: Entry | None,
+    *,
     progress: Callable[[int, int], object] | None = None,
+    act: str = "",
 ) -> Steps[int]:
     """Set an entry of the map, or remove it (None), and apply it to every queue that it matches.
 
@@ -178,6 +181,7 @@ def set_policy(
 
     Args:
         progress: called with how many queues are done, and of how many.
+        act: for the audit (`core/queues/who.py`); empty: no note.
 
     Returns:
         How many queues it matches.
@@ -187,12 +191,17 @@ def set_policy(
             not empty.
     """
     parsed = Pattern.parse(pattern)
-    if entry is not None:
+    families, fields = list[str](), dict[bytes, bytes]()
+    if entry is not None or act:
         families, fields = yield Batch([queue_calls.registered(namespace), calls.policies(namespace)])
+    if entry is not None:
         for name in check_names(PolicyMap.read(fields, naming), parsed, entry, families):
             if not (yield from give_way(QueueKeys(namespace, name))):
                 raise PolicyError(why_taken(name))
-    yield calls.set_policy(namespace, parsed.text, b"" if entry is None else entry.encode())
+    text = b"" if entry is None else entry.encode()
+    yield calls.set_policy(namespace, parsed.text, text)
+    if fields.get(parsed.text.encode(), b"") != text:
+        yield from note(namespace, act)
     families = yield queue_calls.registered(namespace)
     matched = [QueueKeys(namespace, family) for family in filter(parsed.matches, families)]
     policy_map, done, applied = _Map(naming), 0, 0
@@ -218,11 +227,12 @@ def _apply_if_known(keys: QueueKeys, policy_map: _Map) -> Steps[bool]:
     return True
 
 
-def undeclare(keys: QueueKeys, naming: Naming) -> Steps[bool]:
+def undeclare(keys: QueueKeys, naming: Naming, act: str = "") -> Steps[bool]:
     """Remove what programs declared for a queue; returns whether there was anything."""
     before, _ = yield calls.configured(keys)
     if before:
         yield from _apply(keys, _Map(naming), b"")
+        yield from note(keys.namespace, act, queue=keys.family)
     return bool(before)
 
 

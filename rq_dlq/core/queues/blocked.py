@@ -12,6 +12,8 @@ from rq_dlq.values.visible import visible_line
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rq_dlq.values.key import Of
+
 logger = logging.getLogger("rq_dlq")
 MOST = 1_000  # ids that are remembered
 NAMED = 5  # ids that a warning names
@@ -21,11 +23,11 @@ class Blocked:
     """The last ids, by their queues, that a broker has warned of.
 
     Attributes:
-        looked_at: queues to which a message with a key was sent, so that it is known whether they ignore it.
+        looked_at: queues with what was sent to them, key or dependency: it is known whether they ignore it.
     """
 
     def __init__(self) -> None:
-        self.looked_at: set[str] = set()
+        self.looked_at: set[tuple[str, Of]] = set()
         self._warned: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def warn(self, queue: str, ids: Iterable[str]) -> None:

@@ -18,6 +18,7 @@ from rq_dlq.values.counts import QueueStats
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
+    from rq_dlq.values.key import Of
 
 
 class Left(NamedTuple):
@@ -78,9 +79,13 @@ def opening(keys: QueueKeys) -> Command[str]:
     return Command((b"HGET", keys["settings"], b"opening"), lambda reply: (reply or b"").decode())
 
 
-def per_key(keys: QueueKeys) -> Command[str]:
-    """The rule of a queue for keys, as text; empty: it ignores them."""
-    return Command((b"HGET", keys["settings"], b"per_key"), lambda reply: (reply or b"").decode())
+def heeded(keys: QueueKeys) -> Command[set[Of]]:
+    """Which of the keys and the dependencies of its messages a queue heeds."""
+    settings: dict[Of, bytes] = {"key": b"per_key", "dependency": b"breaker"}
+    return Command(
+        (b"HMGET", keys["settings"], *settings.values()),
+        lambda reply: {of for of, value in zip(settings, reply, strict=True) if value},
+    )
 
 
 def was_sent_to(keys: QueueKeys) -> Command[int]:
@@ -92,9 +97,9 @@ def within(keys: QueueKeys) -> tuple[Command[int], ...]:
     """What a queue would lose if it were deleted.
 
     How many messages and schedules it has, how many lists of jobs that are not moved yet, how many acks it
-    remembers, and whether it is paused.
+    remembers, whether it is paused, and how many of its lanes are.
     """
-    hashes = (Command((b"HLEN", keys[name]), int) for name in ("messages", "schedules"))
+    hashes = (Command((b"HLEN", keys[name]), int) for name in ("messages", "schedules", "lanes"))
     indexes = (Command((b"ZCARD", keys[name]), int) for name in ("committed", "acked_ids"))
     return *hashes, *indexes, Command((b"HEXISTS", keys["settings"], b"paused"), int)
 
@@ -118,6 +123,7 @@ def given_names(keys: QueueKeys) -> Command[list[str]]:
     return Command(parts, lambda reply: (reply or b"").decode(errors="replace").split("\t"))
 
 
+MOST_NOTES = 1_000  # as in lua/lib/note_audit.lua
 _BAND = 1 << 42  # lua/lib/order.lua: the score of a ready message is a priority's band and the due time
 
 
@@ -170,6 +176,12 @@ def _read_score(reply: Any) -> float | None:
         return None
     last: Any = reply[-1]
     return float(last if isinstance(last, bytes) else last[-1])  # in pairs, where a pool speaks RESP3
+
+
+def note(namespace: str, **fields: str | int) -> Command[bytes]:
+    """Add a note to the audit of what no queue keeps, of which the last thousand stay."""
+    cells = [cell for field in fields.items() for cell in field]
+    return Command((b"XADD", _keys.audit(namespace), b"MAXLEN", b"~", MOST_NOTES, b"*", *cells))
 
 
 def whoami() -> Command[str]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.confirm import Confirm
     from rq_dlq.policy import Entry, RedeliveryPolicy
     from rq_dlq.values.codec import Codec, Ids
+    from rq_dlq.values.key import Of
     from rq_dlq.values.signature import Taken
 
 T = TypeVar("T")
@@ -53,7 +54,8 @@ class QueueState(Generic[T]):
         seen: where a view's letters are.
         viewed: this is such a member; its tokens name its family.
         takes: what the program takes of the queue; empty: bodies of the codec's type (`taken_of`).
-        keyed: a message with a key was to be sent.
+        said: which of key and dependency messages had that were to be sent.
+        struck_by: errors that count against a dependency; none: all that charge a message.
         tended: a worker extends the leases of what is claimed, so no extension may make one end sooner.
         confirm: the replicas that have to confirm a send; None: none.
         fingerprint: names the kind of an exception, as the user sees it.
@@ -83,7 +85,8 @@ class QueueState(Generic[T]):
     seen: Seen = field(default_factory=Seen)
     viewed: bool = False
     takes: Taken = field(default_factory=dict[str, Signature])
-    keyed: bool = False
+    said: set[Of] = field(default_factory=set["Of"])
+    struck_by: tuple[type[BaseException], ...] = ()
     tended: bool = False
     confirm: Confirm | None = None
     fingerprint: Callable[[BaseException], str | None] | None = None

@@ -1,7 +1,9 @@
-"""Who asks for something that the audit keeps."""
+"""Who acts, and what the audit says of it."""
 
 from __future__ import annotations
 
+import logging
+import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -11,22 +13,24 @@ from rq_dlq.core.queues import calls
 from rq_dlq.errors import BrokerRefused, InvalidInput
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.durations import shown
+from rq_dlq.values.user import user_at_host
 
 if TYPE_CHECKING:
-    from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
 
-MOST_NAME = 200  # characters of who asks
+logger = logging.getLogger("rq_dlq")
+MOST_NAME = 200  # characters of who acts
+MOST_TEXT = 1_000  # characters of which messages, and how
 
 
-def who(queue: QueueState[Any], by: str | None) -> str:
-    """Who asks, as JSON; None: this process.
+def who(by: str | None) -> str:
+    """Who acts, as JSON; None: the user of this process, at this host.
 
     Raises:
         InvalidInput: this is no name.
     """
     if by is None:
-        return queue.consumer
+        by = user_at_host()[:MOST_NAME]
     with suppress(UnicodeEncodeError):  # a lone surrogate, as of a command line that is not UTF-8
         if isinstance(by, str) and 0 < len(by) <= MOST_NAME:
             return msgspec.json.encode(by).decode()
@@ -39,6 +43,45 @@ def whoami() -> Steps[str]:
         return (yield calls.whoami())  # type: ignore[no-any-return]
     except BrokerRefused:
         return ""
+
+
+def act(did: str, by: str | None, *, chosen: str = "", how: str = "") -> Steps[str]:
+    """An act on a queue as the scripts note it (lua/lib/note_act.lua), however many calls it takes.
+
+    Args:
+        did: what is done, in a word or two.
+        by: see `who`.
+        chosen: which messages, in words.
+        how: what is changed in them, in words.
+
+    Raises:
+        InvalidInput: `by` is no name.
+    """
+    name = who(by)
+    user = yield from whoami()
+    return msgspec.json.encode([secrets.token_hex(4), did, name, user, _text(chosen), _text(how)]).decode()
+
+
+def note(namespace: str, act: str, *, queue: str = "", number: int = 0) -> Steps[None]:
+    """Note an act that no queue can keep: on a queue that is gone, or on the map of policies.
+
+    Args:
+        act: as `act` makes it; empty: no note.
+        queue: the queue that it was done to; empty: to none.
+        number: of the messages.
+    """
+    if not act:
+        return
+    act_id, did, by, user, chosen, _ = msgspec.json.decode(act)
+    fields: dict[str, str | int] = {"act": act_id, "queue": queue, "number": number, "chosen": chosen}
+    try:
+        yield calls.note(namespace, did=did, by=by, user=user, **fields)
+    except BrokerRefused as error:  # as a full server does, from which something was just removed
+        logger.warning("the audit has no record of this: %s %s: %s", did, queue or chosen, error)
+
+
+def _text(text: str) -> str:
+    return text[:MOST_TEXT].encode(errors="replace").decode()
 
 
 def name_of(who: str) -> str:

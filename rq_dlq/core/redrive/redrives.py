@@ -99,7 +99,7 @@ def steer(queue: QueueState[Any], redrive: Redrive, verb: Steering, by: str | No
     """
     keys = replace(queue.keys, family=redrive.family)
     user = yield from whoami()
-    name = who(queue, by)
+    name = who(by)
     grace = LEFT if redrive.asked.offered else GRACE
     did = yield calls.steer_redrive(keys, redrive.id, verb, by=name, user=user, grace=grace)
     found = yield from look(keys, redrive.id)
@@ -119,7 +119,7 @@ def undo(queue: QueueState[Any], redrive: Redrive, by: str | None = None) -> Ste
         raise InvalidInput(f"cannot undo redrive {redrive.id}, since it changed its messages ({how})")
     keys = replace(queue.keys, family=redrive.family)
     user = yield from whoami()
-    name = who(queue, by)
+    name = who(by)
     cause = Cause.of(f"redrive {redrive.id} was undone").cells()
     call = calls.undo_redrive(keys, redrive.id, by=name, user=user, cause=cause, limit=STEP)
     left: int | None = 1

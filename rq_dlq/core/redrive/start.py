@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from datetime import UTC
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,6 @@ from rq_dlq.core.redrive.record import Redrive, RedriveCounts, RedrivePlan
 from rq_dlq.core.redrive.redrives import GRACE, LEFT, look, steer
 from rq_dlq.core.steps.step import Batch, Steps
 from rq_dlq.errors import BrokerRefused, InvalidInput, RqDlqError
-from rq_dlq.values.failure import moment
-from rq_dlq.values.readable import utc
 from rq_dlq.values.state import deadline_of
 from rq_dlq.values.wanted import NOTHING
 
@@ -33,22 +30,6 @@ if TYPE_CHECKING:
 
 LISTING = 3_600_000  # milliseconds that listed ids wait for the start
 PLACES: tuple[Place, ...] = ("dead", "expired")
-
-
-def in_words(choice: Choice) -> str:
-    """Which messages a choice takes."""
-    since = choice.since and moment(choice.since).astimezone(UTC)
-    conditions = {
-        "ids": choice.ids and f"{len(choice.ids):,}",
-        "group": choice.group,
-        "reason": choice.reason,
-        "since": since and utc(since),
-        "older than": choice.older_than and f"{choice.older_than} ms",
-        "where": choice.where and choice.where.text,
-        "limit": choice.limit and f"{choice.limit:,}",
-    }
-    words = [f"{name} {value}" for name, value in conditions.items() if value]
-    return ", ".join([*words, "newest first"] if choice.newest else words) or "all"
 
 
 def plan(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[RedrivePlan]:
@@ -108,7 +89,7 @@ def begin(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[list[Re
         if found and terms.to is not None:
             yield from open_target(terms.to)
     grace = 0 if terms.detach else LEFT if terms.offered else GRACE
-    asked = partial(terms.asked, chosen=in_words(choice), by=who(queue, terms.by), user=user, at=at)
+    asked = partial(terms.asked, chosen=choice.in_words, by=who(terms.by), user=user, at=at)
     chosen = [part for part in parts.values() if whole or part.listed or not queue.view]
     starts = [
         part.start(

@@ -41,6 +41,7 @@ def schedule(
     tick: int = 0,
     ttl: int = 0,
     opening: str = "",
+    act: str = "",
     items: Sequence[Argument] = (),
 ) -> Call[bool | None]:
     """Write the record of a schedule; with the message of a tick, send that.
@@ -52,6 +53,7 @@ def schedule(
         tick: nothing is done before.
         ttl: of the message, milliseconds; 0: none.
         opening: of the queue, when the client opened it; empty: any.
+        act: for the audit (`core/queues/who.py`); empty: no note.
         items: id and payload of the message.
 
     Returns:
@@ -66,6 +68,7 @@ def schedule(
         "tick": tick,
         "ttl": ttl,
         "opening": opening,
+        "act": act,
     }
     return Call("schedule", keys, args, items, _read_written)
 

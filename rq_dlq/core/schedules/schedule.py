@@ -189,7 +189,7 @@ class Record(msgspec.Struct):
 
     Attributes:
         ttl: of the messages, milliseconds; 0: none.
-        key: of the messages; None: none.
+        key, dependency: of the messages; None: none.
         declared: a task in code says it.
         due: the next tick, milliseconds.
         last: the last tick that was sent; 0: none was.
@@ -207,6 +207,7 @@ class Record(msgspec.Struct):
     last_id: str = ""
     paused: bool = False
     key: str | None = None
+    dependency: str | None = None
 
     def __post_init__(self) -> None:
         """Check numbers with which it could not be fired, or would be without end."""

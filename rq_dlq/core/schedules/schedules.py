@@ -18,18 +18,22 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue, lost_queue
+from rq_dlq.core.queues.who import act as act_of
+from rq_dlq.core.queues.who import who
 from rq_dlq.core.schedules import calls
 from rq_dlq.core.schedules.schedule import MINUTE, MOST_BYTES, SECOND, Record, Rule, Schedule, text_of
 from rq_dlq.core.sending.ignored import warn_if_ignored
+from rq_dlq.core.sending.packing import packer
 from rq_dlq.core.steps.step import CHANGED, Batch, NodeUnavailable, Steps
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.durations import human, shown
+from rq_dlq.values.key import given_of
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.core.sending.send import SendOptions
+    from rq_dlq.core.sending.packing import SendOptions
     from rq_dlq.core.steps.call import Argument, Call
 
 logger = logging.getLogger("rq_dlq")
@@ -51,7 +55,7 @@ def recurring(
     """
     if isinstance(body, bytes | bytearray | memoryview):
         raise InvalidMessage("a schedule sends JSON: its body cannot be bytes")
-    queue.codec.packer(options.priority, options.headers, key=options.key)(body)
+    packer(queue, options)(body)
     headers = dict(options.headers)
     if taken := {NAME, TICK} & headers.keys():
         raise InvalidMessage(f"header {min(taken)!r}: it says which schedule sent the message; use another")
@@ -62,6 +66,7 @@ def recurring(
         priority=options.priority,
         ttl=options.ttl,
         key=options.key,
+        dependency=options.dependency,
         declared=declared,
     )
     if (size := len(record.written(b""))) > MOST_BYTES:
@@ -70,24 +75,27 @@ def recurring(
     return record
 
 
-def schedule(queue: QueueState[Any], name: str, wanted: Record) -> Steps[Schedule]:
+def schedule(queue: QueueState[Any], name: str, wanted: Record, by: str | None = None) -> Steps[Schedule]:
     """Write a schedule, in place of one with this name, which stays paused and keeps its ticks.
 
     Raises:
         InvalidInput: the name cannot be one, or the queue is one of dead letters.
     """
     _check_name(name)
+    who(by)  # raises an error before anything is done
+    act = ""
     while True:
         yield from open_live(queue, VERB)
-        if wanted.key is not None:
-            yield from warn_if_ignored(queue)
+        if said := given_of(wanted.key, wanted.dependency):
+            yield from warn_if_ignored(queue, said)
         (now, _), before = yield Batch([calls.due(queue.keys, limit=0), calls.record_of(queue.keys, name)])
         record = _renewed(wanted, before, now)
         text = record.written(before)
-        done: bool | None = text == before or (
-            yield calls.schedule(
-                queue.keys, name, known=before, record=text, at=record.at, opening=queue.opening
-            )
+        if text == before:
+            return Schedule.of(queue.name, name, record)
+        act = act or (yield from act_of("scheduled", by, chosen=f"schedule {name}", how=str(wanted.rule)))
+        done: bool | None = yield calls.schedule(
+            queue.keys, name, known=before, record=text, at=record.at, opening=queue.opening, act=act
         )
         if done:
             return Schedule.of(queue.name, name, record)
@@ -133,26 +141,28 @@ def declare(queue: QueueState[Any], wanted: Mapping[str, Record]) -> Steps[None]
             )
 
 
-def remove(queue: QueueState[Any], name: str) -> Steps[bool]:
+def remove(queue: QueueState[Any], name: str, by: str | None = None) -> Steps[bool]:
     """Remove a schedule; whether there was one.
 
     Raises:
         InvalidInput: this cannot be the name of one.
     """
     _check_name(name)
+    act = yield from act_of("unscheduled", by, chosen=f"schedule {name}")
     while before := (yield calls.record_of(queue.keys, name)):
-        if (yield calls.schedule(queue.keys, name, known=before, record=b"", at=None)):
+        if (yield calls.schedule(queue.keys, name, known=before, record=b"", at=None, act=act)):
             return True
     return False
 
 
-def set_paused(queue: QueueState[Any], name: str, *, paused: bool) -> Steps[bool]:
+def set_paused(queue: QueueState[Any], name: str, *, paused: bool, by: str | None = None) -> Steps[bool]:
     """Pause a schedule, or resume it with the next tick from now; whether that changed anything.
 
     Raises:
         InvalidInput: there is no such schedule.
     """
     _check_name(name)
+    act = yield from act_of("paused" if paused else "resumed", by, chosen=f"schedule {name}")
     while True:
         (now, _), before = yield Batch([calls.due(queue.keys, limit=0), calls.record_of(queue.keys, name)])
         if not before:
@@ -164,7 +174,7 @@ def set_paused(queue: QueueState[Any], name: str, *, paused: bool) -> Steps[bool
         due = record.due if paused else record.rule.following(now - now % SECOND)
         record = msgspec.structs.replace(record, paused=paused, due=due)
         text = record.written(before)
-        if (yield calls.schedule(queue.keys, name, known=before, record=text, at=record.at)):
+        if (yield calls.schedule(queue.keys, name, known=before, record=text, at=record.at, act=act)):
             return True
 
 
@@ -252,7 +262,8 @@ def _call_of(keys: QueueKeys, name: str, text: bytes, now: int) -> tuple[Call[bo
     if tick is not None:
         message_id = f"{name}@{text_of(tick)}"
         headers = {**record.headers, NAME: name, TICK: text_of(tick)}
-        items = [message_id, CODEC.packer(record.priority, headers, key=record.key)(record.body)]
+        pack = CODEC.packer(record.priority, headers, key=record.key, dependency=record.dependency)
+        items = [message_id, pack(record.body)]
         record = msgspec.structs.replace(record, last=tick, last_id=message_id)
     record = msgspec.structs.replace(record, due=following)
     call = calls.schedule(

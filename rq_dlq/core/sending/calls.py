@@ -33,13 +33,18 @@ def send(
     return Call("send", sender.keys, args, items, _read_places)
 
 
-def restore(sender: Sender, *, items: Sequence[Argument], opening: str) -> Call[list[int] | None]:
+def restore(
+    sender: Sender, *, items: Sequence[Argument], opening: str, act: str = ""
+) -> Call[list[int] | None]:
     """Put exported messages back; items: id, record, state, history.
+
+    Args:
+        act: for the audit (`core/queues/who.py`); empty: no note.
 
     Returns:
         A call that reads as the numbers of those that the queue knew, 0 is the first; None: see `send`.
     """
-    args: dict[str, Argument] = {"number": sender.number, "opening": opening}
+    args: dict[str, Argument] = {"number": sender.number, "opening": opening, "act": act}
     return Call("restore", sender.keys, args, items, _read_known)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.opening import open_again, open_live
+from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.sending import calls
 from rq_dlq.core.steps import senders
 from rq_dlq.core.steps.step import Steps, bounded
@@ -17,24 +18,28 @@ if TYPE_CHECKING:
 WHAT = "import dead letters into"
 
 
-def restore(queue: QueueState[Any], rows: Iterable[Row]) -> Steps[list[str]]:
+def restore(queue: QueueState[Any], rows: Iterable[Row], by: str | None = None) -> Steps[list[str]]:
     """Put these back.
+
+    Args:
+        by: see `who`.
 
     Returns:
         The ids that the queue knew already: these messages are as they were.
     """
+    act = yield from act_of("imported", by)
     yield from open_live(queue, WHAT)
     known: list[str] = []
     for chunk in bounded(rows, lambda row: len(row.record) + len(row.history)):
-        known += yield from _put(queue, chunk)
+        known += yield from _put(queue, chunk, act)
     return known
 
 
-def _put(queue: QueueState[Any], rows: Sequence[Row]) -> Steps[list[str]]:
+def _put(queue: QueueState[Any], rows: Sequence[Row], act: str) -> Steps[list[str]]:
     items = [cell for row in rows for cell in (row.id, row.record, row.state, row.history)]
     while True:
         known: list[int] | None = yield from senders.once(
-            queue.senders, queue.keys, calls.restore, items=items, opening=queue.opening
+            queue.senders, queue.keys, calls.restore, items=items, opening=queue.opening, act=act
         )
         if known is not None:
             return [rows[n].id for n in known]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -12,6 +11,7 @@ from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.sending.answers import answer
 from rq_dlq.core.sending.ignored import warn_if_ignored
+from rq_dlq.core.sending.packing import SendOptions, pack_message, packed, packer
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
 from rq_dlq.core.steps.senders import answered
 from rq_dlq.core.steps.step import CHUNK, CHUNK_BYTES, WINDOW, Steps
@@ -20,7 +20,6 @@ from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.flags import check_flag
 from rq_dlq.values.message import Message
-from rq_dlq.values.names import check_id
 from rq_dlq.values.observer import Sending
 from rq_dlq.values.sent import Sent
 
@@ -31,28 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class SendOptions:
-    """The options that all messages of one call share; durations in milliseconds, ttl 0: none.
-
-    `new`: an id that the queue knows is an error. `carried`: headers of observers; a message that has one of
-    these names keeps its own, and gets none of them.
-    """
-
-    delay: int = 0
-    ttl: int = 0
-    priority: int = DEFAULT_PRIORITY
-    headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
-    persistent: bool = True
-    new: bool = False
-    carried: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
-    key: str | None = None
-
-    def carrying(self, carried: Mapping[str, str]) -> SendOptions:
-        """The same options, with these headers of observers."""
-        return replace(self, headers=_joined(self.headers, carried), carried=carried) if carried else self
 
 
 PLAIN = SendOptions()
@@ -67,6 +44,7 @@ def send_options(
     persistent: bool = True,
     new: bool = False,
     key: str | None = None,
+    dependency: str | None = None,
 ) -> SendOptions:
     """The options that a user passed, checked.
 
@@ -75,7 +53,7 @@ def send_options(
         InvalidInput: `persistent` or `new` is neither True nor False.
     """
     plain = delay is None and ttl is None and headers is None and persistent is True and new is False
-    if plain and priority is DEFAULT_PRIORITY and key is None:  # nearly always
+    if plain and priority is DEFAULT_PRIORITY and key is None and dependency is None:  # nearly always
         return PLAIN
     check_flag(persistent, "persistent")
     check_flag(new, "new")
@@ -87,6 +65,7 @@ def send_options(
         persistent,
         new,
         key=key,
+        dependency=dependency,
     )
 
 
@@ -121,8 +100,8 @@ def _send_one(queue: QueueState[T], body: T, message_id: str | None, options: Se
     item = packed(queue, body, message_id, options)
     if not queue.opened:
         yield from open_live(queue, "send to")
-    if options.key is not None:
-        yield from warn_if_ignored(queue)
+    if options.key is not None or options.dependency is not None:
+        yield from warn_if_ignored(queue, options.said)
     known: sending_calls.Places | None = None
     why = ""
     while True:
@@ -188,18 +167,6 @@ def _put(
         yield from open_again(queue, "send to")
 
 
-def packed(queue: QueueState[T], body: T, message_id: str | None, options: SendOptions) -> tuple[str, bytes]:
-    """The id of a message, drawn if None is given, and its payload."""
-    if message_id is None:
-        message_id = next(queue.ids.drawn())
-    else:
-        check_id(message_id)
-    pack = queue.codec.packer(
-        options.priority, options.headers, persistent=options.persistent, key=options.key
-    )
-    return message_id, pack(body)
-
-
 def send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[Sent]]:
     """Send any number of messages, in chunks; their ids.
 
@@ -229,8 +196,8 @@ def _send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendO
             chunks = _window(queue, source, options, ids)
             if not chunks:
                 return sent
-            if queue.keyed:
-                yield from warn_if_ignored(queue)
+            if queue.said:
+                yield from warn_if_ignored(queue, queue.said)
             known, why = yield from _put(queue, chunks, options)
             if why:
                 raise unconfirmed(ids, why)
@@ -239,13 +206,6 @@ def _send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendO
         if sent:
             error.add_note(f"{len(sent):,} messages before it were sent")
         raise
-
-
-def _joined(headers: Mapping[str, str], carried: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers of a message and those of observers, unless it has one of these names itself."""
-    if not carried or not isinstance(headers, Mapping) or not carried.keys().isdisjoint(headers):
-        return headers
-    return {**headers, **carried}
 
 
 def _window(
@@ -269,14 +229,12 @@ def _items(
     """Ids and payloads of a chunk, flat, and their bytes: `most`, or one message more."""
     items: list[Argument] = []
     size = 0
-    pack = queue.codec.packer(
-        options.priority, options.headers, persistent=options.persistent, key=options.key
-    )
-    queue.keyed = queue.keyed or options.key is not None
+    pack = packer(queue, options)
+    queue.said |= options.said
     drawn = queue.ids.drawn()
     for body in islice(source, CHUNK):
         if isinstance(body, Message):
-            message_id, payload = body.id or next(drawn), _pack_message(queue, body, options)  # pyright: ignore[reportUnknownArgumentType]
+            message_id, payload = body.id or next(drawn), pack_message(queue, body, options)  # pyright: ignore[reportUnknownArgumentType]
         else:
             message_id, payload = next(drawn), pack(body)
         items.append(message_id)
@@ -286,12 +244,3 @@ def _items(
             break
     ids += cast("list[str]", items[::2])
     return items, size
-
-
-def _pack_message(queue: QueueState[Any], message: Message[Any], options: SendOptions) -> bytes:
-    """The payload of a message that may have a priority, headers and a key of its own."""
-    priority = options.priority if message.priority is None else message.priority
-    headers = options.headers if message.headers is None else _joined(message.headers, options.carried)
-    key = options.key if message.key is None else message.key
-    queue.keyed = queue.keyed or key is not None
-    return queue.codec.packer(priority, headers, persistent=options.persistent, key=key)(message.body)

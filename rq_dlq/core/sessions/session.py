@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rq_dlq.core.jobs.jobs import GRACE
 from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.sending.ignored import warn_if_ignored
-from rq_dlq.core.sending.send import observed, packed
+from rq_dlq.core.sending.packing import packed
+from rq_dlq.core.sending.send import observed
 from rq_dlq.core.sessions import calls, staging
 from rq_dlq.core.sessions.shares import ids_of, shares_of
 from rq_dlq.core.settling.settle import family_of, nack, release, settle_by_error, values_of
@@ -38,7 +39,7 @@ from rq_dlq.values.settlement import Settlement
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.core.sending.send import SendOptions
+    from rq_dlq.core.sending.packing import SendOptions
     from rq_dlq.core.steps.call import Call, Sender
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Leased
@@ -118,8 +119,8 @@ def _stage(
     if session.sent == MOST:
         raise InvalidInput(f"a session sends at most {MOST:,} messages: commit() before more")
     item = packed(queue, body, message_id, options)
-    if options.key is not None:
-        yield from warn_if_ignored(queue)
+    if options.said:
+        yield from warn_if_ignored(queue, options.said)
     session.targets[queue.keys] = queue
     groups = session.outgoing.setdefault(queue.keys, {})
     groups.setdefault((options.delay, options.ttl), []).extend(item)

@@ -31,8 +31,16 @@ def nack(
     consumer: str,
     seed: float,
     default_policy: bytes,
+    counts: bool = False,
+    pauses: bool = False,
 ) -> Call[list[Settlement]]:
-    """Nack: the messages failed; delay in milliseconds, None: the policy's."""
+    """Nack: the messages failed.
+
+    Args:
+        delay: milliseconds; None: the policy's.
+        counts: the failure counts against the dependency of the messages.
+        pauses: their keys are paused for as long as the delay.
+    """
     args: dict[str, Argument] = {
         "consumer": consumer,
         "seed": seed,
@@ -40,6 +48,8 @@ def nack(
         "delay": b"" if delay is None else delay,
         "charge": int(charge),
         "error": cause.cells(),
+        "counts": int(counts),
+        "pauses": int(pauses),
     }
     return _settle("nack", keys, args, held, done="redelivered")
 
@@ -155,8 +165,8 @@ def _settlement(message_id: str, answer: Any, repeated: bool) -> Settlement:
     A repeated call that finds its message settled by its own token, or gone, was done the first time.
     """
     if isinstance(answer, bytes):
-        outcome, _, delay = answer.decode().partition(" ")
-        return Settlement(message_id, outcome, int(delay) / 1000 if delay else None)  # type: ignore[arg-type]
+        outcome, delay, opened = [*answer.decode(errors="replace").split(" ", 2), "", ""][:3]
+        return Settlement(message_id, outcome, int(delay) / 1000 if delay else None, opened)  # type: ignore[arg-type]
     if repeated and answer in {_SETTLED_BEFORE, GONE}:
         return Settlement(message_id, "settled")
     return Settlement(message_id, "gone" if answer == GONE else "lost")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq.core.queues.observers import NO_CAUSE
 from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.settling.outages import counts_against, log_opened
 from rq_dlq.core.steps.step import CHANGED, CHUNK, WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
 from rq_dlq.values.durations import Duration, milliseconds
@@ -40,31 +41,38 @@ def nack(
     *,
     delay: Duration | None = None,
     charge: bool = True,
+    pause_key: bool = False,
     values: Iterable[str] = (),
 ) -> Steps[list[Settlement]]:
     """Nack: the messages failed; they are dead if the error is one of the policy's `fatal` ones.
 
     Args:
+        pause_key: pause the keys of the messages for the delay, and charge nobody.
         values: what the messages say themselves (`Received._values`).
 
     Raises:
-        InvalidInput: the delay or `charge` is not valid; nothing was done.
+        InvalidInput: the delay, `charge` or `pause_key` is not valid; nothing was done.
     """
     check_flag(charge, "charge")
+    check_flag(pause_key, "pause_key")
+    charge = charge and not pause_key
     if isinstance(error, queue.redelivery.fatal):
         return (yield from poison(queue, held, error, values=values))
     after = None if delay is None else milliseconds(delay, name="delay")
-    cause, drawn = queue.cause(error, values), seed()
+    cause, drawn, counts = queue.cause(error, values), seed(), charge and counts_against(queue, error)
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
         nonlocal drawn
         first, drawn = drawn, (drawn + GOLDEN * len(chunk)) % 1  # as the script goes on from it
         return settling_calls.nack(
             keys, chunk, delay=after, charge=charge, cause=cause, consumer=queue.consumer,
-            seed=first, default_policy=queue.policy,
+            seed=first, default_policy=queue.policy, counts=counts, pauses=pause_key,
         )  # fmt: skip
 
-    return (yield from _settle(queue, held, call, error=error, cause=cause))
+    settlements = yield from _settle(queue, held, call, error=error, cause=cause)
+    if counts:
+        log_opened(queue, settlements)
+    return settlements
 
 
 def poison(
@@ -129,7 +137,17 @@ def settle_by_error(
     if error is None:
         return (yield from ack(queue, held))
     if isinstance(error, Redeliver):
-        return (yield from nack(queue, held, error, delay=error.after, charge=error.charge, values=values))
+        return (
+            yield from nack(
+                queue,
+                held,
+                error,
+                delay=error.after,
+                charge=error.charge,
+                pause_key=error.pause_key,
+                values=values,
+            )
+        )
     if isinstance(error, Poison):
         return (yield from poison(queue, held, error, values=values))
     if isinstance(error, UnprocessableMessage):

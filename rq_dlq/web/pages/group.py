@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
 from rq_dlq.core.choosing.choice import is_group
-from rq_dlq.errors import InvalidInput
-from rq_dlq.web.site import Site, asked, number_of
+from rq_dlq.errors import InvalidInput, RqDlqError
+from rq_dlq.web.site import Site, act, asked, go_to, number_of, verb_of
 from rq_dlq.web.story import story_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.counts import ErrorGroup
 
 LETTERS, MOST_PAGES = 20, 25
+VERBS = ("mute", "unmute")
 CANARY = 10  # messages that go first if nothing else is said
 
 
@@ -40,6 +42,21 @@ async def group(site: Site, request: Request) -> Response:
         last=number == MOST_PAGES, redrives=redrives, canary=min(CANARY, found.count),
         given=request.query_params, **await _planned(queue, mark, request.query_params),
     )  # fmt: skip
+
+
+@act
+async def steer(site: Site, request: Request) -> Response:
+    """Mute or unmute a group."""
+    queue, verb, mark = await site.queue(request), verb_of(request, VERBS, "a group"), asked(request, "id")
+    form = await request.form()
+    if verb == "mute":
+        await group_of(queue, mark)
+        await queue.dlq.mute(group=mark, until=str(form.get("until") or "") or None, by=site.by(request))
+    else:
+        await queue.dlq.unmute(group=mark, by=site.by(request))
+    with suppress(RqDlqError):  # it is done; the next page says that Redis is away
+        await site.hub.now(within=0)
+    return go_to(request, "group", queue=queue.name, id=mark)
 
 
 async def group_of(queue: Queue[Any], mark: str) -> ErrorGroup:

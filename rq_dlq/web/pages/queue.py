@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rq_dlq.core.choosing.choice import PLACES
 from rq_dlq.errors import RqDlqError
 from rq_dlq.values.names import Address
 from rq_dlq.web import live
+from rq_dlq.web.pages.lanes import Lane
 from rq_dlq.web.site import act, asked, go_to, verb_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from rq_dlq.asyncio.queue import Queue
     from rq_dlq.web.site import Site
 
 PEEKED = 10  # messages
+COUNTED, ROWS = 10_000, 20  # messages that are counted by a header, values that are shown
 VERBS = ("pause", "resume")
 
 
@@ -36,15 +42,32 @@ async def queue(site: Site, request: Request) -> Response:
     settings = await found.settings()
     return site.page(
         request, "queue.html", points=points, peeked=await found.peek(PEEKED), settings=settings,
-        set=[one for one in settings.sources if one.source != "default"], **values,
+        set=[one for one in settings.sources if one.source != "default"],
+        **await _counted(site, found, request.query_params), **values,
     )  # fmt: skip
+
+
+async def _counted(site: Site, queue: Queue[Any], given: Mapping[str, str]) -> dict[str, Any]:
+    """How many of the first messages in a state have each value of a header, or each key."""
+    header, places = given.get("count_by", "").strip(), given.get("place", "")
+    if not header:
+        return {"counted": None, "header": "", "place": places}
+    wanted: Any = [places] if places in PLACES else ["ready", "scheduled"]
+    found = await queue.select(places=wanted, limit=COUNTED + 1).count_by(header)
+    rows = [(None if value is None else site.masks.value({header: value})[header], count)
+            for value, count in found.items()]  # fmt: skip
+    return {
+        "counted": rows[:ROWS], "header": header, "place": places, "values": len(rows),
+        "looked": min(COUNTED, sum(found.values())), "more": sum(found.values()) > COUNTED,
+    }  # fmt: skip
 
 
 @act
 async def steer(site: Site, request: Request) -> Response:
-    """Pause or resume a queue."""
+    """Pause or resume a queue, the messages of a key, or those that need one thing."""
     found, verb = await site.queue(request, "name"), verb_of(request, VERBS, "a queue")
-    await getattr(found, verb)(by=site.by(request))
+    lane = Lane.of_form(await request.form())
+    await getattr(lane.among(found) if lane else found, verb)(by=site.by(request))
     with suppress(RqDlqError):  # it is done; the next page says that Redis is away
         await site.hub.now(within=0)
     return go_to(request, "queue", name=found.name)

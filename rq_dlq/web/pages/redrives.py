@@ -53,7 +53,7 @@ async def begin(site: Site, request: Request) -> Response:
     job = await queue.dlq.redrive(**which, **terms, by=site.by(request), detach=True)
     if not job.counts.eligible:
         raise HTTPException(409, "nothing of this is dead any more: others redrove or removed it meanwhile")
-    _drive(site, job)
+    drive(site, job)
     return go_to(request, "redrive", queue=queue.name, id=job.id)
 
 
@@ -64,21 +64,21 @@ async def steer(site: Site, request: Request) -> Response:
     job = await queue.dlq.job(asked(request, "id"))
     await getattr(job, verb)(by=site.by(request))
     if verb == "resume":
-        _drive(site, job)
+        drive(site, job)
     with suppress(RqDlqError):  # it is done; the next page says that Redis is away
         await site.hub.now(within=0)
     return go_to(request, "redrive", queue=queue.name, id=job.id)
 
 
-def _drive(site: Site, job: RedriveJob) -> None:
+def drive(site: Site, job: RedriveJob) -> None:
     """Drive a redrive beside the pages; if this process ends, workers and maintenance go on with it."""
 
-    async def drive() -> None:
+    async def go_on() -> None:
         try:
             await job.wait()
         except RqDlqError:  # Redis went away; others go on
             return
 
-    task = asyncio.create_task(drive())
+    task = asyncio.create_task(go_on())
     site.tasks.add(task)
     task.add_done_callback(site.tasks.discard)

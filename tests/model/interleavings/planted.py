@@ -197,6 +197,6 @@ FAULTS = {
         "I15: .'t0'. have lapsed", 3, "deliveries", "lib/behind", "lapsed + fallen_due", "fallen_due"
     ),
     "what is released wakes no one": Fault(
-        "I15: what is ready wakes no one", 2, "deliveries", "release", "end, wake_one)", "end)"
+        "I15: what is ready wakes no one", 2, "deliveries", "release", "  wake_one()\nend)", "end)"
     ),
 }

@@ -98,6 +98,8 @@ ELSEWHERE = {
         ("start_redrive", "step_redrive", "offer_redrive", "steer_redrive", "undo_redrive"),
         "of a list that no world has, else as redrive: T4, and behaviour/test_redrives",
     ),
+    "mute": "of no message: T4, and behaviour/test_muting",
+    **dict.fromkeys(("cancel", "pause_lane"), "of seats and gates, which no world has: K1, K2, K3 and K6"),
     "restore": "of messages from outside, dead from the start: T4, and cli/test_exports",
     "delete": "it ends the world: T4, and behaviour/test_delete",
     **dict.fromkeys(("configure", "set_policy"), "a scope is one world of settings: T2 and T4"),

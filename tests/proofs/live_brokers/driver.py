@@ -24,6 +24,7 @@ class Driver:
     def __init__(self, command: Sequence[str]) -> None:
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
+        self.ask("ready")  # so that no scenario measures how long it takes to start
 
     def ask(self, verb: str, **given: Any) -> Any:
         """Run a verb, and return what it says.
@@ -104,7 +105,7 @@ class Consumer:
             yield delivery
 
     def do(self, verb: str, **given: Any) -> None:
-        """Commit, rollback, recover, close, listen; or ack, nak, term, progress of a body."""
+        """Commit, rollback, recover, close, listen; or ack, nak, term, release, progress of a body."""
         self._driver.ask(verb, consumer=self._name, **given)
 
     def send(self, queue: str, body: str) -> None:
@@ -146,10 +147,11 @@ class Side:
 
         Args:
             queue: its queue.
-            mode: "transacted", "client" (CLIENT_ACKNOWLEDGE) or "auto".
+            mode: "transacted", "client" (CLIENT_ACKNOWLEDGE), "auto", or "amqp", each by itself.
             settings: `policy` (Classic's names), `client` (of it, what holds for Classic's client alone),
-                `non_blocking`, `prefetch`; `jetstream` (nats-py's names); `lease` in seconds;
-                `window`, our `dedup_window`.
+                `non_blocking`, `prefetch`; `jetstream` (nats-py's names); `streaming` (NATS Streaming's, and
+                `work`, seconds that a callback takes, `fails`, whether it does, `preset`, whether ours is
+                used); `lease` in seconds; `window`, our `dedup_window`; `ordered`, our `per_key`.
         """
         return self._opened(self._driver, queue, mode, settings)
 
@@ -186,6 +188,10 @@ class Side:
     def retry(self, queue: str, dead: str) -> None:
         """Send all dead letters of a queue back to it."""
         self._driver.ask("retry", queue=queue, dead=dead)
+
+    def operate(self, verb: str, queue: str, **given: Any) -> Any:
+        """What an operator does with all messages of a queue: move, die, expire, prioritize, browse."""
+        return self._driver.ask(verb, queue=queue, **given)
 
     def crash(self) -> None:
         """Kill the broker, and start it again. Its consumers are gone."""

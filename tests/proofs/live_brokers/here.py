@@ -13,12 +13,14 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import rq_dlq
 from rq_dlq.client.delivery import Delivery
 from rq_dlq.client.queue import Queue
 from rq_dlq.client.session import Session
+from rq_dlq.worker import Worker
 from tests.proofs.live_brokers.serve import serve
 
 Seen = dict[str, Any]
@@ -36,17 +38,19 @@ class Client:
 
 
 class Here:
-    """The verbs, with the words of JMS and those of JetStream."""
+    """The verbs, with the words of JMS, of AMQP and of NATS."""
 
     def __init__(self, url: str) -> None:
-        self._broker = rq_dlq.Broker(url)
+        self._url, self._broker = url, rq_dlq.Broker(url)
         self._clients: dict[str, Client] = {}
 
-    def open(self, *, consumer: str, queue: str, window: str | None = None, **given: Any) -> None:
-        """Declare what the consumer's policy says, and a `dedup_window`; else the imported entries hold."""
-        remembers: dict[str, Any] = {"dedup_window": window} if window else {}
-        made = self._broker.queue(queue, **declared(**given), **remembers)
-        self._clients[consumer] = Client(made, made.session())
+    def open(self, *, consumer: str, queue: str, **given: Any) -> None:
+        """Declare what its settings say, and work if they say so; else the imported entries hold."""
+        made = self._broker.queue(queue, **declared(**given))
+        client = self._clients[consumer] = Client(made, made.session())
+        if "work" in given.get("streaming", {}):
+            at_work = loop if given.get("loop") else partial(work, self._url)
+            threading.Thread(target=at_work, args=(client, given), daemon=True).start()
 
     def send(self, *, queue: str, body: str, consumer: str = "", **options: Any) -> str:
         """Send, by the consumer's session if one is named; spans are milliseconds."""
@@ -109,9 +113,45 @@ class Here:
         """JetStream."""
         self._clients[consumer].held[body].extend()
 
+    def release(self, *, consumer: str, body: str, delay: float | None = None) -> None:
+        """AMQP."""
+        self._clients[consumer].held[body].release(begun=False, delay=delay)
+
+    def unsubscribe(self, *, consumer: str) -> None:
+        """NATS Streaming; a queue has no members that it knows."""
+
+    disconnect = unsubscribe
+
+    def move(self, *, queue: str, to: str) -> None:
+        """An operator."""
+        self._all(queue).move(self._broker.queue(to))
+
+    def die(self, *, queue: str) -> None:
+        """An operator."""
+        self._all(queue).dead_letter()
+
+    def expire(self, *, queue: str) -> None:
+        """An operator."""
+        self._all(queue).expire()
+
+    def prioritize(self, *, queue: str, priority: int) -> None:
+        """An operator."""
+        self._all(queue).prioritize(priority)
+
+    def browse(self, *, queue: str) -> list[str]:
+        """An operator."""
+        return [message.body for message in self._all(queue).browse()]
+
+    def _all(self, queue: str) -> Any:
+        return self._broker.queue(queue).select(all=True)
+
     def find(self, *, body: str) -> list[dict[str, Any]]:
         """Where the messages are."""
-        return [letter for name in self._broker.queues() for letter in self._in_queue(name, body)]
+        looked = [queue.stats for queue in self._broker.overview().queues]
+        full = [
+            stats.name for stats in looked if stats.waiting or stats.leased or stats.dead or stats.expired
+        ]
+        return [letter for name in full for letter in self._in_queue(name, body)]
 
     def _in_queue(self, name: str, body: str) -> list[dict[str, Any]]:
         queue = self._broker.queue(name)
@@ -142,24 +182,67 @@ class Here:
 def declared(
     policy: Mapping[str, Any] | None = None,
     jetstream: Mapping[str, Any] | None = None,
-    lease: float = 30.0,
-    **_: Any,
+    streaming: Mapping[str, Any] | None = None,
+    lease: float | None = None,
+    **given: Any,
 ) -> dict[str, Any]:
-    """The arguments of a queue for Classic's redeliveryPolicy, or for JetStream's consumer."""
+    """The arguments of a queue for Classic's redeliveryPolicy, or a consumer of NATS."""
+    made: dict[str, Any] = {"lease": lease or 30.0}
+    if "window" in given:
+        made["dedup_window"] = given["window"]
+    if "ordered" in given:
+        made["per_key"] = rq_dlq.PerKey(order=True)
     if policy is not None:
-        return {"redelivery": rq_dlq.RedeliveryPolicy.activemq(**policy), "lease": lease}
-    if jetstream is None:
-        return {"lease": lease}
-    settings = dict(jetstream)
-    limit = {"max_in_flight": settings.pop("max_ack_pending")} if "max_ack_pending" in settings else {}
-    redelivery = rq_dlq.RedeliveryPolicy.jetstream(**settings)
-    return {"redelivery": redelivery, "lease": settings.get("ack_wait", lease), **limit}
+        made["redelivery"] = rq_dlq.RedeliveryPolicy.activemq(**policy)
+    if jetstream is not None:
+        settings = dict(jetstream)
+        if "max_ack_pending" in settings:
+            made["max_in_flight"] = settings.pop("max_ack_pending")
+        made["redelivery"] = rq_dlq.RedeliveryPolicy.jetstream(**settings)
+        made["lease"] = settings.get("ack_wait", made["lease"])
+    if streaming is not None:
+        if streaming.get("preset", True):
+            made["redelivery"] = rq_dlq.RedeliveryPolicy.nats_streaming(ack_wait=streaming["ack_wait"])
+        made["lease"] = lease or streaming["ack_wait"]
+        if "max_inflight" in streaming:
+            made["max_in_flight"] = streaming["max_inflight"]
+    return made
+
+
+def work(url: str, client: Client, given: Mapping[str, Any]) -> None:
+    """Be a worker, until this process ends."""
+    broker = rq_dlq.Broker(url)
+    queue = broker.queue(client.queue.name, **declared(**given))
+
+    @queue.handler
+    def handle(_: str, delivery: Delivery[str]) -> None:
+        client.heard.append(seen(delivery))
+        take_time(given["streaming"])
+
+    Worker(broker).run()
+
+
+def loop(client: Client, given: Mapping[str, Any]) -> None:
+    """Claim a thousand messages at a time in a loop, until this process ends."""
+    while True:
+        for delivery in client.queue.consume(count=1000, wait=1):
+            with suppress(ValueError), delivery:
+                client.heard.append(seen(delivery))
+                take_time(given["streaming"])
+
+
+def take_time(streaming: Mapping[str, Any]) -> None:
+    """Be the work of a message, and fail if it is to fail."""
+    time.sleep(streaming["work"])
+    if streaming.get("fails"):
+        message = "negative total"
+        raise ValueError(message)
 
 
 def seen(delivery: Delivery[str]) -> Seen:
     """A delivery as a line says it."""
     at = time.monotonic_ns() // 1_000_000
-    return {"at": at, "count": delivery.delivery_count, "body": delivery.body, "id": delivery.id}
+    return {"at": at, "count": delivery.attempt, "body": delivery.body, "id": delivery.id}
 
 
 def fail_all(client: Client) -> None:

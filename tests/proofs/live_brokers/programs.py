@@ -1,45 +1,23 @@
-"""The brokers, each on loopback, in a directory and on ports of its own, and what has to be installed."""
+"""Programs that live no longer than we do, and the side of a comparison that is made of one."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
 from tests import servers
 from tests.proofs.live_brokers.driver import Side
 
-HOME = Path(__file__).parent
-POLICIES = HOME / "activemq.xml"
-ACTIVEMQ = Path(os.environ.get("ACTIVEMQ_HOME", "/usr/share/activemq"))
-JARS = [str(ACTIVEMQ / "lib" / "*"), str(ACTIVEMQ / "lib" / "optional" / "*")]
 STARTS = 60.0
 """Seconds until a broker answers, on a machine that is busy."""
 TIED = '"$@" >>"$0" 2>&1 & cat; kill -9 $!; wait'
 """Runs a command, and kills it as soon as standard input ends: also when whoever started it was killed."""
-
-
-def missing() -> dict[str, str]:
-    """What is not here, and how it is installed."""
-    wanted = {
-        "redis-server": (servers.binary(), "apt-get install redis-server"),
-        "ActiveMQ Classic": (
-            (ACTIVEMQ / "bin" / "activemq.jar").exists(),
-            "apt-get install activemq, or unpack a 5.x of your own and set ACTIVEMQ_HOME",
-        ),
-        "a JDK with javac": (shutil.which("javac"), "apt-get install default-jdk-headless"),
-        "nats-server": (shutil.which("nats-server"), "apt-get install nats-server"),
-        "nats-py": (find_spec("nats"), "pip install -e '.[bench]'"),
-    }
-    return {what: how for what, (found, how) in wanted.items() if not found}
 
 
 class Program:
@@ -107,47 +85,7 @@ def listens(port: int) -> Callable[[], bool]:
 
 
 @contextmanager
-def classic(directory: Path) -> Iterator[Side]:
-    """ActiveMQ Classic with `activemq.xml`, driven by JMS."""
-    port, jmx = servers.free_port(), servers.free_port()  # beside them the JVM opens one for local processes
-    settings = {
-        "activemq.home": ACTIVEMQ,
-        "activemq.base": directory,
-        "live.directory": directory / "data",
-        "live.port": port,
-        "com.sun.management.jmxremote.port": jmx,
-        "com.sun.management.jmxremote.rmi.port": jmx,
-        "com.sun.management.jmxremote.host": "127.0.0.1",
-        "com.sun.management.jmxremote.authenticate": "false",
-        "com.sun.management.jmxremote.ssl": "false",
-        "java.rmi.server.hostname": "127.0.0.1",
-    }
-    options = [f"-D{name}={value}" for name, value in settings.items()]
-    jar = str(ACTIVEMQ / "bin" / "activemq.jar")
-    command = ["java", "-Xmx512m", *options, "-jar", jar, "start", f"xbean:{POLICIES.as_uri()}"]
-    address = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{jmx}/jmxrmi"
-    drive = ["java", "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join([str(directory), *JARS])]
-    drive += ["ClassicDriver", f"tcp://127.0.0.1:{port}", address]
-    with Program(command, directory, listens(port)) as program:
-        (directory / "log4j.properties").write_text("log4j.rootLogger=OFF\n")
-        compiled = ["javac", "-d", str(directory), "-cp", os.pathsep.join(JARS)]
-        subprocess.run([*compiled, str(HOME / "ClassicDriver.java")], check=True)
-        with driven(drive, program) as side:
-            yield side
-
-
-@contextmanager
-def jetstream(directory: Path) -> Iterator[Side]:
-    """A NATS server with JetStream."""
-    port = servers.free_port()
-    command = ["nats-server", "-js", "-a", "127.0.0.1", "-p", str(port), "-sd", str(directory)]
-    drive = [sys.executable, "-m", "tests.proofs.live_brokers.nats_driver", f"nats://127.0.0.1:{port}"]
-    with Program(command, directory, listens(port)) as program, driven(drive, program) as side:
-        yield side
-
-
-@contextmanager
-def here(directory: Path) -> Iterator[Side]:
+def here(directory: Path, policies: Path | None) -> Iterator[Side]:
     """A Redis that writes all to its disk, the policies imported by our command, and maintenance."""
     path = directory / "redis.sock"
     command = [servers.needed(), "--port", "0", "--unixsocket", str(path), "--dir", str(directory)]
@@ -158,7 +96,8 @@ def here(directory: Path) -> Iterator[Side]:
     )
     drive = [sys.executable, "-m", "tests.proofs.live_brokers.here", f"unix://{path}"]
     with Program(command, directory, lambda: servers.answers(str(path))) as program:
-        subprocess.run([*rq_dlq, "policy", "import", str(POLICIES)], check=True, capture_output=True)
+        if policies is not None:
+            subprocess.run([*rq_dlq, "policy", "import", str(policies)], check=True, capture_output=True)
         with maintain, driven(drive, program) as side:
             yield side
 

@@ -37,21 +37,35 @@ class Scenario:
 
 
 class Scenarios(dict[str, Scenario]):
-    """The scenarios beside one broker, by name."""
+    """The scenarios beside one broker, by name.
+
+    Args:
+        prefix: of all names, to tell them from those beside another broker.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        super().__init__()
+        self._prefix = prefix
 
     def add(self, told: str, **reasons: Why) -> Callable[[Run], Run]:
         """Decorate a function that runs one; its name is the scenario's."""
 
         def added(run: Run) -> Run:
-            name = run.__name__.replace("_", "-")
+            name = self._prefix + run.__name__.replace("_", "-")
             assert name not in self
             self[name] = Scenario(name, told, run, reasons)
             return run
 
         return added
 
+    def include(self, part: Scenarios) -> None:
+        """Add all of a part; names are told apart."""
+        assert not self.keys() & part.keys()
+        self.update(part)
+
     def add_failing(self, name: str, told: str, queue: str, *, why: Reasons = ALIKE, **given: Any) -> None:
         """Add one whose only message fails until it does not come back; see `failing`."""
+        name = self._prefix + name
         assert name not in self
         self[name] = Scenario(name, told, lambda side: failing(side, queue, **given), why)
 

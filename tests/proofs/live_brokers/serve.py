@@ -12,8 +12,9 @@ async def serve(verbs: object) -> None:
     """Run what is asked for, until there is no more input. A verb is a method, or a coroutine method."""
     while line := await asyncio.to_thread(sys.stdin.readline):
         given = json.loads(line)
+        verb = given.pop("verb")
         try:
-            said = getattr(verbs, given.pop("verb"))(**given)
+            said = None if verb == "ready" else getattr(verbs, verb)(**given)
             reply = {"is": await said if inspect.isawaitable(said) else said}
         except Exception as error:  # noqa: BLE001 - what a verb raises is what is observed
             reply = {"error": f"{type(error).__name__}: {error}"}

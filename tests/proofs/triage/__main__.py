@@ -6,7 +6,8 @@ python -m tests.proofs.triage --letters 400 --poisons 50
 python -m tests.proofs.triage --browser --pictures walk
 
 The whole way is walked against a Redis of its own, on the command line (`commands.py`) or in a real browser
-(`browser.py`). At the end each order has to be charged once, and what is beyond help still dead.
+(`browser.py`). At the end each order has to be charged once, and what is beyond help still dead. On the
+command line an outage that is over is then seen to be so, some of the dead are edited, the rest purged.
 """
 
 from __future__ import annotations
@@ -49,12 +50,14 @@ def main(words: list[str] | None = None) -> int:
                     walk.check_time(asked.longest)
                 else:
                     commands.walked(walk, outage)
+                charged, dead = outage.counted()
         except WentWrongError as error:
             walk.console.print(f"went wrong: {error}", style="red", markup=False)
             return 1
         sent = asked.letters + asked.poisons
+        purged = sent - charged - dead
         walk.console.print(
-            f"  {sent} orders: {asked.letters} charged, each once; {asked.poisons} dead; none lost\n"
+            f"  {sent} orders: {charged} charged, each once; {dead} dead, {purged} purged; none lost\n"
         )
         walk.summary()
     return 0

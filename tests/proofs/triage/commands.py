@@ -7,6 +7,7 @@ A canary fails and stops its redrive; the process of the next redrive is killed 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 
 from tests.proofs.triage.outage import APP, Outage, expect
 from tests.proofs.triage.walk import Walk, WentWrongError
@@ -40,6 +41,46 @@ def walked(walk: Walk, outage: Outage) -> None:
         walk("dlq", "groups", "orders")
         outage.check_sums(ids)
         outage.check_redrive(job, outage.letters, 0, "started", "done", by="anna")
+    with walk.step("minutes after the last death it is over: calm in one branch, still new in another"):
+        _over(walk, outage)
+    with walk.step("orders that can be mended are edited, and charged"), walk.beside("worker", APP):
+        mended = _edit(walk, outage)
+    with walk.step("those that nobody can mend are purged; the audit says who did what"):
+        _purge(walk, outage, mended)
+
+
+def _over(walk: Walk, outage: Outage) -> None:
+    """Two branches had these letters, too: in one the last died six minutes ago, in the other just now."""
+    letters = [json.loads(line) for line in walk("dlq", "export", "orders", most=1).splitlines()]
+    for branch, ago, trends in (("ulm", timedelta(minutes=6), set()), ("bonn", timedelta(0), {"new"})):
+        died_at = (datetime.now(UTC) - ago).isoformat()
+        file = outage.directory / f"{branch}.jsonl"
+        file.write_text("".join(f"{json.dumps({**letter, 'died_at': died_at})}\n" for letter in letters))
+        walk("dlq", "import", branch, str(file))
+        found = {word for group in outage.broker.queue(branch).dlq.groups() for word in group.trends}
+        expect(f"the trends in {branch}", found - {"growing"}, trends)
+    shown = walk("top", "--once", "--every", "200ms")
+    troubles = shown.partition("\nqueue ")[2].partition("\nqueue ")[0]
+    expect("the branches in trouble", [one for one in ("ulm", "bonn") if f"\n{one}" in troubles], ["bonn"])
+
+
+def _edit(walk: Walk, outage: Outage) -> int:
+    """Give what has no price one; how many that were."""
+    which = ("--where", "body.price = 'free'", "--edit", json.dumps({"price": 9.5}))
+    number = outage.orders.dlq.select("body.price = 'free'").count()
+    walk("dlq", "redrive", "orders", *which, "--dry-run")
+    walk("dlq", "redrive", "orders", *which, "--yes", "--by", "anna")
+    wait_until(lambda: outage.counted() == (outage.letters + number, outage.poisons - number))
+    return number
+
+
+def _purge(walk: Walk, outage: Outage, mended: int) -> None:
+    """Remove what nobody can mend, in many calls; it is one record."""
+    walk("dlq", "purge", "orders", "--all", "--yes", "--by", "anna")
+    walk("audit", "orders", "--limit", "3")
+    newest = outage.broker.audit(1, queue="orders")[0]
+    found = (newest.did, newest.by, newest.number)
+    expect("the newest record", found, ("purged", "anna", outage.poisons - mended))
 
 
 def _find(walk: Walk, outage: Outage) -> str:

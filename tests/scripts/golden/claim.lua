@@ -15,7 +15,8 @@ local seed, default_policy, lapse_error = ARGV[12], ARGV[13], ARGV[14]
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, alarm, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local groups, redrives, seats, tended = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
+local groups, redrives, seats, tended, gates = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local lanes = KEYS[21]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -109,9 +110,11 @@ if lapsed + fallen_due + outlived > 0 then
     return sound and found or nil
   end
   -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+  local found
   local function setting(name)
-    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+    found = found
+      or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
     return found[FIELDS[name]]
   end
   -- The immutable half of a message, written once by send:
@@ -141,7 +144,7 @@ if lapsed + fallen_due + outlived > 0 then
   -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
   -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
   -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-  -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+  -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
   -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
   -- reads the priority from the member.
   local BAND = 2 ^ 42
@@ -154,7 +157,7 @@ if lapsed + fallen_due + outlived > 0 then
   local function order_of(head, due)
     local number = head.birth % 4096
     local last = number % 256
-    if not head.lane and (head.birth - number) / 4096 == due then
+    if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
       return string.char(16 + (number - last) / 256)
     end
     return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -214,6 +217,8 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return tonumber(state.more:match(' expires=(%d+)') or nil)
   end
+  -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+  local PASS = '\1'
   -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
   -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
   -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
@@ -222,16 +227,13 @@ if lapsed + fallen_due + outlived > 0 then
   --   be due in the future.
   --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
   --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
-  --   Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+  -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
   local in_group, seat_or_block, give_back
 
   local function put(id, state, head, waits, rest, arrive)
-    local member, index, score = member_of(id, head, state.due), scheduled, state.due
-    if state.part == 'dead' then
-      index = dead
-    elseif state.part == 'expired' then
-      index = expired
-    elseif not waits then
+    local member, score = member_of(id, head, state.due), state.due
+    local index = state.part == 'dead' and dead or state.part == 'expired' and expired or scheduled
+    if state.part == 'live' and not waits then
       index, score = ready, score_of(head.priority, state.due)
     end
     local in_lane = head.lane and setting('per_key')
@@ -261,15 +263,36 @@ if lapsed + fallen_due + outlived > 0 then
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
         end
+        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+        -- `gated`; lib/tend ends that.
+        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+        --   nobody waited; dead: ids of those that died in the window that opened it
+        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+        local lanes_read = {}
+
+        local function read_lane(number)
+          if lanes_read[number] == nil then
+            local text = redis.call('HGET', lanes, string.format('%.0f', number))
+            lanes_read[number] = text and read_json(text) or false
+          end
+          return lanes_read[number]
+        end
+        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+        local function is_closed(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+        end
         -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-        -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+        -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
         -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
         --   full: lanes that were found full, for a call that only enters; nil: look
         local function enter(id, lane, full)
           if rule.limit == math.huge then
             return true
           end
-          local has_room = not (full and full[lane])
+          local has_room = not (full and full[lane] or is_closed(lane))
           if has_room then
             local score = BLOCKED + lane
             local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
@@ -285,17 +308,21 @@ if lapsed + fallen_due + outlived > 0 then
         end
         -- The flag of a record (lib/record) that has an expiry.
         local EXPIRES = 0x10
-        -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-        -- beside the body. nil: it has no key.
+        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+        -- of all that its sender packed beside the body. nil: it has none.
         --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-        local KEY = 1 -- the number of the field
+        local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-        local function lane_in(text, first)
-          if text:byte(first + 2) ~= KEY then
-            return nil
+        local function lanes_in(text, first)
+          local lanes, at = {}, first + 2
+          for field = KEY, DEPENDENCY do
+            local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+            if f and number == field then
+              lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+              at = at + 3 + high * 256 + low
+            end
           end
-          local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-          return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          return lanes[KEY], lanes[DEPENDENCY]
         end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
         local HEADERS, TRANSIENT = 0x20, 0x80
@@ -312,9 +339,11 @@ if lapsed + fallen_due + outlived > 0 then
           return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
         end
 
-        local function as_head(birth, flags, expires, lane)
+        -- lane: of its key; needs: the lane of its dependency.
+        local function as_head(birth, flags, expires, lane, needs)
           return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            lane = lane, needs = needs,
           }
         end
 
@@ -325,8 +354,11 @@ if lapsed + fallen_due + outlived > 0 then
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-          return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+          local lane, needs
+          if math.floor(flags / HEADERS) % 2 == 1 then
+            lane, needs = lanes_in(record, expires and 15 or 9)
+          end
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
         -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
@@ -351,6 +383,11 @@ if lapsed + fallen_due + outlived > 0 then
             redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
           end
         end
+        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+        local function is_gated(number)
+          local lane = setting('gated') and read_lane(number)
+          return lane and (lane.of == 'dependency' or is_closed(number)) or false
+        end
         -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -374,7 +411,7 @@ if lapsed + fallen_due + outlived > 0 then
         local function heads_of(lanes, room)
           local rows, ids, lane_of = {}, {}, {}
           for _, lane in ipairs(lanes) do
-            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
             if free > 0 then
               local score = string.format('%.0f', BLOCKED + lane)
               for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -522,6 +559,9 @@ if lapsed + fallen_due + outlived > 0 then
         end
       end
       count_redriven(died_again, 'died')
+    end
+    if head.needs and setting('gated') then
+      redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
     end
     if in_lane then
       give_back(id, state, waits)
@@ -675,15 +715,15 @@ if lapsed + fallen_due + outlived > 0 then
     taken_up(state)
     if fate == 'discard' then
       -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-      local rule_of_keys = setting('per_key') -- before all changes: no read parts them where a script is cut off
+      local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
 
       local function drop(ids)
-        local once_gone, per_key = nil, rule_of_keys
+        local once_gone, per_key, gated = nil, rule_of_keys, has_gates
         -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
         -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
         --   ids: of the messages; also of those of which a script that was cut off left something behind
         --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-        --   per_key: what the settings say of keys; where they do, the seats are given back
+        --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
         local gone = #ids
         redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
         if once_gone then
@@ -691,6 +731,17 @@ if lapsed + fallen_due + outlived > 0 then
         end
         redis.call('HDEL', history, unpack(ids))
         redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+        if gated then
+          -- Ends the passes of messages that were let through the gate of their dependency.
+          local function end_passes(ids)
+            local passes = {}
+            for n, id in ipairs(ids) do
+              passes[n] = PASS .. id
+            end
+            redis.call('ZREM', seats, unpack(passes))
+          end
+          end_passes(ids)
+        end
         if per_key then -- or all but the last: a seat of nothing is found by lib/tend
           -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
           local BLOCKED = 2 ^ 43
@@ -711,17 +762,21 @@ if lapsed + fallen_due + outlived > 0 then
           end
           -- The flag of a record (lib/record) that has an expiry.
           local EXPIRES = 0x10
-          -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-          -- beside the body. nil: it has no key.
+          -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+          -- of all that its sender packed beside the body. nil: it has none.
           --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-          local KEY = 1 -- the number of the field
+          local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-          local function lane_in(text, first)
-            if text:byte(first + 2) ~= KEY then
-              return nil
+          local function lanes_in(text, first)
+            local lanes, at = {}, first + 2
+            for field = KEY, DEPENDENCY do
+              local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+              if f and number == field then
+                lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+                at = at + 3 + high * 256 + low
+              end
             end
-            local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-            return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+            return lanes[KEY], lanes[DEPENDENCY]
           end
           -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
           local HEADERS, TRANSIENT = 0x20, 0x80
@@ -738,9 +793,11 @@ if lapsed + fallen_due + outlived > 0 then
             return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
           end
 
-          local function as_head(birth, flags, expires, lane)
+          -- lane: of its key; needs: the lane of its dependency.
+          local function as_head(birth, flags, expires, lane, needs)
             return {
-              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+              lane = lane, needs = needs,
             }
           end
 
@@ -751,8 +808,11 @@ if lapsed + fallen_due + outlived > 0 then
               return { birth = 0, priority = 4 }
             end
             local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-            local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-            return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+            local lane, needs
+            if math.floor(flags / HEADERS) % 2 == 1 then
+              lane, needs = lanes_in(record, expires and 15 or 9)
+            end
+            return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
           end
           -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
           -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
@@ -777,6 +837,32 @@ if lapsed + fallen_due + outlived > 0 then
               redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
             end
           end
+          -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+          -- `gated`; lib/tend ends that.
+          --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+          --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+          --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+          --   nobody waited; dead: ids of those that died in the window that opened it
+          --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+          local lanes_read = {}
+
+          local function read_lane(number)
+            if lanes_read[number] == nil then
+              local text = redis.call('HGET', lanes, string.format('%.0f', number))
+              lanes_read[number] = text and read_json(text) or false
+            end
+            return lanes_read[number]
+          end
+          -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+          local function is_closed(number)
+            local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+            return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+          end
+          -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+          local function is_gated(number)
+            local lane = setting('gated') and read_lane(number)
+            return lane and (lane.of == 'dependency' or is_closed(number)) or false
+          end
           -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
           -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
           --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -800,7 +886,7 @@ if lapsed + fallen_due + outlived > 0 then
           local function heads_of(lanes, room)
             local rows, ids, lane_of = {}, {}, {}
             for _, lane in ipairs(lanes) do
-              local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+              local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
               if free > 0 then
                 local score = string.format('%.0f', BLOCKED + lane)
                 for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -973,30 +1059,35 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return text and text:find(needle, 1, true) ~= nil
   end
-  -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
-  -- that does not say them.
+  -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+  -- (lib/head_word); nil where that does not say them.
   local function stated_head(text)
     local at = text and text:find(' head=')
     if at then
       local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
       if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-        return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+        local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+        return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
       end
     end
   end
   -- The flag of a record (lib/record) that has an expiry.
   local EXPIRES = 0x10
-  -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-  -- beside the body. nil: it has no key.
+  -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+  -- of all that its sender packed beside the body. nil: it has none.
   --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-  local KEY = 1 -- the number of the field
+  local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-  local function lane_in(text, first)
-    if text:byte(first + 2) ~= KEY then
-      return nil
+  local function lanes_in(text, first)
+    local lanes, at = {}, first + 2
+    for field = KEY, DEPENDENCY do
+      local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+      if f and number == field then
+        lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+        at = at + 3 + high * 256 + low
+      end
     end
-    local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-    return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+    return lanes[KEY], lanes[DEPENDENCY]
   end
   -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
   local HEADERS, TRANSIENT = 0x20, 0x80
@@ -1013,9 +1104,11 @@ if lapsed + fallen_due + outlived > 0 then
     return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
   end
 
-  local function as_head(birth, flags, expires, lane)
+  -- lane: of its key; needs: the lane of its dependency.
+  local function as_head(birth, flags, expires, lane, needs)
     return {
-      birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+      birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+      lane = lane, needs = needs,
     }
   end
 
@@ -1026,21 +1119,24 @@ if lapsed + fallen_due + outlived > 0 then
       return { birth = 0, priority = 4 }
     end
     local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-    local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-    return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+    local lane, needs
+    if math.floor(flags / HEADERS) % 2 == 1 then
+      lane, needs = lanes_in(record, expires and 15 or 9)
+    end
+    return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
   end
   -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
   -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
   -- true where it is of a later form.
   local function head_of(id, text)
-    local birth, flags, expires, lane = stated_head(text)
+    local birth, flags, expires, lane, needs = stated_head(text)
     if birth then
       if redis.call('HEXISTS', messages, id) == 0 then
         return nil, false
       elseif is_later('', text) then
         return nil, true
       end
-      return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+      return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
     end
     local record = redis.call('HGET', messages, id)
     if not record then
@@ -1056,15 +1152,15 @@ if lapsed + fallen_due + outlived > 0 then
     local head, later = head_of(id, text)
     if not head and not later then
       -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-      local rule_of_keys = setting('per_key') -- before all changes: no read parts them where a script is cut off
+      local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
 
       local function drop(ids)
-        local once_gone, per_key = nil, rule_of_keys
+        local once_gone, per_key, gated = nil, rule_of_keys, has_gates
         -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
         -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
         --   ids: of the messages; also of those of which a script that was cut off left something behind
         --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-        --   per_key: what the settings say of keys; where they do, the seats are given back
+        --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
         local gone = #ids
         redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
         if once_gone then
@@ -1072,6 +1168,17 @@ if lapsed + fallen_due + outlived > 0 then
         end
         redis.call('HDEL', history, unpack(ids))
         redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+        if gated then
+          -- Ends the passes of messages that were let through the gate of their dependency.
+          local function end_passes(ids)
+            local passes = {}
+            for n, id in ipairs(ids) do
+              passes[n] = PASS .. id
+            end
+            redis.call('ZREM', seats, unpack(passes))
+          end
+          end_passes(ids)
+        end
         if per_key then -- or all but the last: a seat of nothing is found by lib/tend
           -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
           local BLOCKED = 2 ^ 43
@@ -1113,6 +1220,32 @@ if lapsed + fallen_due + outlived > 0 then
               redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
             end
           end
+          -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+          -- `gated`; lib/tend ends that.
+          --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+          --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+          --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+          --   nobody waited; dead: ids of those that died in the window that opened it
+          --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+          local lanes_read = {}
+
+          local function read_lane(number)
+            if lanes_read[number] == nil then
+              local text = redis.call('HGET', lanes, string.format('%.0f', number))
+              lanes_read[number] = text and read_json(text) or false
+            end
+            return lanes_read[number]
+          end
+          -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+          local function is_closed(number)
+            local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+            return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+          end
+          -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+          local function is_gated(number)
+            local lane = setting('gated') and read_lane(number)
+            return lane and (lane.of == 'dependency' or is_closed(number)) or false
+          end
           -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
           -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
           --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -1136,7 +1269,7 @@ if lapsed + fallen_due + outlived > 0 then
           local function heads_of(lanes, room)
             local rows, ids, lane_of = {}, {}, {}
             for _, lane in ipairs(lanes) do
-              local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+              local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
               if free > 0 then
                 local score = string.format('%.0f', BLOCKED + lane)
                 for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -1279,6 +1412,32 @@ if lapsed + fallen_due + outlived > 0 then
             redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
           end
         end
+        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+        -- `gated`; lib/tend ends that.
+        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+        --   nobody waited; dead: ids of those that died in the window that opened it
+        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+        local lanes_read = {}
+
+        local function read_lane(number)
+          if lanes_read[number] == nil then
+            local text = redis.call('HGET', lanes, string.format('%.0f', number))
+            lanes_read[number] = text and read_json(text) or false
+          end
+          return lanes_read[number]
+        end
+        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+        local function is_closed(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+        end
+        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+        local function is_gated(number)
+          local lane = setting('gated') and read_lane(number)
+          return lane and (lane.of == 'dependency' or is_closed(number)) or false
+        end
         -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -1302,7 +1461,7 @@ if lapsed + fallen_due + outlived > 0 then
         local function heads_of(lanes, room)
           local rows, ids, lane_of = {}, {}, {}
           for _, lane in ipairs(lanes) do
-            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
             if free > 0 then
               local score = string.format('%.0f', BLOCKED + lane)
               for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -1476,15 +1635,36 @@ if lapsed + fallen_due + outlived > 0 then
       local function id_of(member)
         return member:sub(member:byte(1) < 16 and 9 or 3)
       end
+      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+      -- `gated`; lib/tend ends that.
+      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+      --   nobody waited; dead: ids of those that died in the window that opened it
+      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+      local lanes_read = {}
+
+      local function read_lane(number)
+        if lanes_read[number] == nil then
+          local text = redis.call('HGET', lanes, string.format('%.0f', number))
+          lanes_read[number] = text and read_json(text) or false
+        end
+        return lanes_read[number]
+      end
+      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+      local function is_closed(number)
+        local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+        return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+      end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
       -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
       --   full: lanes that were found full, for a call that only enters; nil: look
       local function enter(id, lane, full)
         if rule.limit == math.huge then
           return true
         end
-        local has_room = not (full and full[lane])
+        local has_room = not (full and full[lane] or is_closed(lane))
         if has_room then
           local score = BLOCKED + lane
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
@@ -1608,16 +1788,24 @@ end
 -- How many messages a claim may lease: none while the queue is paused, and never more than leave the messages in
 -- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
 -- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
--- command. A claim ends here where the queue was deleted since the client opened it. `per_key`: what the settings say of keys;
--- `by_rate`: what its rate leaves, or nil.
-local capacity, per_key, by_rate = count, nil, nil
+-- command. A claim ends here where the queue was deleted since the client opened it. `per_key`, `gated`: what the settings say
+-- of keys and of closed lanes; `resumes`: when the pause ends, nil: it does not, or there is none; `by_rate`: what the rate
+-- leaves, nil: there is none.
+local capacity, per_key, gated, resumes, by_rate = count, nil, nil, nil, nil
 if part == 'live' then
-  local values = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'rate')
+  local values = redis.call(
+    'HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'gated', 'paused_until', 'rate'
+  )
   if opening ~= '' and values[3] ~= opening then
     return { now, -3 }
   end
-  per_key = values[4]
+  per_key, gated = values[4], values[5]
   local most = tonumber((values[2] or ''):match('^%d+$') or nil)
+  resumes = values[1] == '1' and tonumber(values[6] or nil) or nil
+  if resumes and resumes <= now then
+    redis.call('HDEL', settings, 'paused', 'paused_until')
+    values[1], resumes = false, nil
+  end
   if values[1] == '1' then
     capacity = 0
   elseif most and most > 0 then
@@ -1627,7 +1815,7 @@ if part == 'live' then
     end
     capacity = math.max(0, math.min(count, most - in_flight))
   end
-  if values[5] then
+  if values[7] then
     -- What a rate leaves to hand out now: a bucket of tokens, one for each message, kept as the time until which what was handed
     -- out reaches (GCRA). A burst is what comes in a second, at least one message. A time further ahead than that counts as now:
     -- the clock stepped back.
@@ -1652,23 +1840,62 @@ if part == 'live' then
       local most = math.floor((now + burst - from) / interval + 0.001) -- a time has no more digits
       return { interval = interval, from = from, most = most, at = math.ceil(from + (most + 1) * interval - burst) }
     end
-    by_rate = pace(values[5], redis.call('HGET', counters, 'rate_until'))
+    by_rate = pace(values[7], redis.call('HGET', counters, 'rate_until'))
     capacity = math.min(capacity, by_rate and by_rate.most or capacity)
   end
-  if per_key then
-    -- Before a claim takes messages of a queue where keys count: repairs lanes, once a second (lib/tend); and where lanes take
-    -- turns and less is ready than it may take, lets in the rest from all lanes alike, so that a batch is filled even by one
+  if per_key or gated then
+    -- Before a claim takes messages of a queue where keys count, or lanes are closed: sees to what falls due (lib/pass_gates), and
+    -- repairs lanes, once a second (lib/tend); and where lanes take turns and less is ready than it may take, lets in the rest from all lanes alike, so that a batch is filled even by one
     -- lane. What is let in so is handed out now, so no lane has more than its window for good.
     local PAUSE = 1000 -- milliseconds between two calls of tend
 
-    local function prepare_lanes(per_key, capacity)
-      local at = tonumber((redis.call('GET', tended) or ''):match('^%d+') or 0)
-      if at > now or now >= at + PAUSE then -- or the clock stepped back
+    local function prepare_lanes(per_key, gated, capacity)
+      if gated and capacity > 0 then
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+        local found
         local function setting(name)
-          found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+          found = found
+            or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
           return found[FIELDS[name]]
+        end
+        -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+        local function read_json(text)
+          local decoded, value = pcall(cjson.decode, text or '')
+          return decoded and type(value) == 'table' and value or {}
+        end
+        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+        -- `gated`; lib/tend ends that.
+        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+        --   nobody waited; dead: ids of those that died in the window that opened it
+        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+        local lanes_read = {}
+
+        local function read_lane(number)
+          if lanes_read[number] == nil then
+            local text = redis.call('HGET', lanes, string.format('%.0f', number))
+            lanes_read[number] = text and read_json(text) or false
+          end
+          return lanes_read[number]
+        end
+        -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is special any more.
+        local function write_lane(number, lane)
+          local name = string.format('%.0f', number)
+          lanes_read[number] = lane or false
+          if not lane then
+            redis.call('HDEL', lanes, name)
+            redis.call('ZREM', gates, name)
+            return
+          end
+          redis.call('HSET', settings, 'gated', 1)
+          if lane.due then
+            redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
+          else
+            redis.call('ZREM', gates, name)
+          end
+          redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
         end
         -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
         -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
@@ -1680,6 +1907,18 @@ if part == 'live' then
         local rule = {
           limit = seats_of_lane > 0 and seats_of_lane or math.huge,
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+        }
+        -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
+        --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
+        --   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
+        --   breaker.probe: until the first probe; breaker.longest: the longest time between two
+        local said = setting('breaker') or ''
+        local breaker = {
+          distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
+          within = tonumber(said:match(' within=(%d+)ms') or nil) or 0,
+          share = tonumber(said:match(' share=([%d.]+)') or nil) or 1,
+          probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
+          longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
         }
         -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
         local BLOCKED = 2 ^ 43
@@ -1698,17 +1937,21 @@ if part == 'live' then
         end
         -- The flag of a record (lib/record) that has an expiry.
         local EXPIRES = 0x10
-        -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-        -- beside the body. nil: it has no key.
+        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+        -- of all that its sender packed beside the body. nil: it has none.
         --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-        local KEY = 1 -- the number of the field
+        local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-        local function lane_in(text, first)
-          if text:byte(first + 2) ~= KEY then
-            return nil
+        local function lanes_in(text, first)
+          local lanes, at = {}, first + 2
+          for field = KEY, DEPENDENCY do
+            local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+            if f and number == field then
+              lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+              at = at + 3 + high * 256 + low
+            end
           end
-          local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-          return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          return lanes[KEY], lanes[DEPENDENCY]
         end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
         local HEADERS, TRANSIENT = 0x20, 0x80
@@ -1725,9 +1968,11 @@ if part == 'live' then
           return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
         end
 
-        local function as_head(birth, flags, expires, lane)
+        -- lane: of its key; needs: the lane of its dependency.
+        local function as_head(birth, flags, expires, lane, needs)
           return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            lane = lane, needs = needs,
           }
         end
 
@@ -1738,8 +1983,11 @@ if part == 'live' then
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-          return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+          local lane, needs
+          if math.floor(flags / HEADERS) % 2 == 1 then
+            lane, needs = lanes_in(record, expires and 15 or 9)
+          end
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
         -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -1819,7 +2067,7 @@ if part == 'live' then
         -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
         -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
         -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-        -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+        -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
         -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
         -- reads the priority from the member.
         local BAND = 2 ^ 42
@@ -1832,7 +2080,7 @@ if part == 'live' then
         local function order_of(head, due)
           local number = head.birth % 4096
           local last = number % 256
-          if not head.lane and (head.birth - number) / 4096 == due then
+          if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
             return string.char(16 + (number - last) / 256)
           end
           return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -1864,6 +2112,16 @@ if part == 'live' then
             redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
           end
         end
+        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+        local function is_closed(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+        end
+        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+        local function is_gated(number)
+          local lane = setting('gated') and read_lane(number)
+          return lane and (lane.of == 'dependency' or is_closed(number)) or false
+        end
         -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -1887,7 +2145,7 @@ if part == 'live' then
         local function heads_of(lanes, room)
           local rows, ids, lane_of = {}, {}, {}
           for _, lane in ipairs(lanes) do
-            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
             if free > 0 then
               local score = string.format('%.0f', BLOCKED + lane)
               for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -1924,6 +2182,506 @@ if part == 'live' then
             let_in(again, room and 1) -- each lane as often as it had rows that were dropped
           end
         end
+        -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+        local PASS = '\1'
+        -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+        -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+        -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+        --   full: lanes that were found full, for a call that only enters; nil: look
+        local function enter(id, lane, full)
+          if rule.limit == math.huge then
+            return true
+          end
+          local has_room = not (full and full[lane] or is_closed(lane))
+          if has_room then
+            local score = BLOCKED + lane
+            local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+            has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+          end
+          if has_room then
+            redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+            return true
+          elseif full then
+            full[lane] = true
+          end
+          return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+        end
+        -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has a seat of its key or gets one,
+        -- else it waits for that in the lane of its key. Who lets through checks record and state, as lib/let_in does.
+        --   count: at most so many; first: from this place in the lane on
+        local SPARE = 20 -- rows that it looks at besides, in place of those that do not come through (I9)
+
+        -- Whether it may be ready now.
+        local function has_seat(id, record)
+          local lane = read_record(record).lane
+          if not lane or not is_closed(lane) and enter(id, lane) then
+            return true
+          end
+          return false, lane
+        end
+
+        local function let_through(number, count, first)
+          local score, through = string.format('%.0f', BLOCKED + number), 0
+          if count < 1 then
+            return
+          end
+          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', first, count + SPARE)) do
+            local id = id_of(row)
+            local record = redis.call('HGET', messages, id)
+            if through == count then
+              break
+            elseif not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
+              redis.call('ZREM', scheduled, row)
+            else
+              local seated, lane = has_seat(id, record)
+              if seated then
+                redis.call('ZADD', seats, number, PASS .. id)
+                redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)
+                redis.call('ZREM', scheduled, row)
+                through = through + 1
+              else
+                redis.call('ZADD', scheduled, BLOCKED + lane, row)
+                redis.call('ZREM', seats, id) -- in order it kept one
+              end
+            end
+          end
+          if through > 0 then
+            wake_one()
+          end
+        end
+        -- Lets messages of a dependency in that is up again, never more than 32 at a time: so the others are not flooded. Where nobody
+        -- waits and none is in work, it is over.
+        --   count: at most so many
+        local AT_ONCE = 32 -- ready or in work
+
+        local function drain(number, lane, count)
+          local score = string.format('%.0f', BLOCKED + number)
+          let_through(number, math.max(0, math.min(count, AT_ONCE - redis.call('ZCOUNT', seats, number, number))), 0)
+          local waiting = redis.call('ZCOUNT', scheduled, score, score)
+          if waiting + redis.call('ZCOUNT', seats, number, number) > 0 then
+            lane.due = now + breaker.probe
+          elseif lane.trusts and lane.trusts > now then
+            lane.drains, lane.due = nil, lane.trusts
+          else
+            lane = nil
+          end
+          write_lane(number, lane)
+        end
+        -- Opens a lane that is paused: that of a key lets in who has a seat, or gets one; that of a dependency drains.
+        local ROWS = 1000 -- of a key without a rule; the rest comes by lib/tend (I9)
+        local AT_FIRST = 32
+
+        local function reopen(number, lane)
+          lane.paused, lane.ends, lane.open = nil, nil, nil
+          if lane.of == 'dependency' then
+            lane.drains, lane.due = now, now + breaker.probe
+            write_lane(number, lane) -- first: while it is open only one has a pass
+            drain(number, lane, AT_FIRST)
+            return
+          end
+          write_lane(number, nil)
+          if rule.limit < math.huge then
+            let_in({ number })
+            return
+          end
+          local score, due = string.format('%.0f', BLOCKED + number), {}
+          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, ROWS)) do
+            due[#due + 1], due[#due + 2] = now, row
+          end
+          if #due > 0 then
+            redis.call('ZADD', scheduled, unpack(due))
+          end
+        end
+        -- Lets one message of a dependency through whose breaker is open, if none is on its way: each time another of the first twenty,
+        -- so that no message keeps it open. The wait until the next one doubles. Where nobody waits two times in a row, it is closed.
+        local FIRST = 20
+
+        local function probe(number, lane)
+          local score = string.format('%.0f', BLOCKED + number)
+          local waiting = redis.call('ZCOUNT', scheduled, score, score)
+          local wait = math.min(lane.wait or breaker.probe, breaker.longest)
+          lane.due = now + wait
+          if redis.call('ZCOUNT', seats, number, number) > 0 then
+            lane.due = now + breaker.probe
+          elseif waiting > 0 then
+            let_through(number, 1, lane.probes % math.min(FIRST, waiting))
+            lane.probes, lane.wait, lane.idle = lane.probes + 1, 2 * wait, nil
+          elseif lane.idle then
+            lane = nil
+          else
+            lane.idle, lane.due = true, now + breaker.longest
+          end
+          write_lane(number, lane)
+        end
+        -- What falls due about lanes: a probe, the end of a pause, or of the time for which no failures open a breaker.
+        local LANES = 10 -- a call (I9)
+
+        local function pass_gates()
+          for _, name in ipairs(redis.call('ZRANGEBYSCORE', gates, '-inf', now, 'LIMIT', 0, LANES)) do
+            local number = tonumber(name)
+            local lane = read_lane(number)
+            if lane and lane.open and setting('breaker') then
+              lane.paused, lane.ends = nil, nil
+              probe(number, lane)
+            elseif lane and (lane.open or lane.paused) then
+              reopen(number, lane)
+            elseif lane and lane.drains then
+              drain(number, lane, redis.call('ZCOUNT', seats, number, number) == 0 and 1 or 0)
+            else
+              write_lane(number, nil)
+            end
+          end
+        end
+        pass_gates()
+      end
+      local at = tonumber((redis.call('GET', tended) or ''):match('^%d+') or 0)
+      if at > now or now >= at + PAUSE then -- or the clock stepped back
+        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+        local found
+        local function setting(name)
+          found = found
+            or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+          return found[FIELDS[name]]
+        end
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.in_turn: given back when the message is handed out
+        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+        local rule = {
+          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+        }
+        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+        local BLOCKED = 2 ^ 43
+        -- The id in a member of an index (lib/order says what precedes it).
+        local function id_of(member)
+          return member:sub(member:byte(1) < 16 and 9 or 3)
+        end
+        -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+        -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+        -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+        -- that it blocks no other message, and a version that can read it finds it.
+        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+        local function is_later(record, text)
+          return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+        end
+        -- The flag of a record (lib/record) that has an expiry.
+        local EXPIRES = 0x10
+        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+        -- of all that its sender packed beside the body. nil: it has none.
+        --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+        local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
+
+        local function lanes_in(text, first)
+          local lanes, at = {}, first + 2
+          for field = KEY, DEPENDENCY do
+            local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+            if f and number == field then
+              lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+              at = at + 3 + high * 256 + low
+            end
+          end
+          return lanes[KEY], lanes[DEPENDENCY]
+        end
+        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+        local HEADERS, TRANSIENT = 0x20, 0x80
+
+        local function unpack_number(text, first, width)
+          local value = 0
+          for i = first, first + width - 1 do
+            value = value * 256 + text:byte(i)
+          end
+          return value
+        end
+
+        local function has_expiry(record)
+          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+        end
+
+        -- lane: of its key; needs: the lane of its dependency.
+        local function as_head(birth, flags, expires, lane, needs)
+          return {
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            lane = lane, needs = needs,
+          }
+        end
+
+        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+        -- something.
+        local function read_record(record)
+          if #record < 14 and (#record < 8 or has_expiry(record)) then
+            return { birth = 0, priority = 4 }
+          end
+          local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+          local lane, needs
+          if math.floor(flags / HEADERS) % 2 == 1 then
+            lane, needs = lanes_in(record, expires and 15 or 9)
+          end
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+        end
+        -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+        -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+        --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+        -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+        -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+        -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+        -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+        local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+        local MORE = ' [%w_]+=%S*'
+        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+        local function new_state(due)
+          return {
+            part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+            deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+          }
+        end
+
+        local function parse_state(text, birth)
+          local s = new_state(math.floor(birth / 4096))
+          local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+          if text then
+            part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+              text:match(STATE)
+          end
+          if part and (more == '' or more:gsub(MORE, '') == '') then
+            s.part, s.reason, s.mark, s.token = part, reason, mark, token
+            local at = tonumber(due)
+            s.due = at > 0 and at < LATER and at or s.due
+            s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+            s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+            s.delay, s.more = tonumber(delay), more
+          end
+          return s
+        end
+
+        local function format_state(s)
+          local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+          return table.concat({
+            part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+          }, ' ') .. s.more
+        end
+
+        -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+        -- redrive gave it another (lib/redriven_expiry).
+        local function expiry_of(head, state)
+          if state.redriven == 0 then
+            return head.expires
+          end
+          return tonumber(state.more:match(' expires=(%d+)') or nil)
+        end
+        -- The immutable half of a message, written once by send:
+        --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+        --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+        --            when it fails (persistent=False); the other bits are the sender's
+        --   6 bytes  expiry in milliseconds, only with that flag
+        --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+        -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+        -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+        local function pack_number(value, width)
+          local g = value % 256
+          value = (value - g) / 256
+          local f = value % 256
+          value = (value - f) / 256
+          local e = value % 256
+          value = (value - e) / 256
+          local d = value % 256
+          value = (value - d) / 256
+          local c = value % 256
+          value = (value - c) / 256
+          local b = value % 256
+          return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+        end
+        -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+        -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+        -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+        -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+        -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
+        -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+        -- reads the priority from the member.
+        local BAND = 2 ^ 42
+
+        local function score_of(priority, due)
+          return (9 - priority) * BAND + due
+        end
+
+        -- The send order but its last byte, which is that of the birth.
+        local function order_of(head, due)
+          local number = head.birth % 4096
+          local last = number % 256
+          if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
+            return string.char(16 + (number - last) / 256)
+          end
+          return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+        end
+
+        local function member_of(id, head, due)
+          return order_of(head, due) .. string.char(head.birth % 256) .. id
+        end
+        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+        --   text, record: its state and its record, as they were read
+        local function is_blocked_row(row, id, text, record)
+          if not record then
+            return false
+          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+            return true -- as most: nobody has touched it
+          elseif is_later(record, text) then
+            return true
+          end
+          local head = read_record(record)
+          local state = parse_state(text, head.birth)
+          return state.mark == '-' and member_of(id, head, state.due) == row
+        end
+        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+        -- So no client polls, and a message wakes one of a thousand.
+        local function wake_one()
+          if redis.call('LLEN', wake) == 0 then
+            redis.call('LPUSH', wake, 1)
+            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+          end
+        end
+        -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+        local function read_json(text)
+          local decoded, value = pcall(cjson.decode, text or '')
+          return decoded and type(value) == 'table' and value or {}
+        end
+        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+        -- `gated`; lib/tend ends that.
+        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+        --   nobody waited; dead: ids of those that died in the window that opened it
+        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+        local lanes_read = {}
+
+        local function read_lane(number)
+          if lanes_read[number] == nil then
+            local text = redis.call('HGET', lanes, string.format('%.0f', number))
+            lanes_read[number] = text and read_json(text) or false
+          end
+          return lanes_read[number]
+        end
+        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+        local function is_closed(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+        end
+        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+        local function is_gated(number)
+          local lane = setting('gated') and read_lane(number)
+          return lane and (lane.of == 'dependency' or is_closed(number)) or false
+        end
+        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+        --   room: so many of each lane, whether seats are free or not; nil: as many as are
+        local MOST = 1000 -- rows that one call looks at (I9)
+        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+        local place_of = {} -- by the first byte of a row, which stands for its priority
+
+        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+        local function next_score(first)
+          local band = score_of(9 - first, 0)
+          if not place_of[first] then
+            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+            place_of[first] = last > now and last < now + 60000 and last or now + 1
+          end
+          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+          return string.format('%.17g', band + place_of[first])
+        end
+
+        -- The first rows of these lanes, their ids and their lanes.
+        local function heads_of(lanes, room)
+          local rows, ids, lane_of = {}, {}, {}
+          for _, lane in ipairs(lanes) do
+            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            if free > 0 then
+              local score = string.format('%.0f', BLOCKED + lane)
+              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+              end
+            end
+          end
+          return rows, ids, lane_of
+        end
+
+        local let_in
+        function let_in(lanes, room)
+          local rows, ids, lane_of = heads_of(lanes, room)
+          if #rows == 0 then
+            return
+          end
+          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+          local taken, came, again = {}, {}, {}
+          for n, row in ipairs(rows) do
+            if is_blocked_row(row, ids[n], texts[n], records[n]) then
+              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
+            else
+              again[#again + 1] = lane_of[n]
+            end
+          end
+          if #came > 0 then
+            redis.call('ZADD', seats, unpack(taken))
+            redis.call('ZADD', ready, unpack(came))
+            wake_one()
+          end
+          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+          if #again > 0 then
+            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+          end
+        end
+        -- Where keys count no more: makes blocked messages of these lanes due, some a call; when nobody waits, forgets the seats and
+        -- the rule.
+        local UNBLOCKED = 1000 -- rows a call (I9)
+
+        local function unblock(lanes)
+          local due = {}
+          for _, lane in ipairs(lanes) do
+            local score = string.format('%.0f', BLOCKED + lane)
+            local most = UNBLOCKED - #due / 2
+            for _, row in ipairs(most > 0 and redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, most) or {}) do
+              due[#due + 1], due[#due + 2] = now, row
+            end
+          end
+          if #due > 0 then
+            redis.call('ZADD', scheduled, unpack(due))
+          elseif setting('per_key') == 'off' and redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then
+            redis.call('UNLINK', seats, tended) -- else `per_key` is damaged, or of a later version, or someone waits
+            redis.call('HDEL', settings, 'per_key')
+          end
+        end
+        -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
+        --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
+        --   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
+        --   breaker.probe: until the first probe; breaker.longest: the longest time between two
+        local said = setting('breaker') or ''
+        local breaker = {
+          distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
+          within = tonumber(said:match(' within=(%d+)ms') or nil) or 0,
+          share = tonumber(said:match(' share=([%d.]+)') or nil) or 1,
+          probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
+          longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
+        }
+        -- A lane whose gate is missing, or further away than a probe can be, since the clock stepped back, or whose queue has no breaker
+        -- any more: it falls due now.
+        local function recheck(number)
+          local lane, name = read_lane(number), string.format('%.0f', number)
+          local at = tonumber(redis.call('ZSCORE', gates, name) or nil)
+          local is_off = lane.open and not setting('breaker')
+          if is_off or (lane.open or lane.drains) and not lane.paused and not (at and at <= now + breaker.longest) then
+            redis.call('ZADD', gates, now, name)
+          end
+        end
+        -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+        local PASS = '\1'
         -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
         local function vacate(ids)
           if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
@@ -1942,21 +2700,6 @@ if part == 'live' then
           if #given > 0 then
             redis.call('ZREM', seats, unpack(given))
             let_in(lanes)
-          end
-        end
-        -- Where keys count no more: makes blocked messages due, some a call; when none is left, forgets the seats and the rule.
-        local UNBLOCKED = 1000 -- rows a call (I9)
-
-        local function unblock()
-          local rows, due = redis.call('ZRANGEBYSCORE', scheduled, BLOCKED, '+inf', 'LIMIT', 0, UNBLOCKED), {}
-          for _, row in ipairs(rows) do
-            due[#due + 1], due[#due + 2] = now, row
-          end
-          if #due > 0 then
-            redis.call('ZADD', scheduled, unpack(due))
-          elseif setting('per_key') == 'off' then -- else it is damaged, or of a later version
-            redis.call('UNLINK', seats, tended)
-            redis.call('HDEL', settings, 'per_key')
           end
         end
         -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
@@ -2008,14 +2751,15 @@ if part == 'live' then
           end
           return not waits or rule.in_order
         end
-        -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
-        -- that does not say them.
+        -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+        -- (lib/head_word); nil where that does not say them.
         local function stated_head(text)
           local at = text and text:find(' head=')
           if at then
             local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
             if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-              return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+              local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+              return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
             end
           end
         end
@@ -2023,14 +2767,14 @@ if part == 'live' then
         -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
         -- true where it is of a later form.
         local function head_of(id, text)
-          local birth, flags, expires, lane = stated_head(text)
+          local birth, flags, expires, lane, needs = stated_head(text)
           if birth then
             if redis.call('HEXISTS', messages, id) == 0 then
               return nil, false
             elseif is_later('', text) then
               return nil, true
             end
-            return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+            return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
           end
           local record = redis.call('HGET', messages, id)
           if not record then
@@ -2040,8 +2784,8 @@ if part == 'live' then
           end
           return read_record(record), false
         end
-        -- Whether a message keeps the seat that it holds; one that is blocked all the same becomes ready. The seat of a call whose
-        -- message was cancelled stays as long as the lease (lib/cancelled_seat).
+        -- Whether a message keeps the seat that it holds; one that is blocked in the lane of its key all the same becomes ready. The
+        -- seat of a call whose message was cancelled stays as long as the lease (lib/cancelled_seat).
         local function seat_is_due(id)
           local token = id:match('^\2(%S+) ')
           if token then
@@ -2058,27 +2802,65 @@ if part == 'live' then
           end
           local member = member_of(id, head, state.due)
           local score = state.part == 'live' and tonumber(redis.call('ZSCORE', scheduled, member) or 0) or 0
-          if score >= BLOCKED then
+          local is_blocked = head.lane and score == BLOCKED + head.lane
+          if is_blocked and is_closed(head.lane) then
+            return false
+          elseif is_blocked then
             redis.call('ZADD', ready, score_of(head.priority, now), member)
             redis.call('ZREM', scheduled, member)
             wake_one()
           end
-          return keeps_seat(state, score > 0 and score < BLOCKED)
+          return keeps_seat(state, score > 0 and not is_blocked)
+        end
+        -- Whether a message that was let through the gate of its dependency keeps the pass: it is ready or in work, and that is still
+        -- of use.
+        local function pass_is_due(id, number)
+          local text = redis.call('HGET', states, id)
+          local head, later = head_of(id, text)
+          if not head then
+            return later
+          end
+          local state = parse_state(text, head.birth)
+          local is_there = state.mark == '+' or redis.call('ZSCORE', ready, member_of(id, head, state.due))
+          return state.part == 'live' and is_there and read_lane(number) and true or false
+        end
+        -- The part of lib/tend that looks at seats and passes, some a call: those go that nobody should hold. Returns where the next
+        -- call goes on.
+        --   place: what the last one returned; nil: from the front
+        local SEATS = 100 -- that one call looks at (I9)
+
+        local function tend_seats(place)
+          local score, member = (place or ''):match('^(%S+) (.*)$')
+          local range = { score = score or '-inf', member = member or '', last_score = '+inf', last_member = '\255', limit = SEATS }
+          local held, next_score, next_member = rows_of_range(seats, range)
+          local lost = {}
+          for _, id in ipairs(held) do
+            local keeps
+            if id:sub(1, 1) == PASS then
+              keeps = pass_is_due(id:sub(2), tonumber(redis.call('ZSCORE', seats, id)))
+            else
+              keeps = seat_is_due(id)
+            end
+            if not keeps then
+              lost[#lost + 1] = id
+            end
+          end
+          if #lost > 0 then
+            vacate(lost)
+          end
+          return (next_score == '' and '-inf' or next_score) .. ' ' .. next_member
         end
         -- Repairs what a script that was cut off left behind in lanes: lets in who waits beside a free seat, makes ready who waits with
         -- one, and takes seats away from messages that are gone, or hold none where they are. Looks at some lanes and some seats a
-        -- call, and goes on there at the next: however many lanes are held, each has its turn.
-        local LANES, SEATS = 100, 100 -- that one call looks at (I9)
+        -- call, and goes on there at the next: however many lanes are held, each has its turn. Closed lanes have gates of their own
+        -- (lib/pass_gates); where none is left, the settings say so.
+        local LANES = 100 -- that one call looks at (I9)
         local KEPT = 600000 -- milliseconds for which the place is kept
 
         local function tend()
-          if rule.limit == math.huge then
-            unblock()
-            return
-          end
           local front = string.format('%.0f', BLOCKED - 1)
-          local after, score, member = (redis.call('GET', tended) or ''):match('^%d+ (%d+) (%S+) (.*)$')
-          local lanes, lost = {}, {}
+          local after, place = (redis.call('GET', tended) or ''):match('^%d+ (%d+) (.*)$')
+          local open = {}
           after = after or front
           for _ = 1, LANES do
             local found = redis.call('ZRANGEBYSCORE', scheduled, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
@@ -2086,32 +2868,36 @@ if part == 'live' then
             if not found then
               break
             end
-            lanes[#lanes + 1] = tonumber(found) - BLOCKED
-          end
-          let_in(lanes)
-          local range = { score = score or '-inf', member = member or '', last_score = '+inf', last_member = '\255', limit = SEATS }
-          local held, next_score, next_member = rows_of_range(seats, range)
-          for _, id in ipairs(held) do
-            if not seat_is_due(id) then
-              lost[#lost + 1] = id
+            local lane = tonumber(found) - BLOCKED
+            if is_gated(lane) then
+              recheck(lane)
+            else
+              open[#open + 1] = lane
             end
           end
-          if #lost > 0 then
-            vacate(lost)
+          if rule.limit < math.huge then
+            let_in(open)
+          else
+            unblock(open)
           end
-          local at = now .. ' ' .. after .. ' ' .. (next_score == '' and '-inf' or next_score) .. ' ' .. next_member
-          redis.call('SET', tended, at, 'PX', KEPT)
+          redis.call('SET', tended, now .. ' ' .. after .. ' ' .. tend_seats(place), 'PX', KEPT)
+          local nobody_waits = rule.limit < math.huge or redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0
+          if setting('gated') and nobody_waits and redis.call('EXISTS', lanes) == 0 then
+            redis.call('HDEL', settings, 'gated')
+          end
         end
         tend()
       end
-      local lacking = per_key:find('^fair') and capacity - redis.call('ZCARD', ready) or 0
+      local lacking = per_key and per_key:find('^fair') and capacity - redis.call('ZCARD', ready) or 0
       if lacking > 0 then
         -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
         local BLOCKED = 2 ^ 43
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+        local found
         local function setting(name)
-          found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+          found = found
+            or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
           return found[FIELDS[name]]
         end
         -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
@@ -2140,17 +2926,21 @@ if part == 'live' then
         end
         -- The flag of a record (lib/record) that has an expiry.
         local EXPIRES = 0x10
-        -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-        -- beside the body. nil: it has no key.
+        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+        -- of all that its sender packed beside the body. nil: it has none.
         --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-        local KEY = 1 -- the number of the field
+        local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-        local function lane_in(text, first)
-          if text:byte(first + 2) ~= KEY then
-            return nil
+        local function lanes_in(text, first)
+          local lanes, at = {}, first + 2
+          for field = KEY, DEPENDENCY do
+            local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+            if f and number == field then
+              lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+              at = at + 3 + high * 256 + low
+            end
           end
-          local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-          return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          return lanes[KEY], lanes[DEPENDENCY]
         end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
         local HEADERS, TRANSIENT = 0x20, 0x80
@@ -2167,9 +2957,11 @@ if part == 'live' then
           return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
         end
 
-        local function as_head(birth, flags, expires, lane)
+        -- lane: of its key; needs: the lane of its dependency.
+        local function as_head(birth, flags, expires, lane, needs)
           return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            lane = lane, needs = needs,
           }
         end
 
@@ -2180,8 +2972,11 @@ if part == 'live' then
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-          return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+          local lane, needs
+          if math.floor(flags / HEADERS) % 2 == 1 then
+            lane, needs = lanes_in(record, expires and 15 or 9)
+          end
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
         -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -2261,7 +3056,7 @@ if part == 'live' then
         -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
         -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
         -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-        -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+        -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
         -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
         -- reads the priority from the member.
         local BAND = 2 ^ 42
@@ -2274,7 +3069,7 @@ if part == 'live' then
         local function order_of(head, due)
           local number = head.birth % 4096
           local last = number % 256
-          if not head.lane and (head.birth - number) / 4096 == due then
+          if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
             return string.char(16 + (number - last) / 256)
           end
           return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -2306,6 +3101,37 @@ if part == 'live' then
             redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
           end
         end
+        -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+        local function read_json(text)
+          local decoded, value = pcall(cjson.decode, text or '')
+          return decoded and type(value) == 'table' and value or {}
+        end
+        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+        -- `gated`; lib/tend ends that.
+        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+        --   nobody waited; dead: ids of those that died in the window that opened it
+        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+        local lanes_read = {}
+
+        local function read_lane(number)
+          if lanes_read[number] == nil then
+            local text = redis.call('HGET', lanes, string.format('%.0f', number))
+            lanes_read[number] = text and read_json(text) or false
+          end
+          return lanes_read[number]
+        end
+        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+        local function is_closed(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+        end
+        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+        local function is_gated(number)
+          local lane = setting('gated') and read_lane(number)
+          return lane and (lane.of == 'dependency' or is_closed(number)) or false
+        end
         -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -2329,7 +3155,7 @@ if part == 'live' then
         local function heads_of(lanes, room)
           local rows, ids, lane_of = {}, {}, {}
           for _, lane in ipairs(lanes) do
-            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
             if free > 0 then
               local score = string.format('%.0f', BLOCKED + lane)
               for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -2371,9 +3197,13 @@ if part == 'live' then
 
         local function fill(count)
           local lanes, score = {}, string.format('%.0f', BLOCKED)
-          while score and #lanes < math.min(count, LANES) do
+          for _ = 1, LANES do
+            if not score or #lanes == count then
+              break
+            end
             score = redis.call('ZRANGEBYSCORE', scheduled, score, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-            lanes[#lanes + 1] = score and tonumber(score) - BLOCKED
+            local lane = score and tonumber(score) - BLOCKED
+            lanes[#lanes + 1] = lane and not is_gated(lane) and lane or nil
             score = score and '(' .. score
           end
           if #lanes == 0 then
@@ -2389,7 +3219,7 @@ if part == 'live' then
         fill(lacking)
       end
     end
-    prepare_lanes(per_key, capacity)
+    prepare_lanes(per_key, gated, capacity)
   end
 end
 -- The index that a claim takes from.
@@ -2443,9 +3273,11 @@ if marked then
         return sound and found or nil
       end
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+      local found
       local function setting(name)
-        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+        found = found
+          or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
         return found[FIELDS[name]]
       end
       -- Whether so many charged failures are more than the policy in Redis allows now. Where that policy cannot be read,
@@ -2550,9 +3382,11 @@ if per_key and #rows > 0 then
   end
   if not seated then
     -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+    local found
     local function setting(name)
-      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+      found = found
+        or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
       return found[FIELDS[name]]
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
@@ -2572,15 +3406,41 @@ if per_key and #rows > 0 then
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
+    -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+    local function read_json(text)
+      local decoded, value = pcall(cjson.decode, text or '')
+      return decoded and type(value) == 'table' and value or {}
+    end
+    -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+    -- `gated`; lib/tend ends that.
+    --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+    --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+    --   nobody waited; dead: ids of those that died in the window that opened it
+    --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+    local lanes_read = {}
+
+    local function read_lane(number)
+      if lanes_read[number] == nil then
+        local text = redis.call('HGET', lanes, string.format('%.0f', number))
+        lanes_read[number] = text and read_json(text) or false
+      end
+      return lanes_read[number]
+    end
+    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+    local function is_closed(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+    end
     -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-    -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+    -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
     -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
     --   full: lanes that were found full, for a call that only enters; nil: look
     local function enter(id, lane, full)
       if rule.limit == math.huge then
         return true
       end
-      local has_room = not (full and full[lane])
+      local has_room = not (full and full[lane] or is_closed(lane))
       if has_room then
         local score = BLOCKED + lane
         local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
@@ -2594,14 +3454,15 @@ if per_key and #rows > 0 then
       end
       return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
     end
-    -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
-    -- that does not say them.
+    -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+    -- (lib/head_word); nil where that does not say them.
     local function stated_head(text)
       local at = text and text:find(' head=')
       if at then
         local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
         if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+          local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
         end
       end
     end
@@ -2616,17 +3477,21 @@ if per_key and #rows > 0 then
     end
     -- The flag of a record (lib/record) that has an expiry.
     local EXPIRES = 0x10
-    -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-    -- beside the body. nil: it has no key.
+    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+    -- of all that its sender packed beside the body. nil: it has none.
     --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-    local KEY = 1 -- the number of the field
+    local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-    local function lane_in(text, first)
-      if text:byte(first + 2) ~= KEY then
-        return nil
+    local function lanes_in(text, first)
+      local lanes, at = {}, first + 2
+      for field = KEY, DEPENDENCY do
+        local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+        if f and number == field then
+          lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          at = at + 3 + high * 256 + low
+        end
       end
-      local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-      return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      return lanes[KEY], lanes[DEPENDENCY]
     end
     -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
     local HEADERS, TRANSIENT = 0x20, 0x80
@@ -2643,9 +3508,11 @@ if per_key and #rows > 0 then
       return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
     end
 
-    local function as_head(birth, flags, expires, lane)
+    -- lane: of its key; needs: the lane of its dependency.
+    local function as_head(birth, flags, expires, lane, needs)
       return {
-        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+        lane = lane, needs = needs,
       }
     end
 
@@ -2656,21 +3523,24 @@ if per_key and #rows > 0 then
         return { birth = 0, priority = 4 }
       end
       local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-      local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-      return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+      local lane, needs
+      if math.floor(flags / HEADERS) % 2 == 1 then
+        lane, needs = lanes_in(record, expires and 15 or 9)
+      end
+      return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
     end
     -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
     -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
     -- true where it is of a later form.
     local function head_of(id, text)
-      local birth, flags, expires, lane = stated_head(text)
+      local birth, flags, expires, lane, needs = stated_head(text)
       if birth then
         if redis.call('HEXISTS', messages, id) == 0 then
           return nil, false
         elseif is_later('', text) then
           return nil, true
         end
-        return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
       end
       local record = redis.call('HGET', messages, id)
       if not record then
@@ -2758,7 +3628,7 @@ if per_key and #rows > 0 then
     -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
     -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
     -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-    -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+    -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
     -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
     -- reads the priority from the member.
     local BAND = 2 ^ 42
@@ -2771,7 +3641,7 @@ if per_key and #rows > 0 then
     local function order_of(head, due)
       local number = head.birth % 4096
       local last = number % 256
-      if not head.lane and (head.birth - number) / 4096 == due then
+      if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
         return string.char(16 + (number - last) / 256)
       end
       return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -2840,6 +3710,420 @@ if per_key and #rows > 0 then
     rows, ids, texts = with_seats(held, rows, ids, texts)
   end
 end
+-- Leaves to a claim, of the rows that it may take, those that no closed lane stops (lib/past_gates).
+local passed = true
+if gated and #rows > 0 then
+  -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+  local BLOCKED = 2 ^ 43
+  -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+  local PASS = '\1'
+  -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+  local found
+  local function setting(name)
+    found = found
+      or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+    return found[FIELDS[name]]
+  end
+  -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+  -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+  --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+  --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+  --   rule.in_turn: given back when the message is handed out
+  local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+  local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+  local rule = {
+    limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+    in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+  }
+  -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+  -- (lib/head_word); nil where that does not say them.
+  local function stated_head(text)
+    local at = text and text:find(' head=')
+    if at then
+      local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+      if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+        local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+        return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+      end
+    end
+  end
+  -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+  -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+  -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+  -- that it blocks no other message, and a version that can read it finds it.
+  local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+  local function is_later(record, text)
+    return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+  end
+  -- The flag of a record (lib/record) that has an expiry.
+  local EXPIRES = 0x10
+  -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+  -- of all that its sender packed beside the body. nil: it has none.
+  --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+  local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
+
+  local function lanes_in(text, first)
+    local lanes, at = {}, first + 2
+    for field = KEY, DEPENDENCY do
+      local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+      if f and number == field then
+        lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+        at = at + 3 + high * 256 + low
+      end
+    end
+    return lanes[KEY], lanes[DEPENDENCY]
+  end
+  -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+  local HEADERS, TRANSIENT = 0x20, 0x80
+
+  local function unpack_number(text, first, width)
+    local value = 0
+    for i = first, first + width - 1 do
+      value = value * 256 + text:byte(i)
+    end
+    return value
+  end
+
+  local function has_expiry(record)
+    return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+  end
+
+  -- lane: of its key; needs: the lane of its dependency.
+  local function as_head(birth, flags, expires, lane, needs)
+    return {
+      birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+      lane = lane, needs = needs,
+    }
+  end
+
+  -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+  -- something.
+  local function read_record(record)
+    if #record < 14 and (#record < 8 or has_expiry(record)) then
+      return { birth = 0, priority = 4 }
+    end
+    local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+    local lane, needs
+    if math.floor(flags / HEADERS) % 2 == 1 then
+      lane, needs = lanes_in(record, expires and 15 or 9)
+    end
+    return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+  end
+  -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+  -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+  -- true where it is of a later form.
+  local function head_of(id, text)
+    local birth, flags, expires, lane, needs = stated_head(text)
+    if birth then
+      if redis.call('HEXISTS', messages, id) == 0 then
+        return nil, false
+      elseif is_later('', text) then
+        return nil, true
+      end
+      return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+    end
+    local record = redis.call('HGET', messages, id)
+    if not record then
+      return nil, false
+    elseif is_later(record, text) then
+      return nil, true
+    end
+    return read_record(record), false
+  end
+  -- The id in a member of an index (lib/order says what precedes it).
+  local function id_of(member)
+    return member:sub(member:byte(1) < 16 and 9 or 3)
+  end
+  -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+  local function read_json(text)
+    local decoded, value = pcall(cjson.decode, text or '')
+    return decoded and type(value) == 'table' and value or {}
+  end
+  -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+  -- `gated`; lib/tend ends that.
+  --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+  --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+  --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+  --   nobody waited; dead: ids of those that died in the window that opened it
+  --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+  local lanes_read = {}
+
+  local function read_lane(number)
+    if lanes_read[number] == nil then
+      local text = redis.call('HGET', lanes, string.format('%.0f', number))
+      lanes_read[number] = text and read_json(text) or false
+    end
+    return lanes_read[number]
+  end
+  -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+  local function is_closed(number)
+    local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+    return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+  end
+  -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+  -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+  --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+  -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+  -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+  -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+  -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+  local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+  local MORE = ' [%w_]+=%S*'
+  local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+  local function new_state(due)
+    return {
+      part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+      deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+    }
+  end
+
+  local function parse_state(text, birth)
+    local s = new_state(math.floor(birth / 4096))
+    local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+    if text then
+      part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+        text:match(STATE)
+    end
+    if part and (more == '' or more:gsub(MORE, '') == '') then
+      s.part, s.reason, s.mark, s.token = part, reason, mark, token
+      local at = tonumber(due)
+      s.due = at > 0 and at < LATER and at or s.due
+      s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+      s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+      s.delay, s.more = tonumber(delay), more
+    end
+    return s
+  end
+
+  local function format_state(s)
+    local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+    return table.concat({
+      part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+    }, ' ') .. s.more
+  end
+
+  -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+  -- redrive gave it another (lib/redriven_expiry).
+  local function expiry_of(head, state)
+    if state.redriven == 0 then
+      return head.expires
+    end
+    return tonumber(state.more:match(' expires=(%d+)') or nil)
+  end
+  -- The immutable half of a message, written once by send:
+  --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+  --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+  --            when it fails (persistent=False); the other bits are the sender's
+  --   6 bytes  expiry in milliseconds, only with that flag
+  --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+  -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+  -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+  local function pack_number(value, width)
+    local g = value % 256
+    value = (value - g) / 256
+    local f = value % 256
+    value = (value - f) / 256
+    local e = value % 256
+    value = (value - e) / 256
+    local d = value % 256
+    value = (value - d) / 256
+    local c = value % 256
+    value = (value - c) / 256
+    local b = value % 256
+    return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+  end
+  -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+  -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+  -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+  -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+  -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
+  -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+  -- reads the priority from the member.
+  local BAND = 2 ^ 42
+
+  local function score_of(priority, due)
+    return (9 - priority) * BAND + due
+  end
+
+  -- The send order but its last byte, which is that of the birth.
+  local function order_of(head, due)
+    local number = head.birth % 4096
+    local last = number % 256
+    if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
+      return string.char(16 + (number - last) / 256)
+    end
+    return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+  end
+
+  local function member_of(id, head, due)
+    return order_of(head, due) .. string.char(head.birth % 256) .. id
+  end
+  -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+  -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+  --   text, record: its state and its record, as they were read
+  local function is_blocked_row(row, id, text, record)
+    if not record then
+      return false
+    elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+      return true -- as most: nobody has touched it
+    elseif is_later(record, text) then
+      return true
+    end
+    local head = read_record(record)
+    local state = parse_state(text, head.birth)
+    return state.mark == '-' and member_of(id, head, state.due) == row
+  end
+  -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+  -- So no client polls, and a message wakes one of a thousand.
+  local function wake_one()
+    if redis.call('LLEN', wake) == 0 then
+      redis.call('LPUSH', wake, 1)
+      redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+    end
+  end
+  -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+  local function is_gated(number)
+    local lane = setting('gated') and read_lane(number)
+    return lane and (lane.of == 'dependency' or is_closed(number)) or false
+  end
+  -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+  -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+  --   room: so many of each lane, whether seats are free or not; nil: as many as are
+  local MOST = 1000 -- rows that one call looks at (I9)
+  local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+  local place_of = {} -- by the first byte of a row, which stands for its priority
+
+  -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+  -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+  local function next_score(first)
+    local band = score_of(9 - first, 0)
+    if not place_of[first] then
+      local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+      place_of[first] = last > now and last < now + 60000 and last or now + 1
+    end
+    place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+    return string.format('%.17g', band + place_of[first])
+  end
+
+  -- The first rows of these lanes, their ids and their lanes.
+  local function heads_of(lanes, room)
+    local rows, ids, lane_of = {}, {}, {}
+    for _, lane in ipairs(lanes) do
+      local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+      if free > 0 then
+        local score = string.format('%.0f', BLOCKED + lane)
+        for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+          rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+        end
+      end
+    end
+    return rows, ids, lane_of
+  end
+
+  local let_in
+  function let_in(lanes, room)
+    local rows, ids, lane_of = heads_of(lanes, room)
+    if #rows == 0 then
+      return
+    end
+    local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+    local taken, came, again = {}, {}, {}
+    for n, row in ipairs(rows) do
+      if is_blocked_row(row, ids[n], texts[n], records[n]) then
+        taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+        came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
+      else
+        again[#again + 1] = lane_of[n]
+      end
+    end
+    if #came > 0 then
+      redis.call('ZADD', seats, unpack(taken))
+      redis.call('ZADD', ready, unpack(came))
+      wake_one()
+    end
+    redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+    if #again > 0 then
+      let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+    end
+  end
+  -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+  local function vacate(ids)
+    if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+      redis.call('ZREM', seats, unpack(ids))
+      return
+    end
+    local given, lanes, seen = {}, {}, {}
+    for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+      if lane then
+        given[#given + 1] = ids[n]
+        if not seen[lane] then
+          lanes[#lanes + 1], seen[lane] = lane, true
+        end
+      end
+    end
+    if #given > 0 then
+      redis.call('ZREM', seats, unpack(given))
+      let_in(lanes)
+    end
+  end
+  -- Of the rows that a claim may take, with their ids and states, those that it may hand out. The others are parked: one whose
+  -- dependency is closed in the lane of that, one whose key is paused in the lane of that. In order it keeps the seat of its key
+  -- behind its dependency, so nobody overtakes it; else it gives the seat back. Where it has parked any, it looks at a hundred
+  -- rows more, so that few claims are enough.
+  local AHEAD = 100 -- rows (I9)
+
+  -- The closed lane in which a message has to wait, and whether it is that of its dependency; nil: none.
+  local function closed_lane(id, row, text)
+    if row:byte() > 15 or text and not text:find('^%a+/?%a* %-') then -- in no lane (lib/order), or somebody holds it
+      return nil
+    end
+    local head = head_of(id, text)
+    if head and head.needs and is_closed(head.needs) and not redis.call('ZSCORE', seats, PASS .. id) then
+      return head.needs, true
+    end
+    return head and head.lane and is_closed(head.lane) and head.lane or nil, false
+  end
+
+  -- Parks it, if it has to wait; whether it has.
+  local function parked(row, id, text, leaving)
+    local lane, of_dependency = closed_lane(id, row, text)
+    if not lane then
+      return false
+    end
+    redis.call('ZADD', scheduled, BLOCKED + lane, row)
+    redis.call('ZREM', ready, row)
+    if not of_dependency then
+      redis.call('ZREM', seats, PASS .. id)
+    end
+    if not (of_dependency and rule.in_order) then
+      leaving[#leaving + 1] = id
+    end
+    return true
+  end
+
+  local function past_gates(rows, ids, texts)
+    local kept, names, lines, leaving = {}, {}, {}, {}
+    for n, row in ipairs(rows) do
+      if not parked(row, ids[n], texts[n], leaving) then
+        kept[#kept + 1], names[#names + 1], lines[#lines + 1] = row, ids[n], texts[n]
+      end
+    end
+    for _, row in ipairs(#kept < #rows and redis.call('ZRANGE', ready, #kept, #kept + AHEAD - 1) or {}) do
+      parked(row, id_of(row), redis.call('HGET', states, id_of(row)), leaving)
+    end
+    if #leaving > 0 and rule.limit < math.huge then
+      vacate(leaving)
+    end
+    return kept, names, lines
+  end
+  local before = #rows
+  rows, ids, texts = past_gates(rows, ids, texts)
+  passed = #rows == before
+end
 -- Leases to the token the first messages of its index, and adds them to the reply: `chosen` are their ids. Statements, not
 -- functions, since every claim runs them: a function costs Redis as much as a command, and more for each name that it uses
 -- of those around it. What is rarely needed is defined when it is needed.
@@ -2901,17 +4185,21 @@ for place = 1, #ids do
       end
       -- The flag of a record (lib/record) that has an expiry.
       local EXPIRES = 0x10
-      -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-      -- beside the body. nil: it has no key.
+      -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+      -- of all that its sender packed beside the body. nil: it has none.
       --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-      local KEY = 1 -- the number of the field
+      local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-      local function lane_in(text, first)
-        if text:byte(first + 2) ~= KEY then
-          return nil
+      local function lanes_in(text, first)
+        local lanes, at = {}, first + 2
+        for field = KEY, DEPENDENCY do
+          local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+          if f and number == field then
+            lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+            at = at + 3 + high * 256 + low
+          end
         end
-        local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-        return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+        return lanes[KEY], lanes[DEPENDENCY]
       end
       -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
       local HEADERS, TRANSIENT = 0x20, 0x80
@@ -2928,9 +4216,11 @@ for place = 1, #ids do
         return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
       end
 
-      local function as_head(birth, flags, expires, lane)
+      -- lane: of its key; needs: the lane of its dependency.
+      local function as_head(birth, flags, expires, lane, needs)
         return {
-          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+          lane = lane, needs = needs,
         }
       end
 
@@ -2941,8 +4231,11 @@ for place = 1, #ids do
           return { birth = 0, priority = 4 }
         end
         local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-        local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-        return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+        local lane, needs
+        if math.floor(flags / HEADERS) % 2 == 1 then
+          lane, needs = lanes_in(record, expires and 15 or 9)
+        end
+        return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
       end
       -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
       -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -3022,7 +4315,7 @@ for place = 1, #ids do
       -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
       -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
       -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-      -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+      -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
       -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
       -- reads the priority from the member.
       local BAND = 2 ^ 42
@@ -3035,7 +4328,7 @@ for place = 1, #ids do
       local function order_of(head, due)
         local number = head.birth % 4096
         local last = number % 256
-        if not head.lane and (head.birth - number) / 4096 == due then
+        if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
           return string.char(16 + (number - last) / 256)
         end
         return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -3066,9 +4359,11 @@ for place = 1, #ids do
         return decoded and type(value) == 'table' and value or {}
       end
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+      local found
       local function setting(name)
-        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+        found = found
+          or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
         return found[FIELDS[name]]
       end
       -- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
@@ -3076,6 +4371,8 @@ for place = 1, #ids do
       local function read_strategy()
         return read_json(setting('dead_letter'))
       end
+      -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+      local PASS = '\1'
       -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
       -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
       -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
@@ -3084,16 +4381,13 @@ for place = 1, #ids do
       --   be due in the future.
       --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
       --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
-      --   Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+      -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
       local in_group, seat_or_block, give_back
 
       local function put(id, state, head, waits, rest, arrive)
-        local member, index, score = member_of(id, head, state.due), scheduled, state.due
-        if state.part == 'dead' then
-          index = dead
-        elseif state.part == 'expired' then
-          index = expired
-        elseif not waits then
+        local member, score = member_of(id, head, state.due), state.due
+        local index = state.part == 'dead' and dead or state.part == 'expired' and expired or scheduled
+        if state.part == 'live' and not waits then
           index, score = ready, score_of(head.priority, state.due)
         end
         local in_lane = head.lane and setting('per_key')
@@ -3123,15 +4417,36 @@ for place = 1, #ids do
             local function id_of(member)
               return member:sub(member:byte(1) < 16 and 9 or 3)
             end
+            -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+            -- `gated`; lib/tend ends that.
+            --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+            --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+            --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+            --   nobody waited; dead: ids of those that died in the window that opened it
+            --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+            local lanes_read = {}
+
+            local function read_lane(number)
+              if lanes_read[number] == nil then
+                local text = redis.call('HGET', lanes, string.format('%.0f', number))
+                lanes_read[number] = text and read_json(text) or false
+              end
+              return lanes_read[number]
+            end
+            -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+            local function is_closed(number)
+              local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+              return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+            end
             -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-            -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+            -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
             -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
             --   full: lanes that were found full, for a call that only enters; nil: look
             local function enter(id, lane, full)
               if rule.limit == math.huge then
                 return true
               end
-              local has_room = not (full and full[lane])
+              local has_room = not (full and full[lane] or is_closed(lane))
               if has_room then
                 local score = BLOCKED + lane
                 local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
@@ -3168,6 +4483,11 @@ for place = 1, #ids do
                 redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
               end
             end
+            -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+            local function is_gated(number)
+              local lane = setting('gated') and read_lane(number)
+              return lane and (lane.of == 'dependency' or is_closed(number)) or false
+            end
             -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
             -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
             --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -3191,7 +4511,7 @@ for place = 1, #ids do
             local function heads_of(lanes, room)
               local rows, ids, lane_of = {}, {}, {}
               for _, lane in ipairs(lanes) do
-                local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+                local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
                 if free > 0 then
                   local score = string.format('%.0f', BLOCKED + lane)
                   for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -3340,6 +4660,9 @@ for place = 1, #ids do
           end
           count_redriven(died_again, 'died')
         end
+        if head.needs and setting('gated') then
+          redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
+        end
         if in_lane then
           give_back(id, state, waits)
         end
@@ -3400,15 +4723,15 @@ for place = 1, #ids do
         taken_up(state)
         if fate == 'discard' then
           -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-          local rule_of_keys = setting('per_key') -- before all changes: no read parts them where a script is cut off
+          local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
 
           local function drop(ids)
-            local once_gone, per_key = nil, rule_of_keys
+            local once_gone, per_key, gated = nil, rule_of_keys, has_gates
             -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
             -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
             --   ids: of the messages; also of those of which a script that was cut off left something behind
             --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-            --   per_key: what the settings say of keys; where they do, the seats are given back
+            --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
             local gone = #ids
             redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
             if once_gone then
@@ -3416,6 +4739,17 @@ for place = 1, #ids do
             end
             redis.call('HDEL', history, unpack(ids))
             redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+            if gated then
+              -- Ends the passes of messages that were let through the gate of their dependency.
+              local function end_passes(ids)
+                local passes = {}
+                for n, id in ipairs(ids) do
+                  passes[n] = PASS .. id
+                end
+                redis.call('ZREM', seats, unpack(passes))
+              end
+              end_passes(ids)
+            end
             if per_key then -- or all but the last: a seat of nothing is found by lib/tend
               -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
               local BLOCKED = 2 ^ 43
@@ -3457,6 +4791,32 @@ for place = 1, #ids do
                   redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
                 end
               end
+              -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+              -- `gated`; lib/tend ends that.
+              --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+              --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+              --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+              --   nobody waited; dead: ids of those that died in the window that opened it
+              --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+              local lanes_read = {}
+
+              local function read_lane(number)
+                if lanes_read[number] == nil then
+                  local text = redis.call('HGET', lanes, string.format('%.0f', number))
+                  lanes_read[number] = text and read_json(text) or false
+                end
+                return lanes_read[number]
+              end
+              -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+              local function is_closed(number)
+                local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+                return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+              end
+              -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+              local function is_gated(number)
+                local lane = setting('gated') and read_lane(number)
+                return lane and (lane.of == 'dependency' or is_closed(number)) or false
+              end
               -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
               -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
               --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -3480,7 +4840,7 @@ for place = 1, #ids do
               local function heads_of(lanes, room)
                 local rows, ids, lane_of = {}, {}, {}
                 for _, lane in ipairs(lanes) do
-                  local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+                  local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
                   if free > 0 then
                     local score = string.format('%.0f', BLOCKED + lane)
                     for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -3664,21 +5024,23 @@ for place = 1, #ids do
     end
     if not records[place] then -- left behind by a send or a purge that was cut off
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+      local found
       local function setting(name)
-        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+        found = found
+          or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
         return found[FIELDS[name]]
       end
       -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-      local rule_of_keys = setting('per_key') -- before all changes: no read parts them where a script is cut off
+      local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
 
       local function drop(ids)
-        local once_gone, per_key = nil, rule_of_keys
+        local once_gone, per_key, gated = nil, rule_of_keys, has_gates
         -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
         -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
         --   ids: of the messages; also of those of which a script that was cut off left something behind
         --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-        --   per_key: what the settings say of keys; where they do, the seats are given back
+        --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
         local gone = #ids
         redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
         if once_gone then
@@ -3686,6 +5048,19 @@ for place = 1, #ids do
         end
         redis.call('HDEL', history, unpack(ids))
         redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+        if gated then
+          -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+          local PASS = '\1'
+          -- Ends the passes of messages that were let through the gate of their dependency.
+          local function end_passes(ids)
+            local passes = {}
+            for n, id in ipairs(ids) do
+              passes[n] = PASS .. id
+            end
+            redis.call('ZREM', seats, unpack(passes))
+          end
+          end_passes(ids)
+        end
         if per_key then -- or all but the last: a seat of nothing is found by lib/tend
           -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
           local BLOCKED = 2 ^ 43
@@ -3715,17 +5090,21 @@ for place = 1, #ids do
           end
           -- The flag of a record (lib/record) that has an expiry.
           local EXPIRES = 0x10
-          -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-          -- beside the body. nil: it has no key.
+          -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+          -- of all that its sender packed beside the body. nil: it has none.
           --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-          local KEY = 1 -- the number of the field
+          local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-          local function lane_in(text, first)
-            if text:byte(first + 2) ~= KEY then
-              return nil
+          local function lanes_in(text, first)
+            local lanes, at = {}, first + 2
+            for field = KEY, DEPENDENCY do
+              local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+              if f and number == field then
+                lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+                at = at + 3 + high * 256 + low
+              end
             end
-            local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-            return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+            return lanes[KEY], lanes[DEPENDENCY]
           end
           -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
           local HEADERS, TRANSIENT = 0x20, 0x80
@@ -3742,9 +5121,11 @@ for place = 1, #ids do
             return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
           end
 
-          local function as_head(birth, flags, expires, lane)
+          -- lane: of its key; needs: the lane of its dependency.
+          local function as_head(birth, flags, expires, lane, needs)
             return {
-              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+              lane = lane, needs = needs,
             }
           end
 
@@ -3755,8 +5136,11 @@ for place = 1, #ids do
               return { birth = 0, priority = 4 }
             end
             local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-            local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-            return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+            local lane, needs
+            if math.floor(flags / HEADERS) % 2 == 1 then
+              lane, needs = lanes_in(record, expires and 15 or 9)
+            end
+            return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
           end
           -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
           -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -3836,7 +5220,7 @@ for place = 1, #ids do
           -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
           -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
           -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-          -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+          -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
           -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
           -- reads the priority from the member.
           local BAND = 2 ^ 42
@@ -3849,7 +5233,7 @@ for place = 1, #ids do
           local function order_of(head, due)
             local number = head.birth % 4096
             local last = number % 256
-            if not head.lane and (head.birth - number) / 4096 == due then
+            if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
               return string.char(16 + (number - last) / 256)
             end
             return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -3881,6 +5265,37 @@ for place = 1, #ids do
               redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
             end
           end
+          -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+          local function read_json(text)
+            local decoded, value = pcall(cjson.decode, text or '')
+            return decoded and type(value) == 'table' and value or {}
+          end
+          -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+          -- `gated`; lib/tend ends that.
+          --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+          --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+          --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+          --   nobody waited; dead: ids of those that died in the window that opened it
+          --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+          local lanes_read = {}
+
+          local function read_lane(number)
+            if lanes_read[number] == nil then
+              local text = redis.call('HGET', lanes, string.format('%.0f', number))
+              lanes_read[number] = text and read_json(text) or false
+            end
+            return lanes_read[number]
+          end
+          -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+          local function is_closed(number)
+            local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+            return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+          end
+          -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+          local function is_gated(number)
+            local lane = setting('gated') and read_lane(number)
+            return lane and (lane.of == 'dependency' or is_closed(number)) or false
+          end
           -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
           -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
           --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -3904,7 +5319,7 @@ for place = 1, #ids do
           local function heads_of(lanes, room)
             local rows, ids, lane_of = {}, {}, {}
             for _, lane in ipairs(lanes) do
-              local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+              local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
               if free > 0 then
                 local score = string.format('%.0f', BLOCKED + lane)
                 for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -4001,9 +5416,11 @@ if let_in_since then
     -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
     local BLOCKED = 2 ^ 43
     -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+    local found
     local function setting(name)
-      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+      found = found
+        or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
       return found[FIELDS[name]]
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
@@ -4032,17 +5449,21 @@ if let_in_since then
     end
     -- The flag of a record (lib/record) that has an expiry.
     local EXPIRES = 0x10
-    -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-    -- beside the body. nil: it has no key.
+    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+    -- of all that its sender packed beside the body. nil: it has none.
     --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-    local KEY = 1 -- the number of the field
+    local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-    local function lane_in(text, first)
-      if text:byte(first + 2) ~= KEY then
-        return nil
+    local function lanes_in(text, first)
+      local lanes, at = {}, first + 2
+      for field = KEY, DEPENDENCY do
+        local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+        if f and number == field then
+          lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          at = at + 3 + high * 256 + low
+        end
       end
-      local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-      return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      return lanes[KEY], lanes[DEPENDENCY]
     end
     -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
     local HEADERS, TRANSIENT = 0x20, 0x80
@@ -4059,9 +5480,11 @@ if let_in_since then
       return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
     end
 
-    local function as_head(birth, flags, expires, lane)
+    -- lane: of its key; needs: the lane of its dependency.
+    local function as_head(birth, flags, expires, lane, needs)
       return {
-        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+        lane = lane, needs = needs,
       }
     end
 
@@ -4072,8 +5495,11 @@ if let_in_since then
         return { birth = 0, priority = 4 }
       end
       local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-      local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-      return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+      local lane, needs
+      if math.floor(flags / HEADERS) % 2 == 1 then
+        lane, needs = lanes_in(record, expires and 15 or 9)
+      end
+      return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
     end
     -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
     -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -4153,7 +5579,7 @@ if let_in_since then
     -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
     -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
     -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-    -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+    -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
     -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
     -- reads the priority from the member.
     local BAND = 2 ^ 42
@@ -4166,7 +5592,7 @@ if let_in_since then
     local function order_of(head, due)
       local number = head.birth % 4096
       local last = number % 256
-      if not head.lane and (head.birth - number) / 4096 == due then
+      if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
         return string.char(16 + (number - last) / 256)
       end
       return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -4198,6 +5624,37 @@ if let_in_since then
         redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
       end
     end
+    -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+    local function read_json(text)
+      local decoded, value = pcall(cjson.decode, text or '')
+      return decoded and type(value) == 'table' and value or {}
+    end
+    -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+    -- `gated`; lib/tend ends that.
+    --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+    --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+    --   nobody waited; dead: ids of those that died in the window that opened it
+    --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+    local lanes_read = {}
+
+    local function read_lane(number)
+      if lanes_read[number] == nil then
+        local text = redis.call('HGET', lanes, string.format('%.0f', number))
+        lanes_read[number] = text and read_json(text) or false
+      end
+      return lanes_read[number]
+    end
+    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+    local function is_closed(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+    end
+    -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+    local function is_gated(number)
+      local lane = setting('gated') and read_lane(number)
+      return lane and (lane.of == 'dependency' or is_closed(number)) or false
+    end
     -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
     -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
     --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -4221,7 +5678,7 @@ if let_in_since then
     local function heads_of(lanes, room)
       local rows, ids, lane_of = {}, {}, {}
       for _, lane in ipairs(lanes) do
-        local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+        local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
         if free > 0 then
           local score = string.format('%.0f', BLOCKED + lane)
           for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -4290,7 +5747,7 @@ if by_rate and #chosen > 0 then
   spend(by_rate, #chosen)
 end
 if part == 'live' then
-  if more or let_in_since or (marked or not seated or #taken < #rows) and redis.call('ZCARD', ready) > 0 then
+  if more or let_in_since or (marked or not seated or not passed or #taken < #rows) and redis.call('ZCARD', ready) > 0 then
     -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
     -- So no client polls, and a message wakes one of a thousand.
     local function wake_one()
@@ -4304,16 +5761,20 @@ if part == 'live' then
   else
     redis.call('DEL', wake)
     if #chosen == 0 and patience > 0 then
-      -- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live, and what else the
-      -- caller knows of (`event`, milliseconds; nil: nothing). The others
-      -- sleep on; without this a thousand of them would wake in the same millisecond. Returns the milliseconds until then,
-      -- -1 for a client that sleeps on.
-      local function set_alarm(event)
+      -- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live, a gate, the end of a
+      -- pause, one more by the rate. The others sleep on; without this a thousand of them would wake in the same millisecond. Returns
+      -- the milliseconds until then, -1 for a client that sleeps on.
+      local function set_alarm()
+        local event = resumes or by_rate and redis.call('ZCARD', ready) > 0 and by_rate.at or nil
         for _, index in ipairs({ scheduled, leases, expiring }) do
           local at = tonumber(redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')[2])
           if at and (not event or at < event) then
             event = at
           end
+        end
+        if gated then
+          local at = tonumber(redis.call('ZRANGEBYSCORE', gates, now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+          event = at and math.min(event or at, at) or event
         end
         local taken = tonumber(redis.call('GET', alarm) or nil)
         -- The client that holds the alarm keeps it.
@@ -4325,7 +5786,7 @@ if part == 'live' then
         redis.call('SET', alarm, event, 'PX', wait + 1000)
         return wait
       end
-      reply[2] = set_alarm(by_rate and redis.call('ZCARD', ready) > 0 and by_rate.at or nil)
+      reply[2] = set_alarm()
     end
   end
   if alarmed == '1' and (#chosen > 0 or patience == 0 or only_suspects) then -- another client has to watch the time

@@ -10,7 +10,7 @@ local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance 
 -- messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of messages; then the list that is
 -- staged for it, as in `committed`, and its length; empty and 0: none.
 local sender = KEYS[1]
--- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, committed, outcomes, acked_ids, redrives, seats, staged
+-- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, committed, outcomes, acked_ids, redrives, audit, seats, gates, lanes, strikes, staged
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -97,7 +97,7 @@ end
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
 -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
 -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
--- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+-- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
 -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
 -- reads the priority from the member.
 local BAND = 2 ^ 42
@@ -110,7 +110,7 @@ end
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
-  if not head.lane and (head.birth - number) / 4096 == due then
+  if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
     return string.char(16 + (number - last) / 256)
   end
   return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -124,11 +124,12 @@ local LONG = 2048
 -- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
 local function queue(n)
-  local base = 1 + (n - 1) * 17
+  local base = 1 + (n - 1) * 21
   local messages, states, history, ready, scheduled = KEYS[base + 1], KEYS[base + 2], KEYS[base + 3], KEYS[base + 4], KEYS[base + 5]
   local expiring, leases, claims, counters, settings = KEYS[base + 6], KEYS[base + 7], KEYS[base + 8], KEYS[base + 9], KEYS[base + 10]
   local wake, committed, outcomes, acked_ids, redrives = KEYS[base + 11], KEYS[base + 12], KEYS[base + 13], KEYS[base + 14], KEYS[base + 15]
-  local seats, staged = KEYS[base + 16], KEYS[base + 17]
+  local audit, seats, gates, lanes, strikes = KEYS[base + 16], KEYS[base + 17], KEYS[base + 18], KEYS[base + 19], KEYS[base + 20]
+  local staged = KEYS[base + 21]
   -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
   -- So no client polls, and a message wakes one of a thousand.
   local function wake_one()
@@ -192,7 +193,7 @@ local function queue(n)
     -- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
     -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
     -- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
-    local PACKED, ABOVE, FIELD = 0x20, 0x40, 1 -- the flag of fields and headers, and the next; the field of a key (lib/lane_in)
+    local PACKED, ABOVE, LAST = 0x20, 0x40, 2 -- the flag of fields and headers, and the next; the last field of lib/lanes_in
     -- Tables cost Redis as much as a part of a command: none that only some need.
     local records, places, known, head, packed = {}, {}, {}, {}, 0
     local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
@@ -200,22 +201,28 @@ local function queue(n)
     local birth, stated, blocked, score_if_blocked, new_seats
     local due, score, lead, order -- of all messages whose births differ in the last byte alone
     if delay == 0 and keys_count then
-      -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-      -- beside the body. nil: it has no key.
+      -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+      -- of all that its sender packed beside the body. nil: it has none.
       --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-      local KEY = 1 -- the number of the field
+      local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-      local function lane_in(text, first)
-        if text:byte(first + 2) ~= KEY then
-          return nil
+      local function lanes_in(text, first)
+        local lanes, at = {}, first + 2
+        for field = KEY, DEPENDENCY do
+          local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+          if f and number == field then
+            lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+            at = at + 3 + high * 256 + low
+          end
         end
-        local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-        return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+        return lanes[KEY], lanes[DEPENDENCY]
       end
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+      local found
       local function setting(name)
-        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+        found = found
+          or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
         return found[FIELDS[name]]
       end
       -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
@@ -246,7 +253,7 @@ local function queue(n)
       end
 
       local function score_in_lane(id, payload)
-        local lane = lane_in(payload, 2)
+        local lane = lanes_in(payload, 2)
         if not lane or rule.limit == math.huge then
           return false
         end
@@ -275,7 +282,7 @@ local function queue(n)
         end
         local payload, low = items[first + 2 * n - 1], birth % 256
         local flags = payload:byte(1)
-        local priority, keyed = flags % EXPIRES, flags % ABOVE >= PACKED and payload:byte(4) == FIELD
+        local priority, in_lane = flags % EXPIRES, flags % ABOVE >= PACKED and (payload:byte(4) or ABOVE) <= LAST
         if low == 0 or priority ~= head.priority then
           head.birth, head.priority = birth, priority
           local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
@@ -285,7 +292,7 @@ local function queue(n)
         end
         low = string.char(low)
         local row, blocked_at = order .. low .. id, nil
-        if keyed then
+        if in_lane then
           row = string.char(9 - priority) .. lead .. low .. id -- as in lib/order
           blocked_at = score_if_blocked and score_if_blocked(id, payload)
         end
@@ -295,17 +302,21 @@ local function queue(n)
         end
         local record, word = lead .. low .. payload, ''
         if #record > LONG then
-          -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-          -- beside the body. nil: it has no key.
+          -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+          -- of all that its sender packed beside the body. nil: it has none.
           --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-          local KEY = 1 -- the number of the field
+          local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-          local function lane_in(text, first)
-            if text:byte(first + 2) ~= KEY then
-              return nil
+          local function lanes_in(text, first)
+            local lanes, at = {}, first + 2
+            for field = KEY, DEPENDENCY do
+              local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+              if f and number == field then
+                lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+                at = at + 3 + high * 256 + low
+              end
             end
-            local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-            return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+            return lanes[KEY], lanes[DEPENDENCY]
           end
           -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
           local HEADERS, TRANSIENT = 0x20, 0x80
@@ -322,9 +333,11 @@ local function queue(n)
             return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
           end
 
-          local function as_head(birth, flags, expires, lane)
+          -- lane: of its key; needs: the lane of its dependency.
+          local function as_head(birth, flags, expires, lane, needs)
             return {
-              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+              lane = lane, needs = needs,
             }
           end
 
@@ -335,19 +348,24 @@ local function queue(n)
               return { birth = 0, priority = 4 }
             end
             local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-            local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-            return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+            local lane, needs
+            if math.floor(flags / HEADERS) % 2 == 1 then
+              lane, needs = lanes_in(record, expires and 15 or 9)
+            end
+            return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
           end
           -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
           -- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
-          --    head=birth/flags/expiry/length[ lane=N]; expiry 0: none; lane: of its key, if it has one (lib/lane_in)
+          --    head=birth/flags/expiry/length[ lane=N][ needs=N]
+          -- expiry 0: none; lane, needs: the lanes of its key and of its dependency (lib/lanes_in)
           local function head_word(record)
             if #record <= LONG then
               return ''
             end
             local head = read_record(record)
-            local lane = head.lane and string.format(' lane=%.0f', head.lane) or ''
-            return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record) .. lane
+            local lanes = head.lane and string.format(' lane=%.0f', head.lane) or ''
+            lanes = lanes .. (head.needs and string.format(' needs=%.0f', head.needs) or '')
+            return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record) .. lanes
           end
           word = head_word(record)
         end
@@ -392,14 +410,15 @@ local function queue(n)
       end
     end
     if #known > 0 then
-      -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
-      -- that does not say them.
+      -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+      -- (lib/head_word); nil where that does not say them.
       local function stated_head(text)
         local at = text and text:find(' head=')
         if at then
           local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
           if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-            return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+            local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+            return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
           end
         end
       end
@@ -412,17 +431,21 @@ local function queue(n)
       local function is_later(record, text)
         return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
       end
-      -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-      -- beside the body. nil: it has no key.
+      -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+      -- of all that its sender packed beside the body. nil: it has none.
       --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-      local KEY = 1 -- the number of the field
+      local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-      local function lane_in(text, first)
-        if text:byte(first + 2) ~= KEY then
-          return nil
+      local function lanes_in(text, first)
+        local lanes, at = {}, first + 2
+        for field = KEY, DEPENDENCY do
+          local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+          if f and number == field then
+            lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+            at = at + 3 + high * 256 + low
+          end
         end
-        local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-        return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+        return lanes[KEY], lanes[DEPENDENCY]
       end
       -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
       local HEADERS, TRANSIENT = 0x20, 0x80
@@ -439,9 +462,11 @@ local function queue(n)
         return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
       end
 
-      local function as_head(birth, flags, expires, lane)
+      -- lane: of its key; needs: the lane of its dependency.
+      local function as_head(birth, flags, expires, lane, needs)
         return {
-          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+          lane = lane, needs = needs,
         }
       end
 
@@ -452,21 +477,24 @@ local function queue(n)
           return { birth = 0, priority = 4 }
         end
         local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-        local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-        return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+        local lane, needs
+        if math.floor(flags / HEADERS) % 2 == 1 then
+          lane, needs = lanes_in(record, expires and 15 or 9)
+        end
+        return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
       end
       -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
       -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
       -- true where it is of a later form.
       local function head_of(id, text)
-        local birth, flags, expires, lane = stated_head(text)
+        local birth, flags, expires, lane, needs = stated_head(text)
         if birth then
           if redis.call('HEXISTS', messages, id) == 0 then
             return nil, false
           elseif is_later('', text) then
             return nil, true
           end
-          return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+          return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
         end
         local record = redis.call('HGET', messages, id)
         if not record then
@@ -582,9 +610,388 @@ local function queue(n)
     -- Removes messages that were acked, and accounts for them. Statements, as in lib/chosen.
     --   ids, texts: of the messages, and the states that they had
     local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
-    local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window', 'per_key')
-    local noted, dedup_window, per_key = values[1], values[2], values[3]
-    local acked, note, heads, once_gone
+    local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated')
+    local noted, dedup_window, per_key, gated = values[1], values[2], values[3], values[5]
+    local acked, note, heads, once_gone, count_success
+    if (values[4] or gated) and redis.call('EXISTS', strikes, lanes) > 0 then
+      -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+      local PASS = '\1'
+      -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+      -- (lib/head_word); nil where that does not say them.
+      local function stated_head(text)
+        local at = text and text:find(' head=')
+        if at then
+          local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+          if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+            local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+            return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+          end
+        end
+      end
+      -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+      -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+      -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+      -- that it blocks no other message, and a version that can read it finds it.
+      local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+      local function is_later(record, text)
+        return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+      end
+      -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+      -- of all that its sender packed beside the body. nil: it has none.
+      --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+      local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
+
+      local function lanes_in(text, first)
+        local lanes, at = {}, first + 2
+        for field = KEY, DEPENDENCY do
+          local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+          if f and number == field then
+            lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+            at = at + 3 + high * 256 + low
+          end
+        end
+        return lanes[KEY], lanes[DEPENDENCY]
+      end
+      -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+      local HEADERS, TRANSIENT = 0x20, 0x80
+
+      local function unpack_number(text, first, width)
+        local value = 0
+        for i = first, first + width - 1 do
+          value = value * 256 + text:byte(i)
+        end
+        return value
+      end
+
+      local function has_expiry(record)
+        return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+      end
+
+      -- lane: of its key; needs: the lane of its dependency.
+      local function as_head(birth, flags, expires, lane, needs)
+        return {
+          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+          lane = lane, needs = needs,
+        }
+      end
+
+      -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+      -- something.
+      local function read_record(record)
+        if #record < 14 and (#record < 8 or has_expiry(record)) then
+          return { birth = 0, priority = 4 }
+        end
+        local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+        local lane, needs
+        if math.floor(flags / HEADERS) % 2 == 1 then
+          lane, needs = lanes_in(record, expires and 15 or 9)
+        end
+        return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+      end
+      -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+      -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+      -- true where it is of a later form.
+      local function head_of(id, text)
+        local birth, flags, expires, lane, needs = stated_head(text)
+        if birth then
+          if redis.call('HEXISTS', messages, id) == 0 then
+            return nil, false
+          elseif is_later('', text) then
+            return nil, true
+          end
+          return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+        end
+        local record = redis.call('HGET', messages, id)
+        if not record then
+          return nil, false
+        elseif is_later(record, text) then
+          return nil, true
+        end
+        return read_record(record), false
+      end
+      -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+      local function read_json(text)
+        local decoded, value = pcall(cjson.decode, text or '')
+        return decoded and type(value) == 'table' and value or {}
+      end
+      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+      -- `gated`; lib/tend ends that.
+      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+      --   nobody waited; dead: ids of those that died in the window that opened it
+      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+      local lanes_read = {}
+
+      local function read_lane(number)
+        if lanes_read[number] == nil then
+          local text = redis.call('HGET', lanes, string.format('%.0f', number))
+          lanes_read[number] = text and read_json(text) or false
+        end
+        return lanes_read[number]
+      end
+      -- Looks at messages that were acked before they go: of which dependencies something is known, since they failed of late. Returns
+      -- what counts these successes, once they are gone. What is needed where one is down is defined only there.
+      local function count(number, acks, probed)
+        local name, lane = string.format('%.0f', number), read_lane(number)
+        if redis.call('HEXISTS', strikes, name .. ' acks') == 1 then
+          redis.call('HINCRBY', strikes, name .. ' acks', acks)
+        end
+        if lane and (lane.open and probed or lane.drains and not lane.paused) then
+          -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+          local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+          local found
+          local function setting(name)
+            found = found
+              or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+            return found[FIELDS[name]]
+          end
+          -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
+          --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
+          --   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
+          --   breaker.probe: until the first probe; breaker.longest: the longest time between two
+          local said = setting('breaker') or ''
+          local breaker = {
+            distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
+            within = tonumber(said:match(' within=(%d+)ms') or nil) or 0,
+            share = tonumber(said:match(' share=([%d.]+)') or nil) or 1,
+            probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
+            longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
+          }
+          -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is special any more.
+          local function write_lane(number, lane)
+            local name = string.format('%.0f', number)
+            lanes_read[number] = lane or false
+            if not lane then
+              redis.call('HDEL', lanes, name)
+              redis.call('ZREM', gates, name)
+              return
+            end
+            redis.call('HSET', settings, 'gated', 1)
+            if lane.due then
+              redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
+            else
+              redis.call('ZREM', gates, name)
+            end
+            redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
+          end
+          -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+          local BLOCKED = 2 ^ 43
+          -- The id in a member of an index (lib/order says what precedes it).
+          local function id_of(member)
+            return member:sub(member:byte(1) < 16 and 9 or 3)
+          end
+          -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+          -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+          --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+          -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+          -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+          -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+          -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+          local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+          local MORE = ' [%w_]+=%S*'
+          local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+          local function new_state(due)
+            return {
+              part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+              deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+            }
+          end
+
+          local function parse_state(text, birth)
+            local s = new_state(math.floor(birth / 4096))
+            local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+            if text then
+              part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+                text:match(STATE)
+            end
+            if part and (more == '' or more:gsub(MORE, '') == '') then
+              s.part, s.reason, s.mark, s.token = part, reason, mark, token
+              local at = tonumber(due)
+              s.due = at > 0 and at < LATER and at or s.due
+              s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+              s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+              s.delay, s.more = tonumber(delay), more
+            end
+            return s
+          end
+
+          local function format_state(s)
+            local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+            return table.concat({
+              part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+            }, ' ') .. s.more
+          end
+
+          -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+          -- redrive gave it another (lib/redriven_expiry).
+          local function expiry_of(head, state)
+            if state.redriven == 0 then
+              return head.expires
+            end
+            return tonumber(state.more:match(' expires=(%d+)') or nil)
+          end
+          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+          -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+          --   text, record: its state and its record, as they were read
+          local function is_blocked_row(row, id, text, record)
+            if not record then
+              return false
+            elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+              return true -- as most: nobody has touched it
+            elseif is_later(record, text) then
+              return true
+            end
+            local head = read_record(record)
+            local state = parse_state(text, head.birth)
+            return state.mark == '-' and member_of(id, head, state.due) == row
+          end
+          -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
+          -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
+          --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+          --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+          --   rule.in_turn: given back when the message is handed out
+          local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
+          local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+          local rule = {
+            limit = seats_of_lane > 0 and seats_of_lane or math.huge,
+            in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+          }
+          -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+          local function is_closed(number)
+            local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+            return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+          end
+          -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+          -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+          -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+          --   full: lanes that were found full, for a call that only enters; nil: look
+          local function enter(id, lane, full)
+            if rule.limit == math.huge then
+              return true
+            end
+            local has_room = not (full and full[lane] or is_closed(lane))
+            if has_room then
+              local score = BLOCKED + lane
+              local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+              has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+            end
+            if has_room then
+              redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+              return true
+            elseif full then
+              full[lane] = true
+            end
+            return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+          end
+          -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has a seat of its key or gets one,
+          -- else it waits for that in the lane of its key. Who lets through checks record and state, as lib/let_in does.
+          --   count: at most so many; first: from this place in the lane on
+          local SPARE = 20 -- rows that it looks at besides, in place of those that do not come through (I9)
+
+          -- Whether it may be ready now.
+          local function has_seat(id, record)
+            local lane = read_record(record).lane
+            if not lane or not is_closed(lane) and enter(id, lane) then
+              return true
+            end
+            return false, lane
+          end
+
+          local function let_through(number, count, first)
+            local score, through = string.format('%.0f', BLOCKED + number), 0
+            if count < 1 then
+              return
+            end
+            for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', first, count + SPARE)) do
+              local id = id_of(row)
+              local record = redis.call('HGET', messages, id)
+              if through == count then
+                break
+              elseif not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
+                redis.call('ZREM', scheduled, row)
+              else
+                local seated, lane = has_seat(id, record)
+                if seated then
+                  redis.call('ZADD', seats, number, PASS .. id)
+                  redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)
+                  redis.call('ZREM', scheduled, row)
+                  through = through + 1
+                else
+                  redis.call('ZADD', scheduled, BLOCKED + lane, row)
+                  redis.call('ZREM', seats, id) -- in order it kept one
+                end
+              end
+            end
+            if through > 0 then
+              wake_one()
+            end
+          end
+          -- Lets messages of a dependency in that is up again, never more than 32 at a time: so the others are not flooded. Where nobody
+          -- waits and none is in work, it is over.
+          --   count: at most so many
+          local AT_ONCE = 32 -- ready or in work
+
+          local function drain(number, lane, count)
+            local score = string.format('%.0f', BLOCKED + number)
+            let_through(number, math.max(0, math.min(count, AT_ONCE - redis.call('ZCOUNT', seats, number, number))), 0)
+            local waiting = redis.call('ZCOUNT', scheduled, score, score)
+            if waiting + redis.call('ZCOUNT', seats, number, number) > 0 then
+              lane.due = now + breaker.probe
+            elseif lane.trusts and lane.trusts > now then
+              lane.drains, lane.due = nil, lane.trusts
+            else
+              lane = nil
+            end
+            write_lane(number, lane)
+          end
+          -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
+          --   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+          local MOST_NOTES = '1000'
+
+          local function note_audit(did, by, user, ...)
+            redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+            redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
+          end
+          -- The success of a probe closes the breaker of its dependency; this and each that follows lets in two more.
+          local function come_back(number, lane, acks)
+            if lane.open then
+              note_audit('closed', '"breaker"', '', 'chosen', 'dependency ' .. lane.name)
+              lane.open, lane.dead, lane.drains, lane.due = nil, nil, now, now + breaker.probe
+              write_lane(number, lane) -- first: while it is open only one has a pass
+            end
+            if not lane.paused then
+              drain(number, lane, 2 * acks)
+            end
+          end
+          come_back(number, lane, acks)
+        end
+      end
+
+      local function succeeded(ids, texts)
+        local numbers, acks, probed = {}, {}, {}
+        for n, id in ipairs(ids) do
+          local head = head_of(id, texts[n])
+          local number = head and head.needs
+          if number then
+            if not acks[number] then
+              numbers[#numbers + 1], acks[number] = number, 0
+            end
+            acks[number] = acks[number] + 1
+            local lane = read_lane(number)
+            probed[number] = probed[number] or lane and lane.open and redis.call('ZSCORE', seats, PASS .. id)
+          end
+        end
+        return function()
+          for _, number in ipairs(numbers) do
+            count(number, acks[number], probed[number])
+          end
+        end
+      end
+      count_success = succeeded(ids, texts)
+    end
     if noted or dedup_window then
       if dedup_window then
         -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
@@ -613,14 +1020,15 @@ local function queue(n)
         once_gone = remember_acked
       end
       if noted then
-        -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
-        -- that does not say them.
+        -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+        -- (lib/head_word); nil where that does not say them.
         local function stated_head(text)
           local at = text and text:find(' head=')
           if at then
             local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
             if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-              return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+              local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+              return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
             end
           end
         end
@@ -633,17 +1041,21 @@ local function queue(n)
         local function is_later(record, text)
           return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
         end
-        -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-        -- beside the body. nil: it has no key.
+        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+        -- of all that its sender packed beside the body. nil: it has none.
         --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-        local KEY = 1 -- the number of the field
+        local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-        local function lane_in(text, first)
-          if text:byte(first + 2) ~= KEY then
-            return nil
+        local function lanes_in(text, first)
+          local lanes, at = {}, first + 2
+          for field = KEY, DEPENDENCY do
+            local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+            if f and number == field then
+              lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+              at = at + 3 + high * 256 + low
+            end
           end
-          local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-          return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          return lanes[KEY], lanes[DEPENDENCY]
         end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
         local HEADERS, TRANSIENT = 0x20, 0x80
@@ -660,9 +1072,11 @@ local function queue(n)
           return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
         end
 
-        local function as_head(birth, flags, expires, lane)
+        -- lane: of its key; needs: the lane of its dependency.
+        local function as_head(birth, flags, expires, lane, needs)
           return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            lane = lane, needs = needs,
           }
         end
 
@@ -673,21 +1087,24 @@ local function queue(n)
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-          return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+          local lane, needs
+          if math.floor(flags / HEADERS) % 2 == 1 then
+            lane, needs = lanes_in(record, expires and 15 or 9)
+          end
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
         -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
         -- true where it is of a later form.
         local function head_of(id, text)
-          local birth, flags, expires, lane = stated_head(text)
+          local birth, flags, expires, lane, needs = stated_head(text)
           if birth then
             if redis.call('HEXISTS', messages, id) == 0 then
               return nil, false
             elseif is_later('', text) then
               return nil, true
             end
-            return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+            return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
           end
           local record = redis.call('HGET', messages, id)
           if not record then
@@ -749,9 +1166,11 @@ local function queue(n)
           return tonumber(state.more:match(' expires=(%d+)') or nil)
         end
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+        local found
         local function setting(name)
-          found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+          found = found
+            or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
           return found[FIELDS[name]]
         end
         -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
@@ -817,7 +1236,7 @@ local function queue(n)
       -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
       --   ids: of the messages; also of those of which a script that was cut off left something behind
       --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-      --   per_key: what the settings say of keys; where they do, the seats are given back
+      --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
       local gone = #ids
       redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
       if once_gone then
@@ -825,13 +1244,28 @@ local function queue(n)
       end
       redis.call('HDEL', history, unpack(ids))
       redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+      if gated then
+        -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+        local PASS = '\1'
+        -- Ends the passes of messages that were let through the gate of their dependency.
+        local function end_passes(ids)
+          local passes = {}
+          for n, id in ipairs(ids) do
+            passes[n] = PASS .. id
+          end
+          redis.call('ZREM', seats, unpack(passes))
+        end
+        end_passes(ids)
+      end
       if per_key then -- or all but the last: a seat of nothing is found by lib/tend
         -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
         local BLOCKED = 2 ^ 43
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+        local found
         local function setting(name)
-          found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+          found = found
+            or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
           return found[FIELDS[name]]
         end
         -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
@@ -858,17 +1292,21 @@ local function queue(n)
         local function is_later(record, text)
           return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
         end
-        -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-        -- beside the body. nil: it has no key.
+        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+        -- of all that its sender packed beside the body. nil: it has none.
         --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-        local KEY = 1 -- the number of the field
+        local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-        local function lane_in(text, first)
-          if text:byte(first + 2) ~= KEY then
-            return nil
+        local function lanes_in(text, first)
+          local lanes, at = {}, first + 2
+          for field = KEY, DEPENDENCY do
+            local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+            if f and number == field then
+              lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+              at = at + 3 + high * 256 + low
+            end
           end
-          local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-          return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          return lanes[KEY], lanes[DEPENDENCY]
         end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
         local HEADERS, TRANSIENT = 0x20, 0x80
@@ -885,9 +1323,11 @@ local function queue(n)
           return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
         end
 
-        local function as_head(birth, flags, expires, lane)
+        -- lane: of its key; needs: the lane of its dependency.
+        local function as_head(birth, flags, expires, lane, needs)
           return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            lane = lane, needs = needs,
           }
         end
 
@@ -898,8 +1338,11 @@ local function queue(n)
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-          return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+          local lane, needs
+          if math.floor(flags / HEADERS) % 2 == 1 then
+            lane, needs = lanes_in(record, expires and 15 or 9)
+          end
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
         -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -967,6 +1410,37 @@ local function queue(n)
           local state = parse_state(text, head.birth)
           return state.mark == '-' and member_of(id, head, state.due) == row
         end
+        -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+        local function read_json(text)
+          local decoded, value = pcall(cjson.decode, text or '')
+          return decoded and type(value) == 'table' and value or {}
+        end
+        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+        -- `gated`; lib/tend ends that.
+        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+        --   nobody waited; dead: ids of those that died in the window that opened it
+        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+        local lanes_read = {}
+
+        local function read_lane(number)
+          if lanes_read[number] == nil then
+            local text = redis.call('HGET', lanes, string.format('%.0f', number))
+            lanes_read[number] = text and read_json(text) or false
+          end
+          return lanes_read[number]
+        end
+        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+        local function is_closed(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+        end
+        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+        local function is_gated(number)
+          local lane = setting('gated') and read_lane(number)
+          return lane and (lane.of == 'dependency' or is_closed(number)) or false
+        end
         -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -990,7 +1464,7 @@ local function queue(n)
         local function heads_of(lanes, room)
           local rows, ids, lane_of = {}, {}, {}
           for _, lane in ipairs(lanes) do
-            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
             if free > 0 then
               local score = string.format('%.0f', BLOCKED + lane)
               for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -1052,6 +1526,9 @@ local function queue(n)
       acked = gone
     end
     redis.call('HINCRBY', counters, 'acked', acked)
+    if count_success then
+      count_success()
+    end
     if noted then
       note(ids, heads, texts)
     end

@@ -1,4 +1,4 @@
--- Removes a queue: all of its keys. Refused while anything is in it, unless force is to go with it. What a job has
+-- Removes a queue: all of its keys, but for its audit, which says who did what for another month. Refused while anything is in it, unless force is to go with it. What a job has
 -- committed stops even that, since it may be for other queues, too: it is moved first. Returns how many messages were
 -- removed; or, refused, how many are ready, scheduled, leased, dead, expired, and how many lists are committed.
 -- drains
@@ -9,7 +9,8 @@ local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[
 local counters, settings, wake, alarm, committed = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local outcomes, acked_ids, schedules, ticks, groups = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
 local cleared, grouped, reindexed, redrives, redriving = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
-local audit, seats, tended, sender = KEYS[26], KEYS[27], KEYS[28], KEYS[29]
+local audit, seats, tended, gates, lanes = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
+local strikes, muted, sender = KEYS[31], KEYS[32], KEYS[33]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -39,6 +40,12 @@ if lists > 0 or (present > 0 and force ~= '1') then
   end
   return { left[1], left[2], math.max(0, leased), left[3], left[4], lists }
 end
+local AUDITED = 2592000000 -- milliseconds: 30 days
+redis.call('PEXPIRE', audit, AUDITED)
+local keys = {}
+for _, key in ipairs(KEYS) do
+  keys[#keys + 1] = key ~= audit and key or nil
+end
 -- One command, so it takes effect at once. Redis frees the memory in another thread, however much it is.
-redis.call('UNLINK', messages, unpack(KEYS))
+redis.call('UNLINK', messages, unpack(keys))
 return note_done(present)

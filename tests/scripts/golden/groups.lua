@@ -1,13 +1,14 @@
 -- Lists groups of dead letters, in the order of their fingerprints, and changes nothing. Returns now; 1 if every dead
 -- letter is in a group (else regroup.lua has to look first); the group after which the list goes on (empty: it is over);
 -- then of each group its name, how many letters it has, the first and the last time of death (6 bytes each), how many
--- died within the last hour and the last day, when it was last cleared (empty: not known), and of its newest letters the
--- ids, the states and the lines of their failures, one after the other.
+-- died within the last hour and the last day, when it was last cleared (empty: not known), of its newest letters the
+-- ids, the states and the lines of their failures, one after the other, and whether it is muted (lua/mute.lua).
 local after, prefix, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- prefix: the first digits of the groups; empty: all
 local NEWEST = 10 -- letters
 local HOUR, DAY = 3600000, 86400000 -- milliseconds
 local MOST = 524288 -- bytes, or one group (I9)
 local states, history, dead, groups, cleared = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local muted = KEYS[6]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -86,7 +87,7 @@ while true do
   reply[#reply + 1] = {
     name, redis.call('ZLEXCOUNT', groups, '[' .. name, stop), row:sub(13, 18), last:sub(13, 18),
     redis.call('ZLEXCOUNT', groups, hour, stop), redis.call('ZLEXCOUNT', groups, day, stop),
-    redis.call('ZSCORE', cleared, name) or '', newest_of(name),
+    redis.call('ZSCORE', cleared, name) or '', newest_of(name), redis.call('HGET', muted, name) or '',
   }
   low = '(' .. name .. '\255'
 end

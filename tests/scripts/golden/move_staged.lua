@@ -41,7 +41,7 @@ end
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
 -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
 -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
--- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+-- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
 -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
 -- reads the priority from the member.
 local BAND = 2 ^ 42
@@ -54,7 +54,7 @@ end
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
-  if not head.lane and (head.birth - number) / 4096 == due then
+  if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
     return string.char(16 + (number - last) / 256)
   end
   return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -126,7 +126,7 @@ local function add(items, first, last, delay, ttl, opening)
   -- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
   -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
   -- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
-  local PACKED, ABOVE, FIELD = 0x20, 0x40, 1 -- the flag of fields and headers, and the next; the field of a key (lib/lane_in)
+  local PACKED, ABOVE, LAST = 0x20, 0x40, 2 -- the flag of fields and headers, and the next; the last field of lib/lanes_in
   -- Tables cost Redis as much as a part of a command: none that only some need.
   local records, places, known, head, packed = {}, {}, {}, {}, 0
   local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
@@ -134,22 +134,28 @@ local function add(items, first, last, delay, ttl, opening)
   local birth, stated, blocked, score_if_blocked, new_seats
   local due, score, lead, order -- of all messages whose births differ in the last byte alone
   if delay == 0 and keys_count then
-    -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-    -- beside the body. nil: it has no key.
+    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+    -- of all that its sender packed beside the body. nil: it has none.
     --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-    local KEY = 1 -- the number of the field
+    local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-    local function lane_in(text, first)
-      if text:byte(first + 2) ~= KEY then
-        return nil
+    local function lanes_in(text, first)
+      local lanes, at = {}, first + 2
+      for field = KEY, DEPENDENCY do
+        local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+        if f and number == field then
+          lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          at = at + 3 + high * 256 + low
+        end
       end
-      local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-      return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      return lanes[KEY], lanes[DEPENDENCY]
     end
     -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+    local found
     local function setting(name)
-      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+      found = found
+        or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
       return found[FIELDS[name]]
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
@@ -180,7 +186,7 @@ local function add(items, first, last, delay, ttl, opening)
     end
 
     local function score_in_lane(id, payload)
-      local lane = lane_in(payload, 2)
+      local lane = lanes_in(payload, 2)
       if not lane or rule.limit == math.huge then
         return false
       end
@@ -209,7 +215,7 @@ local function add(items, first, last, delay, ttl, opening)
       end
       local payload, low = items[first + 2 * n - 1], birth % 256
       local flags = payload:byte(1)
-      local priority, keyed = flags % EXPIRES, flags % ABOVE >= PACKED and payload:byte(4) == FIELD
+      local priority, in_lane = flags % EXPIRES, flags % ABOVE >= PACKED and (payload:byte(4) or ABOVE) <= LAST
       if low == 0 or priority ~= head.priority then
         head.birth, head.priority = birth, priority
         local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
@@ -219,7 +225,7 @@ local function add(items, first, last, delay, ttl, opening)
       end
       low = string.char(low)
       local row, blocked_at = order .. low .. id, nil
-      if keyed then
+      if in_lane then
         row = string.char(9 - priority) .. lead .. low .. id -- as in lib/order
         blocked_at = score_if_blocked and score_if_blocked(id, payload)
       end
@@ -229,17 +235,21 @@ local function add(items, first, last, delay, ttl, opening)
       end
       local record, word = lead .. low .. payload, ''
       if #record > LONG then
-        -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-        -- beside the body. nil: it has no key.
+        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+        -- of all that its sender packed beside the body. nil: it has none.
         --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-        local KEY = 1 -- the number of the field
+        local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-        local function lane_in(text, first)
-          if text:byte(first + 2) ~= KEY then
-            return nil
+        local function lanes_in(text, first)
+          local lanes, at = {}, first + 2
+          for field = KEY, DEPENDENCY do
+            local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+            if f and number == field then
+              lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+              at = at + 3 + high * 256 + low
+            end
           end
-          local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-          return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          return lanes[KEY], lanes[DEPENDENCY]
         end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
         local HEADERS, TRANSIENT = 0x20, 0x80
@@ -256,9 +266,11 @@ local function add(items, first, last, delay, ttl, opening)
           return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
         end
 
-        local function as_head(birth, flags, expires, lane)
+        -- lane: of its key; needs: the lane of its dependency.
+        local function as_head(birth, flags, expires, lane, needs)
           return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            lane = lane, needs = needs,
           }
         end
 
@@ -269,19 +281,24 @@ local function add(items, first, last, delay, ttl, opening)
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-          return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+          local lane, needs
+          if math.floor(flags / HEADERS) % 2 == 1 then
+            lane, needs = lanes_in(record, expires and 15 or 9)
+          end
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
         -- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
-        --    head=birth/flags/expiry/length[ lane=N]; expiry 0: none; lane: of its key, if it has one (lib/lane_in)
+        --    head=birth/flags/expiry/length[ lane=N][ needs=N]
+        -- expiry 0: none; lane, needs: the lanes of its key and of its dependency (lib/lanes_in)
         local function head_word(record)
           if #record <= LONG then
             return ''
           end
           local head = read_record(record)
-          local lane = head.lane and string.format(' lane=%.0f', head.lane) or ''
-          return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record) .. lane
+          local lanes = head.lane and string.format(' lane=%.0f', head.lane) or ''
+          lanes = lanes .. (head.needs and string.format(' needs=%.0f', head.needs) or '')
+          return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record) .. lanes
         end
         word = head_word(record)
       end
@@ -326,14 +343,15 @@ local function add(items, first, last, delay, ttl, opening)
     end
   end
   if #known > 0 then
-    -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
-    -- that does not say them.
+    -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+    -- (lib/head_word); nil where that does not say them.
     local function stated_head(text)
       local at = text and text:find(' head=')
       if at then
         local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
         if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+          local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
         end
       end
     end
@@ -346,17 +364,21 @@ local function add(items, first, last, delay, ttl, opening)
     local function is_later(record, text)
       return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
     end
-    -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-    -- beside the body. nil: it has no key.
+    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+    -- of all that its sender packed beside the body. nil: it has none.
     --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-    local KEY = 1 -- the number of the field
+    local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-    local function lane_in(text, first)
-      if text:byte(first + 2) ~= KEY then
-        return nil
+    local function lanes_in(text, first)
+      local lanes, at = {}, first + 2
+      for field = KEY, DEPENDENCY do
+        local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+        if f and number == field then
+          lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          at = at + 3 + high * 256 + low
+        end
       end
-      local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-      return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      return lanes[KEY], lanes[DEPENDENCY]
     end
     -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
     local HEADERS, TRANSIENT = 0x20, 0x80
@@ -373,9 +395,11 @@ local function add(items, first, last, delay, ttl, opening)
       return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
     end
 
-    local function as_head(birth, flags, expires, lane)
+    -- lane: of its key; needs: the lane of its dependency.
+    local function as_head(birth, flags, expires, lane, needs)
       return {
-        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+        lane = lane, needs = needs,
       }
     end
 
@@ -386,21 +410,24 @@ local function add(items, first, last, delay, ttl, opening)
         return { birth = 0, priority = 4 }
       end
       local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-      local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-      return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+      local lane, needs
+      if math.floor(flags / HEADERS) % 2 == 1 then
+        lane, needs = lanes_in(record, expires and 15 or 9)
+      end
+      return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
     end
     -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
     -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
     -- true where it is of a later form.
     local function head_of(id, text)
-      local birth, flags, expires, lane = stated_head(text)
+      local birth, flags, expires, lane, needs = stated_head(text)
       if birth then
         if redis.call('HEXISTS', messages, id) == 0 then
           return nil, false
         elseif is_later('', text) then
           return nil, true
         end
-        return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
       end
       local record = redis.call('HGET', messages, id)
       if not record then

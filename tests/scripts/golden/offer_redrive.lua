@@ -11,10 +11,11 @@ local job, position, grace, opening = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local redrives, redriving, audit, seats, to_messages = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
-local to_states, to_history, to_ready, to_scheduled, to_dead = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
-local to_expired, to_expiring, to_counters, to_settings, to_wake = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
-local to_groups, to_redrives, to_seats, redrive = KEYS[31], KEYS[32], KEYS[33], KEYS[34]
+local redrives, redriving, audit, seats, lanes = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local to_messages, to_states, to_history, to_ready, to_scheduled = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
+local to_dead, to_expired, to_expiring, to_counters, to_settings = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
+local to_wake, to_groups, to_redrives, to_seats, to_lanes = KEYS[31], KEYS[32], KEYS[33], KEYS[34], KEYS[35]
+local redrive = KEYS[36]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -163,17 +164,21 @@ local function with_expiry_word(more, expires)
 end
 -- Bytes. The state of a message whose record is longer has its head (lib/head_word).
 local LONG = 2048
--- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
--- beside the body. nil: it has no key.
+-- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+-- of all that its sender packed beside the body. nil: it has none.
 --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-local KEY = 1 -- the number of the field
+local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-local function lane_in(text, first)
-  if text:byte(first + 2) ~= KEY then
-    return nil
+local function lanes_in(text, first)
+  local lanes, at = {}, first + 2
+  for field = KEY, DEPENDENCY do
+    local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+    if f and number == field then
+      lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      at = at + 3 + high * 256 + low
+    end
   end
-  local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-  return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+  return lanes[KEY], lanes[DEPENDENCY]
 end
 -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
 local HEADERS, TRANSIENT = 0x20, 0x80
@@ -190,9 +195,11 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
-local function as_head(birth, flags, expires, lane)
+-- lane: of its key; needs: the lane of its dependency.
+local function as_head(birth, flags, expires, lane, needs)
   return {
-    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+    lane = lane, needs = needs,
   }
 end
 
@@ -203,23 +210,28 @@ local function read_record(record)
     return { birth = 0, priority = 4 }
   end
   local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-  local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-  return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+  local lane, needs
+  if math.floor(flags / HEADERS) % 2 == 1 then
+    lane, needs = lanes_in(record, expires and 15 or 9)
+  end
+  return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
 end
 -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
 -- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
---    head=birth/flags/expiry/length[ lane=N]; expiry 0: none; lane: of its key, if it has one (lib/lane_in)
+--    head=birth/flags/expiry/length[ lane=N][ needs=N]
+-- expiry 0: none; lane, needs: the lanes of its key and of its dependency (lib/lanes_in)
 local function head_word(record)
   if #record <= LONG then
     return ''
   end
   local head = read_record(record)
-  local lane = head.lane and string.format(' lane=%.0f', head.lane) or ''
-  return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record) .. lane
+  local lanes = head.lane and string.format(' lane=%.0f', head.lane) or ''
+  lanes = lanes .. (head.needs and string.format(' needs=%.0f', head.needs) or '')
+  return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record) .. lanes
 end
 -- The fields of a state (lib/state) with the head of this record.
 local function with_head(more, record)
-  return more:gsub(' head=%S*', ''):gsub(' lane=%S*', '') .. head_word(record)
+  return more:gsub(' head=%S*', ''):gsub(' lane=%S*', ''):gsub(' needs=%S*', '') .. head_word(record)
 end
 -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
 -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
@@ -252,21 +264,23 @@ local function ungroup(state, member)
   end
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+local found
 local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+  found = found
+    or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
   return found[FIELDS[name]]
 end
 -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-local rule_of_keys = setting('per_key') -- before all changes: no read parts them where a script is cut off
+local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
 
 local function drop(ids)
-  local once_gone, per_key = nil, rule_of_keys
+  local once_gone, per_key, gated = nil, rule_of_keys, has_gates
   -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
   -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
   --   ids: of the messages; also of those of which a script that was cut off left something behind
   --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-  --   per_key: what the settings say of keys; where they do, the seats are given back
+  --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
   local gone = #ids
   redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
   if once_gone then
@@ -274,6 +288,19 @@ local function drop(ids)
   end
   redis.call('HDEL', history, unpack(ids))
   redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+  if gated then
+    -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+    local PASS = '\1'
+    -- Ends the passes of messages that were let through the gate of their dependency.
+    local function end_passes(ids)
+      local passes = {}
+      for n, id in ipairs(ids) do
+        passes[n] = PASS .. id
+      end
+      redis.call('ZREM', seats, unpack(passes))
+    end
+    end_passes(ids)
+  end
   if per_key then -- or all but the last: a seat of nothing is found by lib/tend
     -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
     local BLOCKED = 2 ^ 43
@@ -305,7 +332,7 @@ local function drop(ids)
     -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
     -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
     -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-    -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+    -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
     -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
     -- reads the priority from the member.
     local BAND = 2 ^ 42
@@ -318,7 +345,7 @@ local function drop(ids)
     local function order_of(head, due)
       local number = head.birth % 4096
       local last = number % 256
-      if not head.lane and (head.birth - number) / 4096 == due then
+      if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
         return string.char(16 + (number - last) / 256)
       end
       return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -350,6 +377,32 @@ local function drop(ids)
         redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
       end
     end
+    -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+    -- `gated`; lib/tend ends that.
+    --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+    --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+    --   nobody waited; dead: ids of those that died in the window that opened it
+    --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+    local lanes_read = {}
+
+    local function read_lane(number)
+      if lanes_read[number] == nil then
+        local text = redis.call('HGET', lanes, string.format('%.0f', number))
+        lanes_read[number] = text and read_json(text) or false
+      end
+      return lanes_read[number]
+    end
+    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+    local function is_closed(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+    end
+    -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+    local function is_gated(number)
+      local lane = setting('gated') and read_lane(number)
+      return lane and (lane.of == 'dependency' or is_closed(number)) or false
+    end
     -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
     -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
     --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -373,7 +426,7 @@ local function drop(ids)
     local function heads_of(lanes, room)
       local rows, ids, lane_of = {}, {}, {}
       for _, lane in ipairs(lanes) do
-        local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+        local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
         if free > 0 then
           local score = string.format('%.0f', BLOCKED + lane)
           for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -489,12 +542,12 @@ end
 local function there()
   local messages, states, history, ready, scheduled = to_messages, to_states, to_history, to_ready, to_scheduled
   local dead, expired, expiring, settings, wake = to_dead, to_expired, to_expiring, to_settings, to_wake
-  local groups, redrives, seats = to_groups, to_redrives, to_seats
+  local groups, redrives, seats, lanes = to_groups, to_redrives, to_seats, to_lanes
   -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
   -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
   -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
   -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-  -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+  -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
   -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
   -- reads the priority from the member.
   local BAND = 2 ^ 42
@@ -507,7 +560,7 @@ local function there()
   local function order_of(head, due)
     local number = head.birth % 4096
     local last = number % 256
-    if not head.lane and (head.birth - number) / 4096 == due then
+    if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
       return string.char(16 + (number - last) / 256)
     end
     return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -517,11 +570,15 @@ local function there()
     return order_of(head, due) .. string.char(head.birth % 256) .. id
   end
   -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+  local found
   local function setting(name)
-    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+    found = found
+      or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
     return found[FIELDS[name]]
   end
+  -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+  local PASS = '\1'
   -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
   -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
   -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
@@ -530,16 +587,13 @@ local function there()
   --   be due in the future.
   --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
   --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
-  --   Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+  -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
   local in_group, seat_or_block, give_back
 
   local function put(id, state, head, waits, rest, arrive)
-    local member, index, score = member_of(id, head, state.due), scheduled, state.due
-    if state.part == 'dead' then
-      index = dead
-    elseif state.part == 'expired' then
-      index = expired
-    elseif not waits then
+    local member, score = member_of(id, head, state.due), state.due
+    local index = state.part == 'dead' and dead or state.part == 'expired' and expired or scheduled
+    if state.part == 'live' and not waits then
       index, score = ready, score_of(head.priority, state.due)
     end
     local in_lane = head.lane and setting('per_key')
@@ -569,15 +623,36 @@ local function there()
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
         end
+        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+        -- `gated`; lib/tend ends that.
+        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+        --   nobody waited; dead: ids of those that died in the window that opened it
+        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+        local lanes_read = {}
+
+        local function read_lane(number)
+          if lanes_read[number] == nil then
+            local text = redis.call('HGET', lanes, string.format('%.0f', number))
+            lanes_read[number] = text and read_json(text) or false
+          end
+          return lanes_read[number]
+        end
+        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+        local function is_closed(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+        end
         -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-        -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+        -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
         -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
         --   full: lanes that were found full, for a call that only enters; nil: look
         local function enter(id, lane, full)
           if rule.limit == math.huge then
             return true
           end
-          local has_room = not (full and full[lane])
+          local has_room = not (full and full[lane] or is_closed(lane))
           if has_room then
             local score = BLOCKED + lane
             local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
@@ -623,6 +698,11 @@ local function there()
             redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
           end
         end
+        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+        local function is_gated(number)
+          local lane = setting('gated') and read_lane(number)
+          return lane and (lane.of == 'dependency' or is_closed(number)) or false
+        end
         -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -646,7 +726,7 @@ local function there()
         local function heads_of(lanes, room)
           local rows, ids, lane_of = {}, {}, {}
           for _, lane in ipairs(lanes) do
-            local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
             if free > 0 then
               local score = string.format('%.0f', BLOCKED + lane)
               for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -785,6 +865,9 @@ local function there()
       end
       count_redriven(died_again, 'died')
     end
+    if head.needs and setting('gated') then
+      redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
+    end
     if in_lane then
       give_back(id, state, waits)
     end
@@ -904,6 +987,7 @@ local MOST_NOTES = '1000'
 
 local function note_audit(did, by, user, ...)
   redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
 end
 -- Notes what was done to a redrive, and how far it is.
 --   did: started, paused, resumed, cancelled, undone or done; by, user: as in note_audit
@@ -977,7 +1061,7 @@ end
 local function room_of_redrive(job, r, limit, grace)
   local room, wait = room_and_wait(job, r, limit)
   if not wait then
-    stop_redrive(job, r, 'paused', 'success', r.by, r.user)
+    stop_redrive(job, r, 'paused', 'success', r.canary > 0 and r.passed == 0 and '"its canary"' or '"its min_success"', '')
     return 0, -1
   elseif room == 0 then
     redis.call('ZADD', redriving, now + math.max(wait, grace), job)
@@ -996,14 +1080,15 @@ end
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
 end
--- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
--- that does not say them.
+-- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+-- (lib/head_word); nil where that does not say them.
 local function stated_head(text)
   local at = text and text:find(' head=')
   if at then
     local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
     if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+      local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
     end
   end
 end
@@ -1020,14 +1105,14 @@ end
 -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
 -- true where it is of a later form.
 local function head_of(id, text)
-  local birth, flags, expires, lane = stated_head(text)
+  local birth, flags, expires, lane, needs = stated_head(text)
   if birth then
     if redis.call('HEXISTS', messages, id) == 0 then
       return nil, false
     elseif is_later('', text) then
       return nil, true
     end
-    return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+    return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
   end
   local record = redis.call('HGET', messages, id)
   if not record then
@@ -1041,7 +1126,7 @@ end
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
 -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
 -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
--- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+-- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
 -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
 -- reads the priority from the member.
 local BAND = 2 ^ 42
@@ -1054,7 +1139,7 @@ end
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
-  if not head.lane and (head.birth - number) / 4096 == due then
+  if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
     return string.char(16 + (number - last) / 256)
   end
   return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -1223,6 +1308,8 @@ local function remember_expiry(id, state)
     remember(id, 'expired', attempts(state), 0, '', '', state.due)
   end
 end
+-- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+local PASS = '\1'
 -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
 -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
 -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
@@ -1231,16 +1318,13 @@ end
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
---   Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+-- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
 local in_group, seat_or_block, give_back
 
 local function put(id, state, head, waits, rest, arrive)
-  local member, index, score = member_of(id, head, state.due), scheduled, state.due
-  if state.part == 'dead' then
-    index = dead
-  elseif state.part == 'expired' then
-    index = expired
-  elseif not waits then
+  local member, score = member_of(id, head, state.due), state.due
+  local index = state.part == 'dead' and dead or state.part == 'expired' and expired or scheduled
+  if state.part == 'live' and not waits then
     index, score = ready, score_of(head.priority, state.due)
   end
   local in_lane = head.lane and setting('per_key')
@@ -1266,15 +1350,36 @@ local function put(id, state, head, waits, rest, arrive)
       end
       -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
       local BLOCKED = 2 ^ 43
+      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+      -- `gated`; lib/tend ends that.
+      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+      --   nobody waited; dead: ids of those that died in the window that opened it
+      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+      local lanes_read = {}
+
+      local function read_lane(number)
+        if lanes_read[number] == nil then
+          local text = redis.call('HGET', lanes, string.format('%.0f', number))
+          lanes_read[number] = text and read_json(text) or false
+        end
+        return lanes_read[number]
+      end
+      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+      local function is_closed(number)
+        local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+        return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+      end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
       -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
       --   full: lanes that were found full, for a call that only enters; nil: look
       local function enter(id, lane, full)
         if rule.limit == math.huge then
           return true
         end
-        local has_room = not (full and full[lane])
+        local has_room = not (full and full[lane] or is_closed(lane))
         if has_room then
           local score = BLOCKED + lane
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
@@ -1311,6 +1416,11 @@ local function put(id, state, head, waits, rest, arrive)
           redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
         end
       end
+      -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+      local function is_gated(number)
+        local lane = setting('gated') and read_lane(number)
+        return lane and (lane.of == 'dependency' or is_closed(number)) or false
+      end
       -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
       -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
       --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -1334,7 +1444,7 @@ local function put(id, state, head, waits, rest, arrive)
       local function heads_of(lanes, room)
         local rows, ids, lane_of = {}, {}, {}
         for _, lane in ipairs(lanes) do
-          local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+          local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
           if free > 0 then
             local score = string.format('%.0f', BLOCKED + lane)
             for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -1472,6 +1582,9 @@ local function put(id, state, head, waits, rest, arrive)
       end
     end
     count_redriven(died_again, 'died')
+  end
+  if head.needs and setting('gated') then
+    redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
   end
   if in_lane then
     give_back(id, state, waits)

@@ -1,8 +1,12 @@
 -- Pauses a queue, or resumes it. A paused queue hands out nothing; sending, expiry and settling go on. Returns 1 if
 -- that changed anything, else 0.
 -- drains
-local paused, by, user = ARGV[1], ARGV[2], ARGV[3] -- paused: 1, or 0 to resume; by: who, as JSON; user: of Redis
+local paused, ends, after = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- paused: 1, or 0 to resume
+local by, user = ARGV[4], ARGV[5] -- ends, after: as in pause_lane; by: who, as JSON; user: of Redis
 local settings, wake, audit = KEYS[1], KEYS[2], KEYS[3]
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
 -- So no client polls, and a message wakes one of a thousand.
 local function wake_one()
@@ -17,14 +21,22 @@ local MOST_NOTES = '1000'
 
 local function note_audit(did, by, user, ...)
   redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
 end
-if (redis.call('HGET', settings, 'paused') == '1') == (paused == '1') then
+local known = redis.call('HMGET', settings, 'paused', 'paused_until')
+ends = after and string.format('%.0f', now + after) or ends
+if (known[1] == '1') == (paused == '1') and (known[2] or '') == ends then
   return 0
+elseif paused == '1' and ends ~= '' then
+  redis.call('HSET', settings, 'paused_until', ends, 'paused', 1)
 elseif paused == '1' then
   redis.call('HSET', settings, 'paused', 1)
+  redis.call('HDEL', settings, 'paused_until')
 else
-  redis.call('HDEL', settings, 'paused')
-  wake_one()
+  redis.call('HDEL', settings, 'paused', 'paused_until')
+end
+if paused ~= '1' or ends ~= '' then
+  wake_one() -- who waits claims, or sets the alarm anew
 end
 note_audit(paused == '1' and 'paused' or 'resumed', by, user)
 return 1

@@ -2,7 +2,7 @@
 -- drains
 local limit = ARGV[1]
 local messages, states, ready, scheduled, settings = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local wake, seats = KEYS[6], KEYS[7]
+local wake, seats, lanes = KEYS[6], KEYS[7], KEYS[8]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -33,7 +33,7 @@ end
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
 -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
 -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
--- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+-- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
 -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
 -- reads the priority from the member.
 local BAND = 2 ^ 42
@@ -46,7 +46,7 @@ end
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
-  if not head.lane and (head.birth - number) / 4096 == due then
+  if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
     return string.char(16 + (number - last) / 256)
   end
   return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -56,9 +56,11 @@ local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+local found
 local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+  found = found
+    or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
   return found[FIELDS[name]]
 end
 -- The move of due messages: from the scheduled to the ready. Only the index moves; the state says the same. Where keys count,
@@ -84,15 +86,41 @@ local function promote(limit)
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
+    -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+    local function read_json(text)
+      local decoded, value = pcall(cjson.decode, text or '')
+      return decoded and type(value) == 'table' and value or {}
+    end
+    -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+    -- `gated`; lib/tend ends that.
+    --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+    --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+    --   nobody waited; dead: ids of those that died in the window that opened it
+    --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+    local lanes_read = {}
+
+    local function read_lane(number)
+      if lanes_read[number] == nil then
+        local text = redis.call('HGET', lanes, string.format('%.0f', number))
+        lanes_read[number] = text and read_json(text) or false
+      end
+      return lanes_read[number]
+    end
+    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+    local function is_closed(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+    end
     -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-    -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+    -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
     -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
     --   full: lanes that were found full, for a call that only enters; nil: look
     local function enter(id, lane, full)
       if rule.limit == math.huge then
         return true
       end
-      local has_room = not (full and full[lane])
+      local has_room = not (full and full[lane] or is_closed(lane))
       if has_room then
         local score = BLOCKED + lane
         local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
@@ -106,14 +134,15 @@ local function promote(limit)
       end
       return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
     end
-    -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
-    -- that does not say them.
+    -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+    -- (lib/head_word); nil where that does not say them.
     local function stated_head(text)
       local at = text and text:find(' head=')
       if at then
         local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
         if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+          local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
         end
       end
     end
@@ -128,17 +157,21 @@ local function promote(limit)
     end
     -- The flag of a record (lib/record) that has an expiry.
     local EXPIRES = 0x10
-    -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-    -- beside the body. nil: it has no key.
+    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+    -- of all that its sender packed beside the body. nil: it has none.
     --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-    local KEY = 1 -- the number of the field
+    local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-    local function lane_in(text, first)
-      if text:byte(first + 2) ~= KEY then
-        return nil
+    local function lanes_in(text, first)
+      local lanes, at = {}, first + 2
+      for field = KEY, DEPENDENCY do
+        local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+        if f and number == field then
+          lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          at = at + 3 + high * 256 + low
+        end
       end
-      local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-      return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      return lanes[KEY], lanes[DEPENDENCY]
     end
     -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
     local HEADERS, TRANSIENT = 0x20, 0x80
@@ -155,9 +188,11 @@ local function promote(limit)
       return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
     end
 
-    local function as_head(birth, flags, expires, lane)
+    -- lane: of its key; needs: the lane of its dependency.
+    local function as_head(birth, flags, expires, lane, needs)
       return {
-        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+        lane = lane, needs = needs,
       }
     end
 
@@ -168,21 +203,24 @@ local function promote(limit)
         return { birth = 0, priority = 4 }
       end
       local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-      local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-      return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+      local lane, needs
+      if math.floor(flags / HEADERS) % 2 == 1 then
+        lane, needs = lanes_in(record, expires and 15 or 9)
+      end
+      return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
     end
     -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
     -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
     -- true where it is of a later form.
     local function head_of(id, text)
-      local birth, flags, expires, lane = stated_head(text)
+      local birth, flags, expires, lane, needs = stated_head(text)
       if birth then
         if redis.call('HEXISTS', messages, id) == 0 then
           return nil, false
         elseif is_later('', text) then
           return nil, true
         end
-        return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
       end
       local record = redis.call('HGET', messages, id)
       if not record then

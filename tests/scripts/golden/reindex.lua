@@ -8,7 +8,7 @@ local BYTES = 524288 -- bytes of records, or one message (I9)
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, groups, reindexed = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local redrives, seats = KEYS[16], KEYS[17]
+local redrives, seats, lanes = KEYS[16], KEYS[17], KEYS[18]
 -- How many messages are in no place: no index has them, and no claim that has a lease counts them. Each message is in one,
 -- unless someone else deleted or restored a key. With more claims at a time the number is not known: 0.
 local MOST, PAGE = 5000, 1000 -- claims that one call looks at (I9), some at a time
@@ -53,17 +53,21 @@ local function is_later(record, text)
 end
 -- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
--- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
--- beside the body. nil: it has no key.
+-- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+-- of all that its sender packed beside the body. nil: it has none.
 --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-local KEY = 1 -- the number of the field
+local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-local function lane_in(text, first)
-  if text:byte(first + 2) ~= KEY then
-    return nil
+local function lanes_in(text, first)
+  local lanes, at = {}, first + 2
+  for field = KEY, DEPENDENCY do
+    local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+    if f and number == field then
+      lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      at = at + 3 + high * 256 + low
+    end
   end
-  local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-  return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+  return lanes[KEY], lanes[DEPENDENCY]
 end
 -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
 local HEADERS, TRANSIENT = 0x20, 0x80
@@ -80,9 +84,11 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
-local function as_head(birth, flags, expires, lane)
+-- lane: of its key; needs: the lane of its dependency.
+local function as_head(birth, flags, expires, lane, needs)
   return {
-    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+    lane = lane, needs = needs,
   }
 end
 
@@ -93,8 +99,11 @@ local function read_record(record)
     return { birth = 0, priority = 4 }
   end
   local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-  local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-  return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+  local lane, needs
+  if math.floor(flags / HEADERS) % 2 == 1 then
+    lane, needs = lanes_in(record, expires and 15 or 9)
+  end
+  return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
 end
 -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
 -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -174,7 +183,7 @@ end
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
 -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
 -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
--- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+-- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
 -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
 -- reads the priority from the member.
 local BAND = 2 ^ 42
@@ -187,7 +196,7 @@ end
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
-  if not head.lane and (head.birth - number) / 4096 == due then
+  if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
     return string.char(16 + (number - last) / 256)
   end
   return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -214,11 +223,15 @@ local function orphaned(id, state, head)
   return true
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, rate = 5 }, nil
+local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+local found
 local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'rate')
+  found = found
+    or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
   return found[FIELDS[name]]
 end
+-- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+local PASS = '\1'
 -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
 -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
 -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
@@ -227,16 +240,13 @@ end
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
---   Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+-- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
 local in_group, seat_or_block, give_back
 
 local function put(id, state, head, waits, rest, arrive)
-  local member, index, score = member_of(id, head, state.due), scheduled, state.due
-  if state.part == 'dead' then
-    index = dead
-  elseif state.part == 'expired' then
-    index = expired
-  elseif not waits then
+  local member, score = member_of(id, head, state.due), state.due
+  local index = state.part == 'dead' and dead or state.part == 'expired' and expired or scheduled
+  if state.part == 'live' and not waits then
     index, score = ready, score_of(head.priority, state.due)
   end
   local in_lane = head.lane and setting('per_key')
@@ -266,15 +276,41 @@ local function put(id, state, head, waits, rest, arrive)
       local function id_of(member)
         return member:sub(member:byte(1) < 16 and 9 or 3)
       end
+      -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+      local function read_json(text)
+        local decoded, value = pcall(cjson.decode, text or '')
+        return decoded and type(value) == 'table' and value or {}
+      end
+      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+      -- `gated`; lib/tend ends that.
+      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+      --   nobody waited; dead: ids of those that died in the window that opened it
+      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+      local lanes_read = {}
+
+      local function read_lane(number)
+        if lanes_read[number] == nil then
+          local text = redis.call('HGET', lanes, string.format('%.0f', number))
+          lanes_read[number] = text and read_json(text) or false
+        end
+        return lanes_read[number]
+      end
+      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+      local function is_closed(number)
+        local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+        return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+      end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
       -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
       --   full: lanes that were found full, for a call that only enters; nil: look
       local function enter(id, lane, full)
         if rule.limit == math.huge then
           return true
         end
-        local has_room = not (full and full[lane])
+        local has_room = not (full and full[lane] or is_closed(lane))
         if has_room then
           local score = BLOCKED + lane
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
@@ -311,6 +347,11 @@ local function put(id, state, head, waits, rest, arrive)
           redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
         end
       end
+      -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+      local function is_gated(number)
+        local lane = setting('gated') and read_lane(number)
+        return lane and (lane.of == 'dependency' or is_closed(number)) or false
+      end
       -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
       -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
       --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -334,7 +375,7 @@ local function put(id, state, head, waits, rest, arrive)
       local function heads_of(lanes, room)
         local rows, ids, lane_of = {}, {}, {}
         for _, lane in ipairs(lanes) do
-          local free = math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+          local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
           if free > 0 then
             local score = string.format('%.0f', BLOCKED + lane)
             for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -482,6 +523,9 @@ local function put(id, state, head, waits, rest, arrive)
       end
     end
     count_redriven(died_again, 'died')
+  end
+  if head.needs and setting('gated') then
+    redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
   end
   if in_lane then
     give_back(id, state, waits)

@@ -86,14 +86,15 @@ local function is_elsewhere(row, id, text)
   elseif not actual or actual == part and mark == '-' then
     return false
   end
-  -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
-  -- that does not say them.
+  -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+  -- (lib/head_word); nil where that does not say them.
   local function stated_head(text)
     local at = text and text:find(' head=')
     if at then
       local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
       if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-        return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+        local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+        return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
       end
     end
   end
@@ -108,17 +109,21 @@ local function is_elsewhere(row, id, text)
   end
   -- The flag of a record (lib/record) that has an expiry.
   local EXPIRES = 0x10
-  -- The lane of a message: the number of its key (rq_dlq/values/key.py), which stands in front of all that its sender packed
-  -- beside the body. nil: it has no key.
+  -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+  -- of all that its sender packed beside the body. nil: it has none.
   --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-  local KEY = 1 -- the number of the field
+  local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
-  local function lane_in(text, first)
-    if text:byte(first + 2) ~= KEY then
-      return nil
+  local function lanes_in(text, first)
+    local lanes, at = {}, first + 2
+    for field = KEY, DEPENDENCY do
+      local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+      if f and number == field then
+        lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+        at = at + 3 + high * 256 + low
+      end
     end
-    local a, b, c, d, e, f = text:byte(first + 5, first + 10)
-    return f and ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+    return lanes[KEY], lanes[DEPENDENCY]
   end
   -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
   local HEADERS, TRANSIENT = 0x20, 0x80
@@ -135,9 +140,11 @@ local function is_elsewhere(row, id, text)
     return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
   end
 
-  local function as_head(birth, flags, expires, lane)
+  -- lane: of its key; needs: the lane of its dependency.
+  local function as_head(birth, flags, expires, lane, needs)
     return {
-      birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT, lane = lane,
+      birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+      lane = lane, needs = needs,
     }
   end
 
@@ -148,21 +155,24 @@ local function is_elsewhere(row, id, text)
       return { birth = 0, priority = 4 }
     end
     local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-    local lane = math.floor(flags / HEADERS) % 2 == 1 and lane_in(record, expires and 15 or 9) or nil
-    return as_head(unpack_number(record, 1, 7), flags, expires, lane)
+    local lane, needs
+    if math.floor(flags / HEADERS) % 2 == 1 then
+      lane, needs = lanes_in(record, expires and 15 or 9)
+    end
+    return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
   end
   -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
   -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
   -- true where it is of a later form.
   local function head_of(id, text)
-    local birth, flags, expires, lane = stated_head(text)
+    local birth, flags, expires, lane, needs = stated_head(text)
     if birth then
       if redis.call('HEXISTS', messages, id) == 0 then
         return nil, false
       elseif is_later('', text) then
         return nil, true
       end
-      return as_head(birth, flags, expires > 0 and expires or nil, lane), false
+      return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
     end
     local record = redis.call('HGET', messages, id)
     if not record then
@@ -250,7 +260,7 @@ local function is_elsewhere(row, id, text)
   -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
   -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
   -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-  -- One with a key always has the long form, so a row in its lane is the same wherever it stands (lib/enter).
+  -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
   -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
   -- reads the priority from the member.
   local BAND = 2 ^ 42
@@ -263,7 +273,7 @@ local function is_elsewhere(row, id, text)
   local function order_of(head, due)
     local number = head.birth % 4096
     local last = number % 256
-    if not head.lane and (head.birth - number) / 4096 == due then
+    if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
       return string.char(16 + (number - last) / 256)
     end
     return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
@@ -316,14 +326,15 @@ if place ~= 'leased' then
 
   -- The heads of records; those of long ones are in the states.
   local function read_heads(ids, texts, records)
-    -- The birth, the flags, the expiry (0: none) and the lane (nil: none) of a long record, from the state of its message (lib/head_word); nil where
-    -- that does not say them.
+    -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+    -- (lib/head_word); nil where that does not say them.
     local function stated_head(text)
       local at = text and text:find(' head=')
       if at then
         local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
         if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(text:match(' lane=(%d+)') or nil)
+          local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
         end
       end
     end

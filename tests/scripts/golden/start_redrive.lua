@@ -63,6 +63,7 @@ local MOST_NOTES = '1000'
 
 local function note_audit(did, by, user, ...)
   redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
 end
 -- Notes what was done to a redrive, and how far it is.
 --   did: started, paused, resumed, cancelled, undone or done; by, user: as in note_audit

@@ -15,4 +15,4 @@ from tests.proofs.live_brokers.scenario import Scenarios
 
 ALL = Scenarios()
 for part in (redelivery, sessions, names, dead_letters, expiry, plugins, kills):
-    ALL.update(part.SCENARIOS)
+    ALL.include(part.SCENARIOS)

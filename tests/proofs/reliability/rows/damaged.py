@@ -182,6 +182,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
     "read_claim": (LEASED, _read_claim),
     "scan": (EVERYWHERE, _scan),
     "pause": (EVERYWHERE, lambda shop: (shop.queue.pause(), shop.queue.resume())),
+    "pause_lane": (EVERYWHERE, lambda shop: (shop.queue.key("k").pause(), shop.queue.key("k").resume())),
     "reset": (EVERYWHERE, lambda shop: shop.queue.reset()),
     "redrive": (
         DEAD,
@@ -214,6 +215,7 @@ WITHOUT = {
     **dict.fromkeys(("move_staged", "schedule", "restore"), "it adds messages as send does"),
     **dict.fromkeys(("begin_batch", "note_batch"), "it reads only what is noted of a query"),
     "set_policy": "it reads only the map of policies",
+    "mute": "it reads only the rows of groups",
     "steer_redrive": "it reads only the record of a redrive",
     "delete": "it counts, then removes whole keys, whatever they hold",
     **dict.fromkeys(

@@ -1,4 +1,4 @@
-"""K1 to K5: messages with keys, whatever is done to them."""
+"""K1 to K6: messages with keys, whatever is done to them, and an outage of what they need."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import redis
 
 from tests import servers
 from tests.model.lanes import drive, turns
+from tests.model.outage import Outage, Plan, simulate
 from tests.proofs.reliability.row import Figures, Row, Run
 
 SHARE = 25  # draws of one task
 APART = 0.1  # of the largest share
+WASTED = 100  # attempts: about 20, what was in work then, and one a probe
+DRAINED = 60  # seconds after the repair
 
 
 def attempt(mode: str, draws: Sequence[int], steps: int, how: dict[str, bool]) -> tuple[int, int, int, str]:
@@ -58,6 +61,50 @@ def exclusivity(run: Run) -> Figures:
 def liveness(run: Run) -> Figures:
     """Half of all scripts are cut off."""
     return _driven(run, ("order", "order hold", "limit 2", "fair 2"), cut_off=True)
+
+
+def gates(run: Run) -> Figures:
+    """Breakers and pauses among all else that is done; half of the time scripts are cut off."""
+    plain = _driven(run, ("order", "limit 2"), outages=True)
+    cut = _driven(run, ("order", "limit 2"), outages=True, cut_off=True)
+    return Figures(
+        trials=plain.trials + cut.trials, met=plain.met and cut.met, note=f"{plain.note}; {cut.note}"
+    )
+
+
+def suffer(draws: Sequence[int]) -> list[Outage]:
+    """Outages, on a server of its own."""
+    with servers.running() as path, redis.Redis(unix_socket_path=path, socket_timeout=60) as client:
+        return [simulate(client, Plan(), draw) for draw in draws]
+
+
+def outages(run: Run) -> Figures:
+    """Thirty minutes in which 40 % of the work needs what is down; then breakers and pauses in any order."""
+    trials = run.pick(short=1, whole=20, soak=100)
+    first = run.random.getrandbits(24)
+    tasks = [(range(at, min(at + 5, first + trials)),) for at in range(first, first + trials, 5)]
+    found = [one for part in run.in_processes(suffer, tasks) for one in part]
+    wrong = [said for one in found for said in _misses(one)]
+    worst = max(found, key=lambda one: one.wasted)
+    rules = gates(run)
+    note = "".join(f"{said}; " for said in wrong[:1]) if rules.met else f"{rules.note}; "
+    note += f"dead {sum(one.dead for one in found)}, wasted at most {worst.wasted} attempts, "
+    note += f"{worst.waiting} waited, drained in {worst.drained or 0:.0f} s, the other tenant p50 "
+    note += f"{worst.meanwhile[0]:.1f} s, p99 {worst.meanwhile[1]:.1f} s (before {worst.calm[0]:.1f}, "
+    note += f"{worst.calm[1]:.1f})" + (f"; {rules.note}" if rules.met else "")
+    return Figures(trials=len(found) + rules.trials, met=not wrong and rules.met, note=note)
+
+
+def _misses(one: Outage) -> list[str]:
+    """What an outage did that it must not."""
+    said = [*one.wrong]
+    said += [f"{one.dead} healthy messages died"] if one.dead else []
+    said += [f"{one.wasted} attempts were wasted"] if one.wasted > WASTED else []
+    said += ["who waited waits for ever"] if one.drained is None else []
+    said += [f"it took {one.drained:.0f} s to drain"] if (one.drained or 0) > DRAINED else []
+    said += ["a poison was spared"] if one.poisons_dead < one.poisons else []
+    said += ["the other tenant waits"] if one.meanwhile[0] > 2 * one.calm[0] else []
+    return said
 
 
 def take_turns(draws: Sequence[int], hand_outs: int) -> list[tuple[float, int, str]]:
@@ -109,5 +156,12 @@ ROWS = (
         "turns: five loud keys and a quiet one, claims of 1 to 30",
         "shares differ by ≤ 10 %; the quiet one waits for at most 4 of each and one batch; batches are full",
         fairness,
+    ),
+    Row(
+        "K6",
+        "what 40 % of the work needs is down for 30 minutes; poisons before and in it; cut-off scripts",
+        "no healthy message dies, ≤ 100 attempts are wasted, all through within a minute of the repair, the "
+        "other tenant's median within 2x; a poison dies of its own; nobody is handed out of a closed lane",
+        outages,
     ),
 )

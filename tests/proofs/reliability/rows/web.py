@@ -70,6 +70,10 @@ def addresses(broker: rq_dlq.Broker) -> Iterator[str]:
             f"{page}={text}" for page in ("/?q", "/queue?name", "/group?queue=a&id", "/redrive?queue")
         )
         yield f"/group?queue=a&id=abcdef&letters={text}"
+        yield from (f"/act?queue=a&verb=purge&{name}={text}" for name in ("id", "where", "group"))
+        yield f"/act?queue=a&verb=edit&id={text}"
+        yield f"/act?queue=a&verb={text}&id=b"
+        yield f"/queue?name=a&count_by={text}&place=dead"
         yield f"/{text}"
 
 
@@ -90,8 +94,10 @@ async def strangers(client: Client, found: Found) -> None:
 
 async def forged(client: Client, found: Found) -> None:
     """Somebody who has logged in opens a page of another site."""
-    for verb in ("begin", "pause", "resume", "cancel", "undo"):
-        path = f"/redrive/{verb}?queue=a&id=b"
+    redrives = (f"/redrive/{verb}?queue=a&id=b" for verb in ("begin", "pause", "resume", "cancel", "undo"))
+    groups = (f"/group/{verb}?queue=a&id=lapsed" for verb in ("mute", "unmute"))
+    letters = (f"/act/{verb}?queue=a" for verb in ("purge", "redrive", "edit"))
+    for path in (*redrives, *groups, *letters, "/queue/pause?name=a", "/queue/resume?name=a"):
         answer = await client.get(path)
         found.check(f"GET {path}: {answer.status_code}", good=answer.status_code == 405)
         page = (await client.get("/")).text

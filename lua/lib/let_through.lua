@@ -1,0 +1,46 @@
+-- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has a seat of its key or gets one,
+-- else it waits for that in the lane of its key. Who lets through checks record and state, as lib/let_in does.
+--   count: at most so many; first: from this place in the lane on
+-- needs: now, BLOCKED, PASS, id_of, is_blocked_row, read_record, enter, is_closed, score_of, wake_one
+-- needs: keys: messages, states, seats, ready, scheduled
+-- gives: let_through
+local SPARE = 20 -- rows that it looks at besides, in place of those that do not come through (I9)
+
+-- Whether it may be ready now.
+local function has_seat(id, record)
+  local lane = read_record(record).lane
+  if not lane or not is_closed(lane) and enter(id, lane) then
+    return true
+  end
+  return false, lane
+end
+
+local function let_through(number, count, first)
+  local score, through = string.format('%.0f', BLOCKED + number), 0
+  if count < 1 then
+    return
+  end
+  for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', first, count + SPARE)) do
+    local id = id_of(row)
+    local record = redis.call('HGET', messages, id)
+    if through == count then
+      break
+    elseif not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
+      redis.call('ZREM', scheduled, row)
+    else
+      local seated, lane = has_seat(id, record)
+      if seated then
+        redis.call('ZADD', seats, number, PASS .. id)
+        redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)
+        redis.call('ZREM', scheduled, row)
+        through = through + 1
+      else
+        redis.call('ZADD', scheduled, BLOCKED + lane, row)
+        redis.call('ZREM', seats, id) -- in order it kept one
+      end
+    end
+  end
+  if through > 0 then
+    wake_one()
+  end
+end

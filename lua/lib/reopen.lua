@@ -1,0 +1,27 @@
+-- Opens a lane that is paused: that of a key lets in who has a seat, or gets one; that of a dependency drains.
+-- needs: now, rule, breaker, let_in, drain, write_lane, BLOCKED; keys: scheduled
+-- gives: reopen
+local ROWS = 1000 -- of a key without a rule; the rest comes by lib/tend (I9)
+local AT_FIRST = 32
+
+local function reopen(number, lane)
+  lane.paused, lane.ends, lane.open = nil, nil, nil
+  if lane.of == 'dependency' then
+    lane.drains, lane.due = now, now + breaker.probe
+    write_lane(number, lane) -- first: while it is open only one has a pass
+    drain(number, lane, AT_FIRST)
+    return
+  end
+  write_lane(number, nil)
+  if rule.limit < math.huge then
+    let_in({ number })
+    return
+  end
+  local score, due = string.format('%.0f', BLOCKED + number), {}
+  for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, ROWS)) do
+    due[#due + 1], due[#due + 2] = now, row
+  end
+  if #due > 0 then
+    redis.call('ZADD', scheduled, unpack(due))
+  end
+end

@@ -1,0 +1,52 @@
+"""`rq-dlq audit`: what operators did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rq_dlq.cli import _show
+from rq_dlq.cli._context import Command, Context, pass_context
+from rq_dlq.core.redrive.record import NUMBERS
+
+if TYPE_CHECKING:
+    from rq_dlq.core.looking.audit_record import AuditRecord
+
+RECORDS = (
+    _show.Column("at"), _show.Column("who", "bold", wrap=True), _show.Column("did", "cyan"),
+    _show.Column("queue", below=True), _show.Column("number", below=True),
+    _show.Column("which", wrap=True, below=True),
+)  # fmt: skip
+
+
+@click.command("audit", cls=Command)
+@click.argument("name", metavar="[QUEUE]", required=False)
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this many records."
+)
+@pass_context
+def audit(context: Context, name: str | None, *, limit: int) -> None:
+    """List what operators did to messages, queues, schedules and policies, the newest first.
+
+    It says who did it (the name that was given, else user@host, and the ACL user of Redis), and to how many
+    messages. Each queue keeps about its last thousand records.
+    """
+    table = context.output.format == "table"
+    found = context.broker.audit(limit, queue=name)
+    rows = [_shown(one) if table else row(one) for one in found]
+    context.output.rows(rows, RECORDS, "nobody did anything to " + (name or "any queue"))
+
+
+def _shown(record: AuditRecord) -> dict[str, Any]:
+    number = record.counts.moved if record.job else record.number
+    cells = _show.attributes(record, "at", "who", "did", "which")
+    job = f"redrive {record.job}: " if record.job else ""
+    return cells | {"queue": record.queue or None, "number": number, "which": job + cells["which"]}
+
+
+def row(record: AuditRecord) -> dict[str, Any]:
+    """A record, for programs."""
+    names = ("at", "queue", "did", "by", "user", "number", "chosen", "how", "job")
+    counts = _show.attributes(record.counts, *NUMBERS) if record.job else {}
+    return _show.attributes(record, *names) | counts

@@ -1,0 +1,97 @@
+"""What the messages in work have in common while others wait: one tenant, one key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.pages.calls import START
+from rq_dlq.core.steps.step import Batch
+from rq_dlq.errors import UnprocessableMessage, UpgradeRequired
+from rq_dlq.values.masks import Masks
+from rq_dlq.values.message import Received
+from rq_dlq.values.wanted import RECORD
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.pages.calls import Page, Position
+    from rq_dlq.core.steps.step import Steps
+    from rq_dlq.values.codec import Codec
+
+CLAIMS, HELD, WAITING = 50, 100, 50  # that are looked at: the first to lapse, the first to be delivered
+KEY = "key"
+Facts = Counter[tuple[str, str]]
+"""How many messages have each value of each header, and each key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What most messages in work have, and not all that wait.
+
+    Attributes:
+        name: of a header, or "key".
+        value: of that header, or the key.
+        held: how many of those that were looked at.
+        of: how many were looked at, a hundred at most.
+    """
+
+    name: str
+    value: str
+    held: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.held:,} of {self.of:,} in work have {self.name} = {self.value}"
+
+
+def holders(keys: QueueKeys, codec: Codec[Any]) -> Steps[list[Holder]]:
+    """The header value that holds the workers of a queue, and the key; none where nothing stands out."""
+    found: tuple[list[str], Position | None] = yield page_calls.leases(keys, after=START, limit=CLAIMS)
+    if not found[0]:
+        return []
+    lists: list[list[str]] = yield Batch([batch_calls.given_ids(keys, token) for token in found[0]])
+    ids = [one for some in lists for one in some][:HELD]
+    page: Page = yield page_calls.browse(keys, place="leased", ids=ids, wanted=RECORD)
+    upto: Position | None = yield page_calls.position(keys, "ready", -1)
+    if upto is None:
+        return []
+    line: Page = yield page_calls.scan(keys, "ready", after=START, upto=upto, limit=WAITING, wanted=RECORD)
+    newest: Page = yield page_calls.scan(
+        keys, "ready", after=START, upto=upto, limit=WAITING, wanted=RECORD, newest=True
+    )
+    held = [Received(row, codec, keys.family) for row in page.rows()]
+    rows = {row.id: row for row in (*line.rows(), *newest.rows())}
+    waiting = [Received(row, codec, keys.family) for row in rows.values()]
+    return [*_standing_out(held, waiting)]
+
+
+def _standing_out(held: list[Received[Any]], waiting: list[Received[Any]]) -> Iterable[Holder]:
+    in_work, in_line = _facts(held), _facts(waiting)
+    found = [
+        (count, -in_line[fact], fact)
+        for fact, count in in_work.items()
+        if 2 * count > len(held) and in_line[fact] < len(waiting) and count + in_line[fact] > 1
+    ]
+    found.sort(reverse=True)
+    for of_keys in (False, True):
+        best = [(count, fact) for count, _, fact in found if (fact[0] == KEY) is of_keys][:1]
+        yield from (Holder(*fact, count, len(held)) for count, fact in best)
+
+
+def _facts(messages: Iterable[Received[Any]]) -> Facts:
+    """The values of headers, but for those that are secrets by their names, and the keys."""
+    facts: Facts = Counter()
+    for message in messages:
+        try:
+            headers = dict(message.headers)
+            shown = Masks(()).value(headers)
+            facts.update((name, value) for name, value in headers.items() if shown[name] == value)
+            if message.key is not None:
+                facts[KEY, message.key] += 1
+        except (UnprocessableMessage, UpgradeRequired):
+            continue
+    return facts

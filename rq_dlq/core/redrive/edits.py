@@ -1,0 +1,93 @@
+"""How people edit bodies: by a merge patch, or by hand where they see the body, but for its secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+
+from rq_dlq.errors import InvalidInput, InvalidMessage
+from rq_dlq.values.codec import NO_JSON
+from rq_dlq.values.masks import HIDDEN
+
+
+def merging(patch: Any) -> Callable[[Any], Any]:
+    """The edit that merges this into each body (RFC 7396); a body that is no JSON object is refused."""
+
+    def edit(body: Any) -> Any:
+        if isinstance(body, bytes):
+            raise InvalidMessage("the body is bytes, not JSON")
+        if not isinstance(body, dict):
+            raise InvalidMessage("the body is not a JSON object, which a merge patch changes")
+        return merged(body, patch)
+
+    return edit
+
+
+def merged(body: Any, patch: Any) -> Any:
+    """The body with a merge patch: null removes a name, an object is merged, all else takes the old place."""
+    if not isinstance(patch, dict):
+        return patch
+    found: dict[str, Any] = dict(body) if isinstance(body, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
+    for name, value in patch.items():  # pyright: ignore[reportUnknownVariableType]
+        if value is None:
+            found.pop(name, None)  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            found[name] = merged(found.get(name), value)  # pyright: ignore[reportUnknownArgumentType]
+    return found
+
+
+def rewriting(shown: Any, edited: Any) -> Callable[[Any], Any]:
+    """The edit of who saw `shown`, the body without its secrets, and made `edited` of it.
+
+    What was left as it was keeps its value, also a hidden one. Only a body that still looks so is edited.
+    """
+
+    def edit(body: Any) -> Any:
+        if isinstance(body, bytes):
+            raise InvalidMessage("the body is bytes, not JSON")
+        return _carried(body, shown, edited)
+
+    return edit
+
+
+def _carried(body: Any, shown: Any, edited: Any) -> Any:
+    if _json(shown) == _json(edited):
+        return body
+    if all(isinstance(one, dict) for one in (body, shown, edited)):
+        now, before, after = cast("tuple[dict[str, Any], ...]", (body, shown, edited))
+        return {
+            name: _carried(now[name], before[name], value)
+            if name in now and name in before
+            else _plain(value)
+            for name, value in after.items()
+        }
+    if all(isinstance(one, list) for one in (body, shown, edited)):
+        rows = cast("tuple[list[Any], ...]", (body, shown, edited))
+        if len({*map(len, rows)}) == 1:
+            return [_carried(*row) for row in zip(*rows, strict=True)]
+    return _plain(edited)
+
+
+def _plain(value: Any) -> Any:
+    """A value that somebody wrote: the mark of a hidden one is none."""
+    if HIDDEN.encode() in _json(value):
+        raise InvalidInput(f"a value is hidden ({HIDDEN}), and would be lost: leave the field where it is")
+    return value
+
+
+def _json(value: Any) -> bytes:
+    return msgspec.json.encode(value, order="sorted")
+
+
+def read_json(text: str, what: str) -> Any:
+    """A JSON text of a person.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    try:
+        return msgspec.json.decode(text)
+    except NO_JSON as error:
+        raise InvalidInput(f"{what} is not JSON: {error}") from None

@@ -1,0 +1,93 @@
+"""Messages as they are sent: an id and a payload each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
+from rq_dlq.values.key import given_of
+from rq_dlq.values.names import check_id
+
+if TYPE_CHECKING:
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.values.key import Of
+    from rq_dlq.values.message import Message
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SendOptions:
+    """The options that all messages of one call share; durations in milliseconds, ttl 0: none.
+
+    `new`: an id that the queue knows is an error. `carried`: headers of observers; a message that has one of
+    these names keeps its own, and gets none of them.
+    """
+
+    delay: int = 0
+    ttl: int = 0
+    priority: int = DEFAULT_PRIORITY
+    headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
+    persistent: bool = True
+    new: bool = False
+    carried: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
+    key: str | None = None
+    dependency: str | None = None
+
+    @property
+    def said(self) -> set[Of]:
+        """Which of key and dependency the messages have."""
+        return given_of(self.key, self.dependency)
+
+    def carrying(self, carried: Mapping[str, str]) -> SendOptions:
+        """The same options, with these headers of observers."""
+        return replace(self, headers=joined(self.headers, carried), carried=carried) if carried else self
+
+
+def packer(queue: QueueState[T], options: SendOptions) -> Callable[[T], bytes]:
+    """Packs bodies with these options."""
+    return queue.codec.packer(
+        options.priority,
+        options.headers,
+        persistent=options.persistent,
+        key=options.key,
+        dependency=options.dependency,
+    )
+
+
+def packed(queue: QueueState[T], body: T, message_id: str | None, options: SendOptions) -> tuple[str, bytes]:
+    """The id of a message, drawn if None is given, and its payload."""
+    if message_id is None:
+        message_id = next(queue.ids.drawn())
+    else:
+        check_id(message_id)
+    pack = queue.codec.packer(  # not by `packer`: one call less for each send
+        options.priority,
+        options.headers,
+        persistent=options.persistent,
+        key=options.key,
+        dependency=options.dependency,
+    )
+    return message_id, pack(body)
+
+
+def joined(headers: Mapping[str, str], carried: Mapping[str, str]) -> Mapping[str, str]:
+    """The headers of a message and those of observers, unless it has one of these names itself."""
+    if not carried or not isinstance(headers, Mapping) or not carried.keys().isdisjoint(headers):
+        return headers
+    return {**headers, **carried}
+
+
+def pack_message(queue: QueueState[Any], message: Message[Any], options: SendOptions) -> bytes:
+    """The payload of a message that may have a priority, headers, a key and a dependency of its own."""
+    own = replace(
+        options,
+        priority=options.priority if message.priority is None else message.priority,
+        headers=options.headers if message.headers is None else joined(message.headers, options.carried),
+        key=options.key if message.key is None else message.key,
+        dependency=options.dependency if message.dependency is None else message.dependency,
+    )
+    queue.said |= own.said
+    return packer(queue, own)(message.body)

@@ -1,0 +1,212 @@
+"""What operators do at once: purge, redrive or edit dead letters, pause or resume a queue or a part of it.
+
+Each act has a page that asks once, and says what it will do in numbers. It takes rows that were ticked, what
+meets a condition, or one message. `OF_LETTERS` and `OF_QUEUES` are the acts; those of a queue have a sentence
+that says their numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.exceptions import HTTPException
+
+from rq_dlq.client.choosing import dead_choice
+from rq_dlq.core.redrive.edits import merging, read_json, rewriting
+from rq_dlq.core.redrive.terms import Terms
+from rq_dlq.errors import InvalidInput, UnprocessableMessage
+from rq_dlq.values.codec import Codec
+from rq_dlq.values.masks import MOST
+from rq_dlq.values.readable import many
+from rq_dlq.values.visible import visible, visible_json
+from rq_dlq.web.pages.lanes import Lane
+from rq_dlq.web.pages.redrives import drive
+from rq_dlq.web.site import READ_ONLY, Site, act, asked, go_to, number_of, verb_of
+from rq_dlq.web.story import body_text
+
+if TYPE_CHECKING:
+    from starlette.datastructures import FormData, QueryParams
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from rq_dlq.asyncio.queue import Queue
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.redrive.record import RedrivePlan
+    from rq_dlq.values.counts import QueueStats
+    from rq_dlq.values.masks import Masks
+
+    Given = QueryParams | FormData
+
+OF_LETTERS = {"redrive": "Redrive", "edit": "Edit and redrive", "purge": "Purge"}
+OF_QUEUES: Mapping[str, Callable[[QueueStats], str]] = {
+    "pause": lambda stats: (
+        f"{many(stats.waiting, 'message')} will wait until somebody resumes it, and so will what is sent. "
+        f"{many(stats.leased, 'message')} in work may finish."
+    ),
+    "resume": lambda stats: f"{many(stats.waiting, 'message')} will be delivered as they are due.",
+}
+QUOTED = re.compile(r"""'(?:[^']|'')*'""")  # texts in a condition
+NAMES = re.compile(r"[\w.$\"-]+")
+CHANGES = "{}"  # what the field of an edit has in it at first, of several messages
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The dead letters that a form chooses: all that it says has to be met.
+
+    Attributes:
+        ids: those that were ticked, or the one whose page it is.
+        where: a condition in words.
+        group: the fingerprint of their group.
+    """
+
+    ids: Sequence[str]
+    where: str
+    group: str
+
+    @classmethod
+    def of(cls, given: Given, masks: Masks) -> Chosen:
+        """Read a form.
+
+        Raises:
+            HTTPException: it chooses nothing, or by what is hidden, which could be found out by trying.
+        """
+        ids = [str(one) for one in given.getlist("id") if one]
+        where = visible(str(given.get("where") or "").strip())  # as the page shows it
+        found = cls(ids, where, str(given.get("group") or ""))
+        if not (found.ids or found.where or found.group):
+            raise HTTPException(400, "nothing is chosen: tick messages, or give a condition")
+        if hidden := [name for name in NAMES.findall(QUOTED.sub("''", found.where)) if masks.hides(name)]:
+            raise HTTPException(400, f"{hidden[0]} is hidden on this page, so no condition can ask for it")
+        return found
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """As `queue.dlq` takes them."""
+        return {"ids": list(self.ids) or None, "where": self.where or None, "group": self.group or None}
+
+
+async def ask(site: Site, request: Request) -> Response:
+    """Say what an act will do, and ask."""
+    if not site.access.write:
+        raise HTTPException(403, READ_ONLY)
+    queue, verb = await site.queue(request), asked(request, "verb")
+    if verb in OF_QUEUES:
+        lane = Lane.of_form(request.query_params)
+        effect = await lane.effect(queue, verb) if lane else OF_QUEUES[verb](await queue.stats())
+        return site.page(
+            request, "act.html", queue=queue, verb=verb, title=verb.capitalize(), of_queue=True,
+            lane=lane, effect=effect, wrong="",
+        )  # fmt: skip
+    if verb not in OF_LETTERS:
+        raise HTTPException(404, f"there are {', '.join((*OF_LETTERS, *OF_QUEUES))}")
+    chosen = Chosen.of(request.query_params, site.masks)
+    text = await _text_to_edit(site, queue, chosen) if verb == "edit" else ""
+    return await _asked(site, request, queue, verb, chosen, text=text)
+
+
+@act
+async def do(site: Site, request: Request) -> Response:
+    """Do it; of an edit first say what it will do."""
+    verb = verb_of(request, OF_LETTERS, "an act")
+    queue, form = await site.queue(request), await request.form()
+    chosen = Chosen.of(form, site.masks)
+    text = visible_json(str(form.get("edit") or "").replace("\r\n", "\n"))  # as browsers end lines
+    if verb == "edit" and "number" not in form:
+        return await _asked(site, request, queue, verb, chosen, text=text, tried=True)
+    number = number_of(form, "number", int) or 0
+    conditions: dict[str, Any] = {**chosen.conditions, "limit": number}
+    if verb == "purge":
+        await queue.dlq.select(**conditions).purge(by=site.by(request))
+        return go_to(request, "redrives#audit")
+    if verb == "redrive":
+        job = await queue.dlq.redrive(**conditions, by=site.by(request), detach=True)
+    else:
+        where = conditions.pop("where")
+        limit = conditions.pop("limit")
+        wanted = dead_choice(conditions, where=where, limit=limit)
+        terms = Terms(edit=await _edit_of(site, queue, chosen, text), by=site.by(request))
+        job = await queue.dlq._begun(wanted, terms)  # noqa: SLF001 - `redrive` would wait for it
+    if not job.counts.eligible:
+        raise HTTPException(409, "nothing of this is dead any more: others redrove or removed it meanwhile")
+    drive(site, job)
+    return go_to(request, "redrive", queue=queue.name, id=job.id)
+
+
+async def _asked(
+    site: Site,
+    request: Request,
+    queue: Queue[Any],
+    verb: str,
+    chosen: Chosen,
+    *,
+    text: str = "",
+    tried: bool = False,
+) -> Response:
+    """The page that asks; of an edit with what it made of the messages, once it was tried."""
+    plan: RedrivePlan | None = None
+    wrong = ""
+    try:
+        count = await queue.dlq.select(**chosen.conditions).count()
+        if tried:
+            edit = await _edit_of(site, queue, chosen, text)
+            plan = await queue.dlq.redrive(**chosen.conditions, dry_run=True, edit=edit)
+    except InvalidInput as error:  # in the form, where it can be mended
+        count, wrong = 0, str(error)
+    return site.page(
+        request, "act.html", queue=queue, verb=verb, title=OF_LETTERS[verb], of_queue=False, chosen=chosen,
+        words=dead_choice({"group": chosen.group or None}).in_words if chosen.group else "", count=count,
+        text=text, plan=plan, wrong=wrong, one=len(chosen.ids) == 1, effect="",
+    )  # fmt: skip
+
+
+async def _text_to_edit(site: Site, queue: Queue[Any], chosen: Chosen) -> str:
+    """The body of one message without its secrets; of several a patch that changes nothing."""
+    if len(chosen.ids) != 1:
+        return CHANGES
+    letters = await queue.dlq.browse(ids=chosen.ids, limit=1)
+    text = visible_json(body_text(letters[0], site.masks)) if letters else CHANGES
+    if len(text) >= MOST:
+        raise HTTPException(400, "the body is too long for this page: `rq-dlq dlq redrive --edit` edits it")
+    return text
+
+
+async def _edit_of(site: Site, queue: Queue[Any], chosen: Chosen, text: str) -> Callable[[Any], Any]:
+    """The edit that a form describes; its result has to fit the type of the queue, where that is known.
+
+    Raises:
+        InvalidInput: it is not JSON, or no patch.
+    """
+    edited = read_json(text, "the body" if len(chosen.ids) == 1 else "the patch")
+    if len(chosen.ids) == 1:
+        before = read_json(await _text_to_edit(site, queue, chosen), "the body that is there")
+        change = rewriting(before, edited)
+    elif isinstance(edited, dict):
+        change = merging(edited)
+    else:
+        raise InvalidInput("a patch is a JSON object: the fields that change; null removes one")
+    codec = _codec_of(site, queue)
+    any_json: Codec[Any] = Codec(Any, site.broker.settings.max_message_bytes)
+
+    def checked(body: Any) -> Any:
+        new = change(body)
+        if codec is not None:
+            try:
+                codec.decode(any_json.encode(new), raw=False)
+            except UnprocessableMessage as error:
+                raise InvalidInput(str(error)) from None
+        return new
+
+    return checked
+
+
+def _codec_of(site: Site, queue: Queue[Any]) -> Codec[Any] | None:
+    """That of the type which a handler of this program takes from the queue; None: it is not known here."""
+    for handler in site.broker._handlers:
+        core: QueueState[Any] = handler.queue._core
+        if core.name == queue.name and core.codec.type is not Any:
+            return core.codec
+    return None

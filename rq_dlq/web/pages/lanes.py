@@ -1,0 +1,67 @@
+"""A part of a queue that operators pause and resume: the messages of a key, or those that need one thing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.exceptions import HTTPException
+
+from rq_dlq.core.choosing.changing import WAITING
+from rq_dlq.values.readable import many
+
+if TYPE_CHECKING:
+    from starlette.datastructures import FormData, QueryParams
+
+    from rq_dlq.asyncio.dependency import Dependency
+    from rq_dlq.asyncio.key import Key
+    from rq_dlq.asyncio.queue import Queue
+
+    Given = QueryParams | FormData
+
+COUNTED = 10_000  # messages, at most, that are counted before the page asks
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The messages that a form names.
+
+    Attributes:
+        of: key or dependency.
+        text: which one.
+    """
+
+    of: str
+    text: str
+
+    @classmethod
+    def of_form(cls, given: Given) -> Lane | None:
+        """Read a form; None: it is about the whole queue.
+
+        Raises:
+            HTTPException: it names neither a key nor a dependency.
+        """
+        of, text = str(given.get("of") or ""), str(given.get("text") or "")
+        if not of:
+            return None
+        if of not in {"key", "dependency"} or not text:
+            raise HTTPException(400, "name a key or a dependency: both a kind and its text")
+        return cls(of, text)
+
+    def __str__(self) -> str:
+        return f"with the key {self.text}" if self.of == "key" else f"that need {self.text}"
+
+    def among(self, queue: Queue[Any]) -> Key | Dependency:
+        """What pauses and resumes them."""
+        return queue.key(self.text) if self.of == "key" else queue.dependency(self.text)
+
+    async def effect(self, queue: Queue[Any], verb: str) -> str:
+        """What the act will do, in numbers."""
+        quoted = self.text.replace("'", "''")
+        chosen = queue.select(where=f"{self.of} = '{quoted}'", places=WAITING, limit=COUNTED)
+        waiting = await chosen.count()
+        number = f"at least {many(waiting, 'message')}" if waiting == COUNTED else many(waiting, "message")
+        if verb == "pause":
+            return f"{number} {self} will wait until somebody resumes them. All others go on."
+        how = "" if self.of == "key" else ", 32 at a time and then by success"
+        return f"{number} {self} will be delivered as they are due{how}."

@@ -1,0 +1,183 @@
+"""A group that is over turns calm, one that is muted is no trouble, and what holds the workers has a name."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from rq_dlq import InvalidInput, SharedDeadLetterStrategy
+from rq_dlq.core.looking.trouble import troubles
+from tests.behaviour.faults import lose_replies
+from tests.behaviour.helpers import bury
+from tests.conftest import Clock
+
+
+async def wrong(broker: Any) -> list[tuple[str, str, str]]:
+    seen = await broker.overview()
+    return [(one.kind, one.level, one.what) for one in troubles(seen.queues, seen.at)]
+
+
+async def die(queue: Any, count: int = 3, why: str = "no route to the bank") -> None:
+    await queue.send_many(range(count))
+    await queue.poison(await queue.claim(count), why)
+
+
+async def test_what_is_over_turns_calm_within_minutes(broker: Any, clock: Clock) -> None:
+    """And is new and growing again when it dies again."""
+    queue = broker.queue("a")
+    await die(queue)
+    (group,) = await queue.dlq.groups()
+    assert (group.trends, group.calm) == (("new", "growing"), False)
+    assert [kind for kind, _, _ in await wrong(broker)] == ["dying"]
+    clock.advance("5m")
+    (group,) = await queue.dlq.groups()
+    assert (group.trends, group.calm) == (("new", "growing"), False)
+    clock.advance("1ms")
+    for found in (await queue.dlq.groups(), await queue.dlq.groups(where="body >= 0")):
+        (group,) = found
+        assert (group.trends, group.calm, group.growing, group.new) == ((), True, False, True)
+        assert group.last_hour == 3
+    assert await wrong(broker) == []
+    await die(queue, 1)
+    (group,) = await queue.dlq.groups()
+    assert group.trends == ("new", "growing")
+
+
+async def test_muted_until_it_dies_again(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await die(queue)
+    (group,) = await queue.dlq.groups()
+    assert await queue.dlq.mute(group=group, by="ana") is True
+    assert await queue.dlq.mute(group=group.fingerprint[:6], by="ben") is False
+    (group,) = await queue.dlq.groups()
+    assert (group.muted, group.muted_until, group.trends) == (True, None, ())
+    assert await wrong(broker) == []
+    (group,) = await queue.dlq.groups(where="body >= 0")
+    assert group.muted
+    clock.advance("1s")
+    await die(queue, 1)
+    (group,) = await queue.dlq.groups()
+    assert (group.muted, group.trends) == (False, ("new", "growing"))
+    assert await queue.dlq.mute(group=group) is True, "what has died since is muted, too"
+    assert await queue.dlq.unmute(group=group, by="ben") is True
+    assert await queue.dlq.unmute(group=group) is False
+    assert [(one.did, one.by, one.which) for one in await broker.audit()][::2] == [
+        ("unmuted", "ben", f"group {group.fingerprint}"),
+        ("muted", "ana", f"group {group.fingerprint}, until it dies again"),
+    ]
+
+
+async def test_muted_until_a_time(broker: Any, clock: Clock) -> None:
+    """Whatever dies of it meanwhile."""
+    queue = broker.queue("a")
+    await die(queue)
+    await queue.dlq.mute(group=(await queue.dlq.groups())[0], until="1h")
+    (group,) = await queue.dlq.groups()
+    end = group.muted_until
+    assert end is not None
+    clock.advance("59m")
+    await die(queue)
+    assert await wrong(broker) == []
+    clock.advance("1m")
+    (group,) = await queue.dlq.groups()
+    assert (group.muted, group.muted_until) == (False, None)
+    assert [kind for kind, _, _ in await wrong(broker)] == ["dying"]
+    assert await queue.dlq.mute(group=group, until=end + timedelta(hours=1))
+    (group,) = await queue.dlq.groups()
+    assert group.muted_until == end + timedelta(hours=1)
+
+
+async def test_what_dies_of_another_kind_is_trouble(broker: Any) -> None:
+    queue = broker.queue("a")
+    await die(queue)
+    await queue.dlq.mute(group=(await queue.dlq.groups())[0], until="1h")
+    seen = await broker.overview()
+    assert troubles(seen.queues, seen.at, {"a": 1.0}) == [], "the deaths of the last minute are muted"
+    await die(queue, 2, "another thing entirely")
+    assert [what for _, _, what in await wrong(broker)] == ["new, growing: another thing entirely"]
+
+
+async def test_a_mute_whose_reply_was_lost_is_one(broker: Any) -> None:
+    queue = broker.queue("a")
+    await die(queue)
+    lost = await lose_replies(broker, "mute")
+    await queue.dlq.mute(group=(await queue.dlq.groups())[0])
+    assert lost.runs > 1
+    assert [one.did for one in await broker.audit()] == ["muted"]
+    assert (await queue.dlq.groups())[0].muted
+
+
+async def test_what_cannot_be_muted(broker: Any, raw: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, [1])
+    (group,) = await queue.dlq.groups()
+    days = datetime(2026, 1, 1, tzinfo=UTC)
+    for given, words in (
+        ({"group": "0" * 12}, "has no group"),
+        ({"group": "nonsense"}, "pass an ErrorGroup"),
+        ({"group": None}, "pass an ErrorGroup"),
+        ({"group": group, "until": "31d"}, "within 30 days"),
+        ({"group": group, "until": days}, "within 30 days"),
+        ({"group": group, "until": days.replace(tzinfo=None)}, "with a time zone"),
+        ({"group": group, "until": "soon"}, "until"),
+        ({"group": group, "by": ""}, "pass a name"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            await queue.dlq.mute(**given)
+    assert not (await queue.dlq.groups())[0].muted
+    raw.hset("rq:{a}:muted", mapping={f"{n:012}": "0 0" for n in range(1000)})
+    raw.expire("rq:{a}:muted", 60)
+    with pytest.raises(InvalidInput, match="a thousand muted groups"):
+        await queue.dlq.mute(group=group)
+    raw.hset("rq:{a}:muted", f"{group.fingerprint:12}", "damaged")
+    assert not (await queue.dlq.groups())[0].muted
+
+
+async def test_a_shared_name_mutes_in_each_of_its_queues(broker: Any) -> None:
+    await broker.policies.set("#", dead_letter=SharedDeadLetterStrategy("buried"))
+    for name in ("a", "b"):
+        await die(broker.queue(name))
+    buried = broker.queue("a").dlq.__class__(broker.queue("buried")._core, broker)
+    (group,) = await buried.groups()
+    assert await buried.mute(group=group, by="ana")
+    assert [(await broker.queue(name).dlq.groups())[0].muted for name in ("a", "b")] == [True, True]
+    assert (await buried.groups())[0].muted
+    assert await buried.unmute(group=group)
+    assert not (await broker.queue("b").dlq.groups())[0].muted
+
+
+async def test_who_holds_the_workers_is_named(broker: Any, clock: Clock) -> None:
+    """From a minute on, with the header value that most in work have, and not all that wait."""
+    queue = broker.queue("a")
+    for n in range(8):
+        await queue.send(n, headers={"tenant": "acme", "app": "shop", "token": "x"}, key="acme")
+    assert len(await queue.claim(4, lease="1h")) == 4
+    await queue.send(9, headers={"tenant": "tiny", "app": "shop", "token": "x"}, key="tiny")
+    clock.advance("60s")
+    assert await wrong(broker) == []
+    clock.advance("1s")
+    seen = await broker.overview()
+    (trouble,) = troubles(seen.queues, seen.at)
+    assert (trouble.kind, trouble.level) == ("waiting", "warn")
+    assert trouble.detail == (
+        "4 of 4 in work have tenant = acme; 4 of 4 in work have key = acme: "
+        "`rq-dlq msg ls a --count-by tenant`"
+    )
+    again = await broker.overview(seen)
+    assert again.by_name["a"].held_at == seen.by_name["a"].held_at
+    clock.advance("5m")
+    ((_, level, _),) = await wrong(broker)
+    assert level == "bad"
+
+
+async def test_where_all_are_alike_nobody_is_named(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    for n in range(4):
+        await queue.send(n, headers={"tenant": "acme", "trace": f"t{n}"})
+    await queue.claim(1, lease="1h")
+    clock.advance("2m")
+    seen = await broker.overview()
+    (trouble,) = troubles(seen.queues, seen.at)
+    assert (trouble.level, trouble.detail) == ("warn", "there is more work than the workers do")
