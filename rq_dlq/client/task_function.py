@@ -258,8 +258,7 @@ def _field(parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, An
 def _arguments(call: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     """The arguments of one of many calls: by their places, by their names."""
     if isinstance(call, tuple):
-        args: Any = call
-        return args, {}
+        return call, {}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(call, Mapping):
         return (), cast("Mapping[str, Any]", call)
     a_tuple = f"({shown(call)},)"
