@@ -450,7 +450,8 @@ def _commit(me: Lanes) -> Iterator[Call[Any]]:
 
 
 def _ack_claim(me: Lanes) -> Iterator[Call[Any]]:
-    if me.tokens:
+    cancelled = {token for _, token in me.cancelled}  # no claim of Spark, which alone is acked so, has any
+    if me.tokens and me.tokens[-1] not in cancelled:
         yield batch_calls.ack_claim(me.queue.keys, me.tokens[-1])
 
 
