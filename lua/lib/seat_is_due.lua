@@ -4,9 +4,10 @@
 -- needs: keys: states, ready, scheduled, leases
 -- gives: seat_is_due
 local function seat_is_due(id)
-  local token = id:match('^\2(%S+) ')
-  if token then
-    return redis.call('ZSCORE', leases, token) ~= false
+  local token, cancelled = id:match('^\2(%S+) (.*)$')
+  if token then -- where the cancel was cut off, the message is still held, and has its own
+    local still_held = (redis.call('HGET', states, cancelled) or ''):find(' +' .. token .. ' ', 1, true)
+    return redis.call('ZSCORE', leases, token) ~= false and not still_held
   end
   local text = redis.call('HGET', states, id)
   local head, later = head_of(id, text)

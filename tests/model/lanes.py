@@ -89,9 +89,11 @@ class Seen:
         """The ids at these places."""
         return [name for name, place in self.place.items() if place in places]
 
-    def held(self) -> Counter[int]:
-        """How many seats of each lane are taken."""
-        return Counter([*self.seats.values(), *self.calls.values()])
+    def held(self, *, settled: bool) -> Counter[int]:
+        """How many seats of each lane are taken; where a cancel was cut off, not the second one of a message."""
+        of = {call: call.split(" ", 1)[1] for call in self.calls}
+        calls = [lane for call, lane in self.calls.items() if settled or of[call] not in self.seats]
+        return Counter([*self.seats.values(), *calls])
 
 
 def look(raw: Any, keys: QueueKeys) -> Seen:
@@ -147,7 +149,7 @@ def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: b
     for name in (seen.at("ready") if whole else []) + ([] if in_turn else seen.at("leased")):
         keyless = seen.lane[name] is None
         assert keyless or name in seen.seats, f"{name} is {seen.place[name]} without a seat"
-    held = seen.held()
+    held = seen.held(settled=settled)
     if not in_turn:
         assert all(count <= limit for count in held.values()), f"more than {limit} hold a seat: {seen.seats}"
     if before is not None:
@@ -187,7 +189,7 @@ def check_settled(seen: Seen, mode: str) -> None:
     Raises:
         AssertionError: one does not hold.
     """
-    limit, in_turn, held = LIMITS[mode], mode.startswith("fair"), seen.held()
+    limit, in_turn, held = LIMITS[mode], mode.startswith("fair"), seen.held(settled=True)
     assert not seen.at("nowhere"), f"{seen.at('nowhere')} are in no place"
     astray = seen.passes - {*seen.at("ready", "leased")}
     assert not astray, f"passes of what is neither ready nor in work: {astray}"
