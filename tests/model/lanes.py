@@ -90,7 +90,7 @@ class Seen:
         return [name for name, place in self.place.items() if place in places]
 
     def held(self, *, settled: bool) -> Counter[int]:
-        """How many seats of each lane are taken; where a cancel was cut off, not the second one of a message."""
+        """How many seats of each lane are taken; of a cancel that was cut off, one."""
         of = {call: call.split(" ", 1)[1] for call in self.calls}
         calls = [lane for call, lane in self.calls.items() if settled or of[call] not in self.seats]
         return Counter([*self.seats.values(), *calls])
@@ -515,7 +515,7 @@ VERBS: dict[str, tuple[int, Acts]] = {
     "undo": (1, _undo),
     "purge": (1, _of_place(lambda me, place, name: choosing_calls.purge(
         me.queue.sender(), place=place, ids=[name], limit=1), *WAITS, "dead", "expired")),
-    "cancel": (2, _cancel),
+    "cancel": (4, _cancel),
     "dead-letter": (1, _of_place(lambda me, place, name: choosing_calls.dead_letter(
         me.queue.sender(), place=place, ids=[name], by='"op"', cause=CAUSE), *WAITS, "expired")),
     "expire now": (1, _of_place(lambda me, place, name: choosing_calls.expire_now(
