@@ -3,31 +3,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from rq_dlq.client.lane import Lane
 from rq_dlq.core.keyed import outages
-from rq_dlq.core.managing import pausing
 from rq_dlq.errors.guesses import Answering
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from rq_dlq.client.broker import Broker
-    from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.dependency import DependencyStats
     from rq_dlq.values.durations import Duration
 
 
-class Dependency(Answering):
+class Dependency(Lane):
     """One dependency of a queue's messages; `queue.dependency(…)` makes it."""
 
-    def __init__(self, dependency: str, core: QueueState[Any], broker: Broker) -> None:
-        self._dependency = dependency
-        self._core = core
-        self._broker = broker
-
-    def __repr__(self) -> str:
-        return f"<Dependency {self._dependency!r} of {self._core.name!r}>"
+    _of = "dependency"
 
     def stats(self) -> DependencyStats:
         """Whether it counts as down, since when, how many messages wait, and when the next is tried.
@@ -35,40 +28,7 @@ class Dependency(Answering):
         Raises:
             InvalidInput: this cannot be a dependency, or the queue is one of dead letters.
         """
-        return self._broker._run(outages.of_dependency(self._core, self._dependency))
-
-    def pause(self, until: datetime | Duration | None = None, *, by: str | None = None) -> bool:
-        """Deliver no messages that need it. What is in work goes on; if it fails, it is not charged.
-
-        Args:
-            until: when that ends: a time with its zone, or a duration; None: at `resume`.
-            by: who pauses it, for the audit; None: this process.
-
-        Returns:
-            Whether this changed anything.
-
-        Raises:
-            InvalidInput: an argument is not valid, or the queue is one of dead letters.
-        """
-        return self._set_paused(True, until, by)  # noqa: FBT003 - private
-
-    def resume(self, *, by: str | None = None) -> bool:
-        """Deliver them again, 32 at a time and then by success. No failures open the breaker for ten minutes.
-
-        Returns:
-            Whether this changed anything; False: it was neither paused nor open.
-
-        Raises:
-            InvalidInput: an argument is not valid, or the queue is one of dead letters.
-        """
-        return self._set_paused(False, None, by)  # noqa: FBT003 - private
-
-    def _set_paused(self, paused: bool, until: datetime | Duration | None, by: str | None) -> bool:  # noqa: FBT001
-        return self._broker._run(
-            pausing.set_lane_paused(
-                self._core, "dependency", self._dependency, paused=paused, until=until, by=by
-            )
-        )
+        return self._broker._run(outages.of_dependency(self._core, self._text))
 
 
 class DependencyOfAll(Answering):

@@ -9,7 +9,7 @@ from rq_dlq.core.cancelling import calls
 from rq_dlq.core.queues.queue import only_live
 from rq_dlq.core.queues.views import find
 from rq_dlq.core.queues.who import act as act_of
-from rq_dlq.core.queues.who import name_of, who
+from rq_dlq.core.queues.who import name_of
 from rq_dlq.core.steps import senders
 from rq_dlq.core.steps.driving import unrepeated
 from rq_dlq.core.steps.step import Batch, NodeUnavailable
@@ -35,7 +35,6 @@ def cancel(queue: QueueState[Any], message_id: str, *, by: str | None = None) ->
         UpgradeRequired: a later version wrote it, in a form that this one cannot read.
     """
     check_id(message_id)
-    who(by)  # raises if it is no name
     yield from find(queue)
     only_live(queue, "cancel messages of")
     act = yield from act_of("cancelled", by, chosen=message_id)
