@@ -253,7 +253,7 @@ def test_the_guide_runs_from_top_to_bottom(typist: Typist, broker: rq_dlq.Broker
 
 
 def test_how_do_i(
-    broker: rq_dlq.Broker, typist: Typist, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typist: Typist, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The answers are one program; a comment after `print` begins with what it shows."""
     pytest.importorskip("cryptography")
