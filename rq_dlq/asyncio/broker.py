@@ -56,6 +56,7 @@ class Broker(OwnBroker):
         pool: a redis-py connection pool to use instead of a URL (such a broker cannot be pickled).
         scripts: the Lua files; tests pass scripts with another clock.
         retries: how long a call is repeated while Redis does not answer.
+        options: fields of `BrokerSettings`, instead of `settings`.
 
     Raises:
         ConfigurationError: an option is unknown or not valid.
@@ -121,6 +122,9 @@ class Broker(OwnBroker):
             declared: the queue's policies (`redelivery`, `dead_letter`, `expiry`) and limits; see
                 `rq_dlq.policy.Declared`. They are written to Redis and stay until others are declared. Other
                 fields come from the map of policies, else from the defaults.
+
+        Returns:
+            The queue.
 
         Raises:
             InvalidInput: a name, type, duration or policy is not valid.
@@ -221,17 +225,31 @@ class Broker(OwnBroker):
         return Policies(self)
 
     def dependency(self, dependency: str) -> DependencyOfAll:
-        """What messages need to succeed, as "payments", in all queues."""
+        """What messages need to succeed, as "payments", in all queues.
+
+        Args:
+            dependency: its name, as messages have it: a text of at most 200 bytes.
+
+        Returns:
+            The dependency, with its verbs for all queues.
+        """
         return DependencyOfAll(dependency, self)
 
     async def queues(self) -> list[str]:
-        """The sorted names of all queues that were ever used."""
+        """The sorted names of all queues that were ever used.
+
+        Returns:
+            The names.
+        """
         return await self._run(self._step(queue_calls.registered(self.settings.namespace)))
 
     async def schedules(self) -> list[Schedule]:
         """The schedules of all queues: when each sends next, and what it sent last.
 
         A queue that is damaged, or in a cluster one whose node does not answer, is logged and left out.
+
+        Returns:
+            The schedules.
         """
         return await self._run(schedules.read(self.settings.namespace))
 
@@ -245,6 +263,9 @@ class Broker(OwnBroker):
             before: an earlier overview. The groups of a queue are taken from it while they are less than
                 five seconds old, and as long as the queue's counts are the same, for up to a minute.
 
+        Returns:
+            The overview, which is an argument of the next one.
+
         Raises:
             InvalidInput: `before` is not an overview.
         """
@@ -256,6 +277,9 @@ class Broker(OwnBroker):
         """The worker processes of the namespace: which queues they work on, since when, what they hold.
 
         Each stores a report every 5 s. One that is killed is "silent" for some time, and then forgotten.
+
+        Returns:
+            A report for each process.
         """
         return await self._run(processes.workers(self.settings.namespace))
 
@@ -265,6 +289,9 @@ class Broker(OwnBroker):
         Args:
             limit: the most records to read. Each queue keeps about its last thousand.
             queue: only what was done to this one; None: to any.
+
+        Returns:
+            The records, the newest first.
 
         Raises:
             InvalidInput: the limit or the name is not valid.

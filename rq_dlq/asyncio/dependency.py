@@ -24,6 +24,9 @@ class Dependency(Lane):
     async def stats(self) -> DependencyStats:
         """Whether it counts as down, since when, how many messages wait, and when the next is tried.
 
+        Returns:
+            Its state, as this queue knows it.
+
         Raises:
             InvalidInput: this cannot be a dependency, or the queue is one of dead letters.
         """
@@ -41,11 +44,18 @@ class DependencyOfAll(Answering):
         return f"<Dependency {self._dependency!r} of all queues>"
 
     async def stats(self) -> list[DependencyStats]:
-        """What each queue knows of it, as `queue.dependency(…).stats()`."""
+        """What each queue knows of it, as `queue.dependency(…).stats()`.
+
+        Returns:
+            Its state in each queue that knows it.
+        """
         return [await one.stats() for one in await self._each()]
 
     async def pause(self, until: datetime | Duration | None = None, *, by: str | None = None) -> int:
         """Deliver no messages that need it, in all queues that there are now; else as `Dependency.pause`.
+
+        Args:
+            until, by: as in `Dependency.pause`.
 
         Returns:
             In how many queues this changed anything.
@@ -54,6 +64,9 @@ class DependencyOfAll(Answering):
 
     async def resume(self, *, by: str | None = None) -> int:
         """Deliver them again, in all queues; else as `Dependency.resume`.
+
+        Args:
+            by: as in `Dependency.resume`.
 
         Returns:
             In how many queues this changed anything.

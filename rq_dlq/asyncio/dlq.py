@@ -214,7 +214,11 @@ class DeadLetters(Answering, Generic[T]):
         return RedriveJob(self._core, self._broker, begun, terms)
 
     async def jobs(self) -> list[RedriveJob]:
-        """The redrives that go on, and those of the last week, at most a hundred; the newest first."""
+        """The redrives that go on, and those of the last week, at most a hundred; the newest first.
+
+        Returns:
+            The jobs, the newest first.
+        """
         found = await self._broker._run(redrives.jobs(self._core))
         return [RedriveJob(self._core, self._broker, [one]) for one in found]
 
@@ -223,6 +227,9 @@ class DeadLetters(Answering, Generic[T]):
 
         Args:
             id: the job's id.
+
+        Returns:
+            The job.
 
         Raises:
             InvalidInput: there is none of this id.

@@ -19,6 +19,9 @@ class Key(Lane):
     async def stats(self) -> KeyStats:
         """Count its messages that are blocked or hold a seat, and say who holds one.
 
+        Returns:
+            The counts, and who holds a seat.
+
         Raises:
             InvalidInput: this cannot be a key, or the queue is one of dead letters.
         """

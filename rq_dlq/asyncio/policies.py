@@ -123,7 +123,11 @@ class Policies:
         return await self._broker._run(policies.undeclare(self._keys_of(queue), naming, act))
 
     async def read(self) -> PolicyMap:
-        """Read all entries."""
+        """Read all entries.
+
+        Returns:
+            The map of entries.
+        """
         settings = self._broker.settings
         return await self._broker._run(policies.read_policies(settings.namespace, settings.naming))
 

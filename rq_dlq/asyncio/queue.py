@@ -139,6 +139,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         Args:
             bodies: any iterable or async iterable.
                 Pass a `Message` for a body with its own id, headers, priority, key or dependency.
+            delay, ttl, priority, headers, persistent, new, key, dependency: as in `send`, for all of them.
 
         Returns:
             The ids, in order, each as from `send`.
@@ -239,7 +240,11 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         return consuming.is_made_by(self._consume(consuming))
 
     def session(self) -> Session[T]:
-        """Make a session: what it sends and what it acks takes effect together, or not at all."""
+        """Make a session: what it sends and what it acks takes effect together, or not at all.
+
+        Returns:
+            The session, a context manager.
+        """
         return Session(self)
 
     def _by_hand(self, rows: Sequence[Row], lease: Lease[T]) -> list[Delivery[T]]:

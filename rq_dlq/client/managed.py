@@ -49,6 +49,9 @@ class Managed(OwnQueue[T]):
         Args:
             limit: the most messages to read.
 
+        Returns:
+            The messages; fewer if fewer are ready.
+
         Raises:
             InvalidInput: the limit is not valid.
         """
@@ -110,17 +113,34 @@ class Managed(OwnQueue[T]):
             exact: False: those of 200 blocked messages that are drawn, so long lanes are found, however many
                 there are. True: all are looked at, a round trip each.
 
+        Returns:
+            The keys, those with the most blocked messages first.
+
         Raises:
             InvalidInput: the limit is not valid, or this is the name of dead letters.
         """
         return self._broker._run(keyed.longest(self._core, limit, exact=exact))
 
     def key(self, key: str) -> Key:
-        """The messages of one key; `select(key=…)` chooses them."""
+        """The messages of one key; `select(key=…)` chooses them.
+
+        Args:
+            key: as messages were sent with: a text of at most 200 bytes.
+
+        Returns:
+            The key, with its verbs.
+        """
         return Key(key, self._core, self._broker)
 
     def dependency(self, dependency: str) -> Dependency:
-        """What messages need to succeed, as "payments": whether it counts as down."""
+        """What messages need to succeed, as "payments": whether it counts as down.
+
+        Args:
+            dependency: as messages were sent with: a text of at most 200 bytes.
+
+        Returns:
+            The dependency, with its verbs.
+        """
         return Dependency(dependency, self._core, self._broker)
 
     def pause(self, by: str | None = None, *, until: datetime | Duration | None = None) -> bool:
@@ -221,13 +241,20 @@ class Managed(OwnQueue[T]):
         Args:
             id: the message's id; the queue need not know it.
 
+        Returns:
+            The explanation; printed, it is sentences.
+
         Raises:
             InvalidInput: this is not a valid id.
         """
         return self._broker._run(explain.explain(self._core, id))
 
     def settings(self) -> QueueSettings:
-        """The settings in force for the queue, and which policy each field comes from."""
+        """The settings in force for the queue, and which policy each field comes from.
+
+        Returns:
+            The settings, with the source of each.
+        """
         core = self._core
         new = None if core.opened else core.declared
         return self._broker._run(policies.explain_policy(core.keys, core.naming, new))
@@ -248,7 +275,11 @@ class Managed(OwnQueue[T]):
         return self._broker._run(outcomes.read_outcomes(self._core, since, limit))
 
     def stats(self) -> QueueStats:
-        """The number of messages in each state, and the totals since the queue began."""
+        """The number of messages in each state, and the totals since the queue began.
+
+        Returns:
+            The counts.
+        """
         return self._broker._run(counts.stats(self._core))
 
     def maintain(self) -> dict[str, int]:

@@ -124,7 +124,11 @@ class Policies:
         return self._broker._run(policies.undeclare(self._keys_of(queue), naming, act))
 
     def read(self) -> PolicyMap:
-        """Read all entries."""
+        """Read all entries.
+
+        Returns:
+            The map of entries.
+        """
         settings = self._broker.settings
         return self._broker._run(policies.read_policies(settings.namespace, settings.naming))
 

@@ -86,6 +86,7 @@ class Session(Generic[T]):
         Args:
             queue: any queue of the same broker.
             body: of that queue's type.
+            id, delay, ttl, priority, headers, persistent, key, dependency: as in `Queue.send`.
 
         Returns:
             The id that the message will have; its `new` is None, since the commit decides that.

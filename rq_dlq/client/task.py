@@ -122,6 +122,12 @@ class Task(Answering, Generic[P, R]):
 
         Options that were given before stay, unless they are given again.
 
+        Args:
+            id, delay, ttl, priority, headers, persistent, new, key, dependency: as in `Queue.send`.
+
+        Returns:
+            The task with these options; this one stays as it is.
+
         Raises:
             InvalidInput: a duration is not valid, or the headers have the task's.
         """

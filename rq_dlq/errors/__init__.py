@@ -90,6 +90,7 @@ class MissingRights(BrokerRefused):
     """The Redis user lacks a right.
 
     Args:
+        message: what the user may not do, and what gives the right.
         rights: the missing rights as ACL SETUSER takes them: "+zadd", "~rq:{orders}:*".
     """
 

@@ -77,7 +77,11 @@ class IndividualDeadLetterStrategy(DeadLetterStrategy):
 
     @staticmethod
     def activemq() -> IndividualDeadLetterStrategy:
-        """ActiveMQ Classic's: its prefix; the expired are dead letters, the non-persistent are dropped."""
+        """ActiveMQ Classic's: its prefix; the expired are dead letters, the non-persistent are dropped.
+
+        Returns:
+            The strategy.
+        """
         return IndividualDeadLetterStrategy(
             prefix="ActiveMQ.DLQ.Queue.", process_expired=True, process_non_persistent=False
         )

@@ -28,7 +28,10 @@ class ErrorGroup:
     """Dead letters of one kind of failure.
 
     Attributes:
-        reason: of the newest dead letter, like `error`, class and text of its failure, and `sample_id`.
+        fingerprint: its id, twelve hexadecimal digits; the first six stand for the class and place.
+        reason: exhausted, poison, unprocessable or expired, of the newest dead letter.
+        error: class and text of the newest failure.
+        sample_id: of the newest dead letter.
         count: how many there are now; those that were redriven, say, do not count.
         first_seen, last_seen: when the first and the last of them died.
         last_hour: how many of them died within the last hour.
@@ -159,6 +162,12 @@ class QueueStats:
     """A queue's counts.
 
     Attributes:
+        name: of the queue.
+        ready: messages that the next claims get.
+        scheduled: messages that wait for their time, or for others of their key.
+        leased: messages in work.
+        dead: dead letters.
+        expired: expired messages that are kept.
         oldest: seconds since the first ready message became due; None: none is ready.
         next_due: seconds until the next scheduled message is due; None: there is none, or all are blocked.
         totals: since the queue began, or the last reset: sent, acked, nacked, lapsed, released, exhausted,

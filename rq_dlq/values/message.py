@@ -28,7 +28,19 @@ _HEADERS = msgspec.json.Decoder(dict[str, str])
 
 @dataclass(frozen=True, slots=True)
 class Message(Generic[T]):
-    """A message for `send_many` with its own id, headers, priority, key or dependency."""
+    """A message for `send_many` with its own id, headers, priority, key or dependency.
+
+    Args:
+        body: of the queue's type.
+        id: for life, at most 200 bytes; None: a new one is drawn.
+        headers: text by name, instead of those of the call; None: those.
+        priority: 9 (first) to 0 (last); None: that of the call.
+        key: at most 200 bytes; None: that of the call.
+        dependency: at most 200 bytes; None: that of the call.
+
+    Raises:
+        InvalidMessage: the id is not valid.
+    """
 
     body: T
     id: str | None = field(default=None, kw_only=True)

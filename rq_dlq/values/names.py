@@ -25,7 +25,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """How a dead-letter or expiry queue is named: prefix + name of its queue + suffix."""
+    """How a dead-letter or expiry queue is named: prefix + name of its queue + suffix.
+
+    Args:
+        prefix: before the queue's name.
+        suffix: after it; empty by default.
+    """
 
     prefix: str
     suffix: str = ""

@@ -72,6 +72,9 @@ class Observer:
     def sending(self, sending: Sending) -> AbstractContextManager[object]:
         """One or more messages are about to be sent; `sending.carried` takes headers for them.
 
+        Args:
+            sending: the messages, and what is carried with them.
+
         Returns:
             A context that is left when they are sent, or with the error of the call.
         """
@@ -81,6 +84,9 @@ class Observer:
     def handling(self, delivery: Leased[Any]) -> AbstractContextManager[object]:
         """A worker is about to call a handler, or a `with` block of a delivery begins.
 
+        Args:
+            delivery: the one that is handled.
+
         Returns:
             A context that is left when the call or the block ends, or with its error. The message is settled
             after that.
@@ -89,4 +95,8 @@ class Observer:
         return nullcontext()
 
     def settled(self, settled: Settled) -> None:
-        """A message was settled: by a worker, a `with` block or by hand."""
+        """A message was settled: by a worker, a `with` block or by hand.
+
+        Args:
+            settled: the message, how it was settled, and when.
+        """

@@ -47,6 +47,7 @@ class Explanation:
     """Where one message is, and why.
 
     Attributes:
+        id: of the message.
         place: ready, scheduled, leased, dead, expired; orphaned: no index leads to it, so nobody gets it;
             unknown: the queue has no such message (any more).
         why: why it is there, a sentence.
