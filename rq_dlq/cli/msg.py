@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import click
 
+from rq_dlq.cli import _completion as completion
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import (
@@ -104,7 +105,7 @@ def ls(
 
 @msg.command("show")
 @queue_argument
-@click.argument("message_id", metavar="ID")
+@click.argument("message_id", metavar="ID", shell_complete=completion.ids)
 @pass_context
 def show(context: Context, name: str, message_id: str) -> None:
     """Show one message, wherever in QUEUE it is, with its history."""
@@ -119,7 +120,7 @@ def show(context: Context, name: str, message_id: str) -> None:
 
 @msg.command("explain")
 @queue_argument
-@click.argument("message_id", metavar="ID")
+@click.argument("message_id", metavar="ID", shell_complete=completion.ids)
 @pass_context
 def explain(context: Context, name: str, message_id: str) -> None:
     """Explain where a message is and what happens to it next.
@@ -145,7 +146,7 @@ def bulk(takes: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., 
             place_option(takes),
             all_option,
             where_option,
-            click.argument("ids", nargs=-1, metavar="[ID]..."),
+            click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=completion.ids),
             queue_argument,
         ):
             function = option(function)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli import _fields
+from rq_dlq.cli._completion import queues
 from rq_dlq.cli._context import Command, Context, pass_context
 from rq_dlq.policy import Entry, partial
 from rq_dlq.policy.preview import MOST
@@ -15,7 +16,7 @@ from rq_dlq.policy.preview import MOST
 if TYPE_CHECKING:
     from rq_dlq.policy import Preview, RedeliveryPolicy, Simulation
 
-queue_argument = click.argument("name", metavar="[QUEUE]", required=False)
+queue_argument = click.argument("name", metavar="[QUEUE]", required=False, shell_complete=queues)
 
 
 @click.command("preview", cls=Command)

@@ -25,6 +25,7 @@ from rq_dlq.policy.partial import complete
 from rq_dlq.values.codec import Codec, Ids
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.names import Naming, check_name
+from rq_dlq.values.version import OLDEST_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 MAX_MESSAGE_BYTES = 1 << 20
 LONGEST_VERSION = 60  # characters
 MAX_CONFIRM = 4_000  # milliseconds; shorter than a socket's timeout
-OLDEST_SERVER = (6, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
