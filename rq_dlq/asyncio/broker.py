@@ -60,6 +60,11 @@ class Broker(OwnBroker):
 
     Raises:
         ConfigurationError: an option is unknown or not valid.
+
+    Examples:
+        >>> broker = Broker("redis://localhost:6379/0", namespace="shop")
+        >>> broker.queue("orders").name
+        'orders'
     """
 
     async def _connected(self) -> AsyncConnections:
@@ -128,6 +133,11 @@ class Broker(OwnBroker):
 
         Raises:
             InvalidInput: a name, type, duration or policy is not valid.
+
+        Examples:
+            >>> mails = broker.queue("mails", redelivery=RedeliveryPolicy(max_redeliveries=3), rate="100/s")
+            >>> await mails.send({"to": "anna"}, id="mail-7")
+            'mail-7'
         """
         core = self.settings.queue(
             name, self._ids, type, lease, declared,
@@ -200,6 +210,14 @@ class Broker(OwnBroker):
         Raises:
             InvalidInput: the schedule is not valid.
             ConfigurationError: this is no function, or it does not go with what else the queue has.
+
+        Examples:
+            >>> @broker.task(queue="sums", timeout="20s")
+            ... async def add(a: int, b: int) -> None:
+            ...     print(a + b)
+            >>> await add(1, 2)  # here and now
+            3
+            >>> sent = await add.send(1, 2)  # by a worker
         """
         rule = rule_of(cron, every, timezone, missed)
         running = Running(concurrency, timeout, ack_each, deadline)
@@ -232,6 +250,10 @@ class Broker(OwnBroker):
 
         Returns:
             The dependency, with its verbs for all queues.
+
+        Examples:
+            >>> await broker.dependency("payments").pause(until="10m")
+            2
         """
         return DependencyOfAll(dependency, self)
 
@@ -240,6 +262,10 @@ class Broker(OwnBroker):
 
         Returns:
             The names.
+
+        Examples:
+            >>> await broker.queues()
+            ['mails', 'orders']
         """
         return await self._run(self._step(queue_calls.registered(self.settings.namespace)))
 
@@ -268,6 +294,11 @@ class Broker(OwnBroker):
 
         Raises:
             InvalidInput: `before` is not an overview.
+
+        Examples:
+            >>> overview = await broker.overview()
+            >>> [(queue.stats.name, queue.stats.dead) for queue in overview.queues]
+            [('mails', 1), ('orders', 0)]
         """
         settings = self.settings
         codec: Codec[Any] = Codec(Any, settings.max_message_bytes)
@@ -295,6 +326,13 @@ class Broker(OwnBroker):
 
         Raises:
             InvalidInput: the limit or the name is not valid.
+
+        Examples:
+            >>> await orders.purge(all=True, by="anna")
+            1
+            >>> for record in await broker.audit(1):
+            ...     print(record.by, record.did, record.number, record.queue)
+            anna purged 1 orders
         """
         named = None if queue is None else self.settings.naming.resolve(queue).family
         return await self._run(audit.audit(self.settings.namespace, limit, named))

@@ -53,6 +53,10 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: the limit is not valid.
+
+        Examples:
+            >>> [message.id for message in await orders.peek(5)]
+            ['order-41']
         """
         return await self._broker._run(reading.peek(self._core, limit))
 
@@ -69,6 +73,10 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: there is neither a condition nor `all`, or both; nothing was done.
+
+        Examples:
+            >>> await orders.purge(where="body.total > 5")
+            1
         """
         return await self.select(where, all=all).purge(by=by)
 
@@ -154,6 +162,12 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: this is the name of dead letters; or `by` is not a name, or `until` not an end.
+
+        Examples:
+            >>> await orders.pause(until="10m", by="anna")
+            True
+            >>> await orders.resume()
+            True
         """
         return await self._broker._run(pausing.set_paused(self._core, paused=True, until=until, by=by))
 
@@ -192,8 +206,8 @@ class Managed(OwnQueue[T]):
                 a name.
             UpgradeRequired: a later version wrote it, in a form that this one cannot read.
 
-        Example:
-            >>> orders.cancel("order-41")
+        Examples:
+            >>> await orders.cancel("order-41")
             'cancelled'
         """
         return await self._broker._run(cancel.cancel(self._core, id, by=by))
@@ -245,6 +259,11 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: this is not a valid id.
+
+        Examples:
+            >>> explanation = await orders.explain("order-41")
+            >>> explanation.place
+            'ready'
         """
         return await self._broker._run(explain.explain(self._core, id))
 
@@ -253,6 +272,11 @@ class Managed(OwnQueue[T]):
 
         Returns:
             The settings, with the source of each.
+
+        Examples:
+            >>> settings = await orders.settings()
+            >>> settings.redelivery.max_redeliveries
+            12
         """
         core = self._core
         new = None if core.opened else core.declared
@@ -280,6 +304,11 @@ class Managed(OwnQueue[T]):
 
         Returns:
             The counts.
+
+        Examples:
+            >>> stats = await orders.stats()
+            >>> stats.ready, stats.dead
+            (1, 0)
         """
         return await self._broker._run(counts.stats(self._core))
 

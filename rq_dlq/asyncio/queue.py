@@ -112,6 +112,13 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             BrokerUnavailable: the outcome is unknown; it is safe to send again with the same id.
             Unconfirmed: with durability "replicated": the message is sent, but too few replicas confirmed
                 it. It is safe to send again with the same id.
+
+        Examples:
+            >>> await orders.send({"total": 9.5}, id="order-42", delay="10m", headers={"tenant": "a"})
+            'order-42'
+            >>> again = await orders.send({"total": 9.5}, id="order-42")
+            >>> again.new, again.known
+            (False, 'scheduled')
         """
         options = send.send_options(
             delay, ttl, priority, headers, persistent=persistent, new=new, key=key, dependency=dependency
@@ -151,6 +158,10 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 later messages were not.
             Unconfirmed: with durability "replicated": too few replicas confirmed the ids in the error; later
                 messages were not sent.
+
+        Examples:
+            >>> await orders.send_many(Message({"total": n}, id=f"order-{n}") for n in (43, 44))
+            ['order-43', 'order-44']
         """
         options = send.send_options(
             delay, ttl, priority, headers, persistent=persistent, new=new, key=key, dependency=dependency
@@ -179,6 +190,12 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
 
         Raises:
             InvalidInput: an argument is not valid.
+
+        Examples:
+            >>> for delivery in await orders.claim(count=10, wait="1s"):
+            ...     async with delivery:  # ack at the end, nack after an error
+            ...         print(delivery.body["total"])
+            9.5
         """
         steps = claim.claim(
             self._core,
@@ -228,6 +245,12 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 message is redelivered. This ends the loop; other deferred acks are done.
             BrokerUnavailable: raised by a step. This ends the loop, and the outcome of the deferred acks is
                 unknown: repeat them by `delivery.ack()`.
+
+        Examples:
+            >>> async for delivery in orders.consume():
+            ...     async with delivery:
+            ...         print(delivery.id)
+            order-41
         """
         consuming: Consuming[Delivery[T]] = Consuming(
             self._core,
@@ -244,6 +267,11 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
 
         Returns:
             The session, a context manager.
+
+        Examples:
+            >>> async with orders.session() as session:
+            ...     for order in await session.claim():
+            ...         sent = await session.send(broker.queue("invoices"), order.body)
         """
         return Session(self)
 

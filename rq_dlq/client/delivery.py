@@ -39,6 +39,14 @@ class Delivery(Leased[T]):
     that fails, the message comes back when its lease ends. A forked child that leaves the block leaves the
     message to its parent. To enter the block raises LeaseLost if the lease is over by then, as of the last
     messages of a large claim: the work would be done twice.
+
+    Examples:
+        >>> (delivery,) = orders.claim()
+        >>> delivery.id, delivery.attempt
+        ('order-41', 1)
+        >>> settlement = delivery.ack()
+        >>> settlement.outcome
+        'acked'
     """
 
     _process = 0
@@ -70,7 +78,7 @@ class Delivery(Leased[T]):
         It is counted from the claim, whose time is the server's. 0: it is over, and a redelivery would be too
         late. None: it has no end; so has a dead or expired message.
 
-        Example:
+        Examples:
             >>> httpx.post(url, json=order, timeout=delivery.remaining)
         """
         left = self._time_to_live(time.monotonic())

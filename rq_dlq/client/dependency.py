@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 
 class Dependency(Lane):
-    """One dependency of a queue's messages; `queue.dependency(…)` makes it."""
+    """One dependency of a queue's messages; `queue.dependency(…)` makes it.
+
+    Examples:
+        >>> orders.dependency("payments").pause(until="10m")
+        True
+        >>> stats = orders.dependency("payments").stats()
+        >>> stats.open
+        True
+    """
 
     _of = "dependency"
 
@@ -35,7 +43,12 @@ class Dependency(Lane):
 
 
 class DependencyOfAll(Answering):
-    """One dependency of the messages of all queues; `broker.dependency(…)` makes it."""
+    """One dependency of the messages of all queues; `broker.dependency(…)` makes it.
+
+    Examples:
+        >>> broker.dependency("payments").resume()
+        0
+    """
 
     def __init__(self, dependency: str, broker: Broker) -> None:
         self._dependency = dependency

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 class Key(Lane):
-    """One key of a queue; `queue.key(…)` makes it."""
+    """One key of a queue; `queue.key(…)` makes it.
+
+    Examples:
+        >>> orders.key("customer-7").pause(until="10m")
+        True
+    """
 
     _of = "key"
 

@@ -54,6 +54,10 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: the limit is not valid.
+
+        Examples:
+            >>> [message.id for message in orders.peek(5)]
+            ['order-41']
         """
         return self._broker._run(reading.peek(self._core, limit))
 
@@ -70,6 +74,10 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: there is neither a condition nor `all`, or both; nothing was done.
+
+        Examples:
+            >>> orders.purge(where="body.total > 5")
+            1
         """
         return self.select(where, all=all).purge(by=by)
 
@@ -155,6 +163,12 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: this is the name of dead letters; or `by` is not a name, or `until` not an end.
+
+        Examples:
+            >>> orders.pause(until="10m", by="anna")
+            True
+            >>> orders.resume()
+            True
         """
         return self._broker._run(pausing.set_paused(self._core, paused=True, until=until, by=by))
 
@@ -193,7 +207,7 @@ class Managed(OwnQueue[T]):
                 a name.
             UpgradeRequired: a later version wrote it, in a form that this one cannot read.
 
-        Example:
+        Examples:
             >>> orders.cancel("order-41")
             'cancelled'
         """
@@ -246,6 +260,11 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: this is not a valid id.
+
+        Examples:
+            >>> explanation = orders.explain("order-41")
+            >>> explanation.place
+            'ready'
         """
         return self._broker._run(explain.explain(self._core, id))
 
@@ -254,6 +273,11 @@ class Managed(OwnQueue[T]):
 
         Returns:
             The settings, with the source of each.
+
+        Examples:
+            >>> settings = orders.settings()
+            >>> settings.redelivery.max_redeliveries
+            12
         """
         core = self._core
         new = None if core.opened else core.declared
@@ -279,6 +303,11 @@ class Managed(OwnQueue[T]):
 
         Returns:
             The counts.
+
+        Examples:
+            >>> stats = orders.stats()
+            >>> stats.ready, stats.dead
+            (1, 0)
         """
         return self._broker._run(counts.stats(self._core))
 

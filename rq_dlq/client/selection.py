@@ -41,6 +41,12 @@ class Selection(Generic[T]):
 
     Messages are read page by page, and only until the limit is reached. A message that stays in place during
     the whole call is seen exactly once, whatever others do meanwhile.
+
+    Examples:
+        >>> orders.select("body.total > 5").count()
+        1
+        >>> orders.select(limit=10).prioritize(9)
+        1
     """
 
     def __init__(self, core: QueueState[T], broker: Broker, chosen: Choice) -> None:

@@ -39,6 +39,14 @@ class Session(Generic[T]):
     are not raised again at the end of the block. An error that is not an Exception (KeyboardInterrupt)
     releases all deliveries, in one short try as at the end of a `Delivery`, and is raised in any case. A lost
     lease releases the others. A forked child that leaves the block leaves them all to its parent.
+
+    Examples:
+        >>> with orders.session() as session:
+        ...     for order in session.claim():
+        ...         sent = session.send(mails, {"bill": order.id}, id=f"bill-{order.id}")
+        >>> stats = mails.stats()
+        >>> stats.ready
+        1
     """
 
     def __init__(self, queue: Queue[T]) -> None:

@@ -62,6 +62,10 @@ class BrokerSettings:
             has to be a function of a module.
         version: of your program, such as "1.4.2", at most 60 characters. It is recorded with each failure,
             and a group of dead letters says under which versions they died.
+
+    Examples:
+        >>> BrokerSettings(namespace="shop", durability="fsync").max_message_bytes
+        1048576
     """
 
     url: str | None = field(default=None, repr=False)  # it may hold a password

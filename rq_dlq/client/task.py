@@ -30,6 +30,13 @@ class Task(Answering, Generic[P, R]):
 
     `task(…)` calls the function, here and now; `task.send(…)` has a worker call it. Pickling keeps the
     name of the function's module and its own: who unpickles a task imports it.
+
+    Examples:
+        >>> @broker.task(queue="welcome")
+        ... def welcome(user_id: int, lang: str = "en") -> None:
+        ...     print(f"welcome {user_id} in {lang}")
+        >>> welcome.options(id="welcome-7", delay="1h").send(7, lang="de")
+        'welcome-7'
     """
 
     def __init__(
@@ -96,8 +103,13 @@ class Task(Answering, Generic[P, R]):
                 before it.
             KnownId, BrokerRefused, BrokerUnavailable, Unconfirmed: see `Queue.send_many`.
 
-        Example:
-            >>> welcome.options(delay="1h").send_many([(7,), (8,), {"user_id": 9, "lang": "de"}])
+        Examples:
+            >>> @broker.task
+            ... def welcome(user_id: int, lang: str = "en") -> None:
+            ...     print(f"welcome {user_id} in {lang}")
+            >>> sent = welcome.options(delay="1h").send_many([(7,), {"user_id": 8, "lang": "de"}])
+            >>> len(sent)
+            2
         """
         if self._id is not None:
             raise InvalidInput(f"the id {self._id!r} is of one call: use send, or leave the id out")

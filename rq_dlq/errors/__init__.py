@@ -108,6 +108,11 @@ class KnownId(RqDlqError):
 
     Attributes:
         ids: these ids. The other messages of the call, before or beside them, are in the queue.
+
+    Examples:
+        >>> orders.send({"total": 9.5}, id="order-41", new=True)
+        Traceback (most recent call last):
+        rq_dlq.errors.KnownId: order-41: the queue has it already, dead or alive, …
     """
 
     def __init__(self, message: str, ids: Sequence[str] = ()) -> None:
@@ -116,7 +121,15 @@ class KnownId(RqDlqError):
 
 
 class LeaseLost(RqDlqError):
-    """The token is stale: the message was redelivered, settled or removed in the meantime."""
+    """The token is stale: the message was redelivered, settled or removed in the meantime.
+
+    Examples:
+        >>> (delivery,) = orders.claim()
+        >>> settlement = delivery.ack()
+        >>> delivery.ack()
+        Traceback (most recent call last):
+        rq_dlq.errors.LeaseLost: message order-41: this delivery was settled before, …
+    """
 
 
 class UpgradeRequired(RqDlqError):
@@ -167,7 +180,13 @@ class PolicyError(InvalidInput):
 
 
 class FilterError(InvalidInput):
-    """A condition on messages cannot be read; the text says where, and what was expected."""
+    """A condition on messages cannot be read; the text says where, and what was expected.
+
+    Examples:
+        >>> orders.select("total >")
+        Traceback (most recent call last):
+        rq_dlq.errors.FilterError: the condition cannot be read (column 8, at its end): expected a name, …
+    """
 
 
 class ConfigurationError(RqDlqError):
@@ -175,7 +194,13 @@ class ConfigurationError(RqDlqError):
 
 
 class Poison(Exception):
-    """Raise it in a handler to send the message straight to the dead-letter queue."""
+    """Raise it in a handler to send the message straight to the dead-letter queue.
+
+    Examples:
+        >>> raise Poison("no address")  # in a handler
+        Traceback (most recent call last):
+        rq_dlq.errors.Poison: no address
+    """
 
 
 class Redeliver(Exception):
@@ -190,6 +215,11 @@ class Redeliver(Exception):
     Raises:
         InvalidDuration: `after` is not a duration.
         InvalidInput: `pause_key` without `after`.
+
+    Examples:
+        >>> raise Redeliver(after="2m", charge=False)  # in a handler
+        Traceback (most recent call last):
+        rq_dlq.errors.Redeliver: redeliver after 2m
     """
 
     after: Duration | None = None  # for a subclass that does not call this `__init__`

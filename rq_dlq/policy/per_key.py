@@ -34,6 +34,12 @@ class PerKey:
 
     Raises:
         PolicyError: there is none of the three, or more than one, or a value is not valid.
+
+    Examples:
+        >>> orders = broker.queue("in-order", per_key=PerKey(order=True))
+        >>> sent = orders.send_many([Message(step, key="customer-7") for step in ("open", "pay", "ship")])
+        >>> [delivery.body for delivery in orders.claim(count=3)]
+        ['open']
     """
 
     order: bool = False

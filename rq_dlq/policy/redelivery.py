@@ -52,6 +52,11 @@ class RedeliveryPolicy:
         fatal: errors after which a message is dead at once. The client judges them, since classes
             do not go to Redis.
         preset: another broker's arithmetic, which then settles all waits; None: as above.
+
+    Examples:
+        >>> policy = RedeliveryPolicy(initial_delay="1s", max_delay="10m", collision_avoidance=0)
+        >>> [policy.delay(n) for n in (1, 2, 3, 12)]
+        [1.0, 2.0, 4.0, 600.0]
     """
 
     initial_delay: float

@@ -46,6 +46,11 @@ class ErrorGroup:
         calm: none of them died within the last five minutes.
         muted: an operator muted it (`dlq.mute`), so it is no trouble.
         muted_until: when that ends; None: when it dies again, or it is not muted.
+
+    Examples:
+        >>> (group,) = mails.dlq.groups()
+        >>> group.count, group.error, group.trends
+        (1, 'no address', ('new',))
     """
 
     fingerprint: str
@@ -180,6 +185,11 @@ class QueueStats:
         orphaned: messages that no index leads to, since a key of the queue was deleted or restored in part:
             nobody gets them until maintenance has put them back. Beside more than 5,000 claims at a time: 0.
         blocked: of those scheduled, how many are due and wait for others of their key (`PerKey`).
+
+    Examples:
+        >>> stats = orders.stats()
+        >>> stats.waiting, stats.totals["sent"]
+        (1, 1)
     """
 
     name: str

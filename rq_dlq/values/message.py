@@ -40,6 +40,10 @@ class Message(Generic[T]):
 
     Raises:
         InvalidMessage: the id is not valid.
+
+    Examples:
+        >>> orders.send_many([Message({"total": 5.0}, id="order-45", key="customer-7")])
+        ['order-45']
     """
 
     body: T
@@ -89,6 +93,11 @@ class Received(Answering, Generic[T]):
 
     Attributes:
         id: the message's id, for life.
+
+    Examples:
+        >>> (message,) = orders.peek()
+        >>> message.id, message.body, message.delivery_count
+        ('order-41', {'total': 9.5}, 0)
     """
 
     _body: Any = _UNREAD
@@ -292,7 +301,13 @@ class Received(Answering, Generic[T]):
 
 
 class DeadLetter(Received[T]):
-    """A message in a dead-letter or expiry queue, with its history."""
+    """A message in a dead-letter or expiry queue, with its history.
+
+    Examples:
+        >>> (letter,) = mails.dlq.browse()
+        >>> letter.id, letter.reason, letter.cause.message
+        ('mail-1', 'poison', 'no address')
+    """
 
     @property
     def died_at(self) -> datetime:

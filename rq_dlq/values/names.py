@@ -30,6 +30,11 @@ class Template:
     Args:
         prefix: before the queue's name.
         suffix: after it; empty by default.
+
+    Examples:
+        >>> shop = Broker(naming=Naming(dead=Template("", ".dead")))
+        >>> shop.queue("orders.dead").name
+        'orders.dead'
     """
 
     prefix: str

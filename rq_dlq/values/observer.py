@@ -67,6 +67,15 @@ class Observer:
     The methods run in the thread, or in the task of the event loop, that does the work, so they should return
     soon. An error that they raise is logged, and changes nothing. What other processes do is not seen here,
     nor what Redis does by itself: a lease that lapses, a message that expires.
+
+    Examples:
+        >>> class Log(Observer):
+        ...     def settled(self, settled):
+        ...         print(settled.outcome)
+        >>> log = broker.observe(Log())
+        >>> for delivery in broker.queue("orders").claim():
+        ...     settlement = delivery.ack()
+        acked
     """
 
     def sending(self, sending: Sending) -> AbstractContextManager[object]:

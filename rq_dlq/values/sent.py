@@ -15,10 +15,10 @@ class Sent(str):
     It cannot be changed. In bodies and headers, in logs and pickled it is plain text; encoders other than
     ours may want `str(sent)`.
 
-    Example:
-        sent = orders.send(order, id="order-42")
-        if not sent.new:
-            print(f"{sent} is known: {sent.known}")
+    Examples:
+        >>> sent = orders.send({"total": 9.5}, id="order-41")
+        >>> sent, sent.new, sent.known
+        ('order-41', False, 'ready')
     """
 
     __slots__ = ()
