@@ -17,6 +17,7 @@ import pytest
 
 import rq_dlq
 import rq_dlq.asyncio
+from rq_dlq import _public
 from tests.each import each
 from tests.site import reference
 
@@ -57,7 +58,7 @@ def test_an_example_shows_what_it_says(
         setting.queue("mails").claim()[0].poison("no address")
     with asyncio.Runner() as runner:
         broker = colour.Broker(server, namespace=namespace)
-        names = {name: getattr(rq_dlq, name) for name in rq_dlq.__all__}
+        names = {name: getattr(rq_dlq, name) for name in _public.__all__}
         names |= {"broker": broker, "orders": broker.queue("orders"), "mails": broker.queue("mails")}
         names |= {"Broker": colour.Broker}
         for example in PARSER.get_examples(text, path):
