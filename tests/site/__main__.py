@@ -30,11 +30,8 @@ def chapters() -> dict[str, Sequence[Page]]:
 
 def navigation(found: Mapping[str, Sequence[Page]]) -> str:
     """As the configuration takes it."""
-    entries = [
-        {"rq_dlq": "index.md"},
-        *({title: [{one.title: one.path} for one in below]} for title, below in found.items()),
-    ]
-    return f"nav = {_toml(entries)}\n"
+    chapters = ({title: [{one.title: one.path} for one in below]} for title, below in found.items())
+    return f"nav = {_toml([{'rq_dlq': 'index.md'}, *chapters])}\n"
 
 
 def _toml(value: object) -> str:
@@ -78,16 +75,7 @@ def build() -> int:
     """
     write_sources()
     shutil.rmtree(SITE, ignore_errors=True)
-    command = [
-        sys.executable,
-        "-m",
-        "zensical",
-        "build",
-        "--strict",
-        "--clean",
-        "-f",
-        str(BUILD / "zensical.toml"),
-    ]
+    command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "-f", "zensical.toml"]
     done = subprocess.run(command, cwd=BUILD, capture_output=True, text=True, check=False)
     if done.returncode or re.search("warning|griffe", done.stdout + done.stderr, re.IGNORECASE):
         sys.stderr.write(done.stdout + done.stderr)

@@ -19,6 +19,7 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what a tag has."""
+        del tag
         found = dict(attrs)
         self.ids |= {value for name in ("id", "name") if (value := found.get(name))}
         self.links |= {value for name in ("href", "src", "srcset") if (value := found.get(name))}

@@ -42,8 +42,10 @@ VALUES = {"policy": "Policies of queues", "values": "Messages, counts and report
 
 
 INNER: Mapping[str, Sequence[str]] = {
-    "": ("as_wire", "at_capacity", "cells", "clamp", "confirm", "family_of", "from_wire", "mark_for", "named", "of",
-         "resolve", "spent", "wire"),
+    "": (
+        "as_wire", "at_capacity", "cells", "clamp", "confirm", "family_of", "from_wire", "mark_for", "named",
+        "of", "resolve", "spent", "wire",
+    ),
     "BrokerSettings": ("check_server", "queue"),
 }  # fmt: skip
 """Verbs of public values that only the package calls, of any class and of one: no page has them."""
@@ -58,7 +60,7 @@ def names() -> dict[str, type]:
 def page_of(name: str, found: type) -> str:
     """The path of the page that has a name."""
     room = found.__module__.split(".")[1]
-    if room == "client" and found not in {Conditions}:
+    if room == "client" and found is not Conditions:
         return f"reference/{name.lower()}.md"
     return f"reference/{room if room in VALUES else 'values'}.md"
 
@@ -139,14 +141,15 @@ def _asyncio() -> str:
 
 
 def _settings() -> str:
-    parts = [
+    head = (
         "# Settings of queues\n\nA program sets them in code, `broker.queue(name, "
         "redelivery=RedeliveryPolicy(…), rate=…)`. Operators set them for patterns of names, by "
         "`broker.policies.set` or by `rq-dlq policy set` with these options. A change takes effect at once. "
         "[Policies of many queues](../guide.md#policies-of-many-queues) says which setting wins.\n\n"
         "A `SPAN` is a duration: `500ms`, `30s`, `1m30s`, `7d`. The settings of a broker are those of "
         "[`BrokerSettings`](brokersettings.md).\n"
-    ]
+    )
+    parts = [head]
     for part in (*PARTS, ""):
         rows = "".join(
             f"| `{field.name}` | {_codes(field.option)} | {_codes(field.kind)} | {_default(field)} "
@@ -181,11 +184,13 @@ def _default(field: Field) -> str:
 
 
 def _commands() -> str:
-    parts = [
-        "# Commands\n\nThe options of `rq-dlq` itself may stand anywhere behind the command, too. The shell completes "
-        'commands, options, queues, groups and ids after `eval "$(_RQ_DLQ_COMPLETE=bash_source rq-dlq)"` in '
+    head = (
+        "# Commands\n\nThe options of `rq-dlq` itself may stand anywhere behind the command, too. The shell "
+        "completes commands, options, queues, groups and ids after "
+        '`eval "$(_RQ_DLQ_COMPLETE=bash_source rq-dlq)"` in '
         "`~/.bashrc` (`zsh_source` in `~/.zshrc`); for names it asks the Redis of `$RQ_DLQ_URL` or `--url`.\n"
-    ]
+    )
+    parts = [head]
     parts += [_command(path, command) for path, command in commands(main, ("rq-dlq",))]
     return "\n".join(parts)
 
@@ -228,10 +233,11 @@ def _metrics() -> str:
     registry = CollectorRegistry()
     WorkerMetrics(registry)
     groups = {"All queues": families(NOTHING), "The handlers of a worker": registry.collect()}
-    parts = [
+    head = (
         "# Metrics\n\n[Metrics and alerts](../metrics.md) says where they are served, and what to do when an "
         "alert fires.\n"
-    ]
+    )
+    parts = [head]
     for title, found in groups.items():
         rows = "".join(
             f"| `{one.name}{'_total' if one.type == 'counter' else ''}` | {one.type} "
