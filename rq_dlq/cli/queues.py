@@ -27,10 +27,10 @@ from rq_dlq.core.choosing.choice import PLACES
 from rq_dlq.core.keyed import outages
 from rq_dlq.core.looking.outcomes import last_outcomes
 from rq_dlq.core.processes import processes
-from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues import counts as queues_counts
 from rq_dlq.core.queues.each import UnreachableQueue
 from rq_dlq.core.queues.queue import only_live
+from rq_dlq.core.queues.views import noted_name
 from rq_dlq.core.schedules import calls as schedule_calls
 from rq_dlq.core.steps import driving
 from rq_dlq.core.steps.step import MOST, NodeUnavailable
@@ -265,10 +265,9 @@ def peek(context: Context, name: str, limit: int) -> None:
 
 
 def is_view(context: Context, name: str) -> bool:
-    """Whether this is the name of a shared dead-letter or expiry queue."""
-    broker = context.broker
-    broker.settings.naming.resolve(name)  # raises an error for a bad name
-    return bool(broker._run(broker._step(queue_calls.is_alias(broker.settings.namespace, name))))
+    """Whether this is a name of a shared dead-letter or expiry queue, and of no other queue."""
+    noted, also_queue = context.broker._run(noted_name(context.broker.queue(name)._core))
+    return noted and not also_queue
 
 
 def used(context: Context, name: str) -> Queue[Any]:

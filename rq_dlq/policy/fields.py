@@ -184,6 +184,8 @@ TABLE: Final = (
           option="--dedup-window", help="How long the ids of acked messages are known, or `none`."),
     Field(where="dead_letter_aliases", kind="NAME", given=check.queue_names, default=None, none="none",
           option="--dead-letter-aliases", help="More names of its dead letters, blanks between, or `none`."),
+    Field(where="expiry_aliases", kind="NAME", given=check.queue_names, default=None, none="none",
+          option="--expiry-aliases", help="More names of what expires, blanks between, or `none`."),
     Field(where="per_key", kind="NAME", given=per_key.given, stored=per_key.stored, default=None, none="none",
           option="--per-key", help='How messages of a key go: order, "order hold", "limit 8", fair; `none`.'),
     Field(where="breaker", kind="NAME", given=breaker.given, stored=per_key.stored, default=None, none="none",

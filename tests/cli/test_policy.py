@@ -19,7 +19,7 @@ import rq_dlq
 from rq_dlq.cli import main
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.client import policies as policies_module
-from rq_dlq.errors import BrokerUnavailable, PolicyError
+from rq_dlq.errors import BrokerUnavailable
 from rq_dlq.policy import Entry, RedeliveryPolicy
 from tests.cli.conftest import Shell
 from tests.each import each
@@ -154,11 +154,24 @@ def test_what_makes_no_sense_is_code_2(
     assert entries(broker) == {}
 
 
-def test_a_name_that_is_a_queue_of_its_own_is_refused(shell: Shell, broker: rq_dlq.Broker) -> None:
-    broker.queue("mails").send("a")
-    told = shell("policy", "set", "orders", "--dlq-name", "mails", code=2).stderr
-    assert "'mails' is a queue" in told
+def test_a_name_that_is_the_queue_s_own_is_refused(shell: Shell, broker: rq_dlq.Broker) -> None:
+    told = shell("policy", "set", "orders", "--dlq-name", "orders", code=2).stderr
+    assert "'orders' cannot be its own dead-letter or expiry queue" in told
     assert entries(broker) == {}
+
+
+def test_a_name_that_is_a_queue_s_shows_both(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("mails").send("a")
+    broker.queue("orders").send("b")
+    shell("policy", "set", "orders", "--dlq-name", "mails")
+    orders = broker.queue("orders")
+    orders.poison(orders.claim())
+    row = shell.json("queue", "show", "mails")
+    assert (row["ready"], row["dead"]) == (1, 1)
+    assert "no consumer holds a message" in row["stands_still"]
+    assert [row["body"] for row in shell.json("msg", "ls", "mails")] == ["a"]
+    assert [row["body"] for row in shell.json("dlq", "ls", "mails")] == ["b"]
+    assert sorted(row["body"] for row in shell.json("peek", "mails")) == ["a", "b"]
 
 
 def test_a_file_has_many_patterns(shell: Shell, broker: rq_dlq.Broker) -> None:
@@ -195,11 +208,11 @@ def test_a_file_with_mistakes_changes_nothing(shell: Shell, broker: rq_dlq.Broke
 def test_all_entries_are_checked_against_the_queues_before_the_first_is_written(
     shell: Shell, broker: rq_dlq.Broker, tmp_path: Path
 ) -> None:
-    broker.queue("lost").send("a")
+    broker.queue("b.lost").send("a")
     file = tmp_path / "shop.toml"
-    file.write_text('[a]\nmax_in_flight = 1\n\n[b.dead_letter]\nname = "lost"\n')
+    file.write_text('[a]\nmax_in_flight = 1\n\n["b.#".dead_letter]\nprefix = "EXP.DLQ."\n')
     told = shell("policy", "set", "--file", str(file), code=1).stderr
-    assert f"{file}:4: b: 'lost' is a queue" in told
+    assert f"{file}:4: b.#: 'EXP.DLQ.b.lost': a dead-letter or expiry queue has none of its own" in told
     assert entries(broker) == {}
 
 
@@ -277,13 +290,13 @@ def test_undeclare(shell: Shell, broker: rq_dlq.Broker) -> None:
 
 
 def test_explain_names_the_queue_that_takes_what_dies(shell: Shell, broker: rq_dlq.Broker) -> None:
-    broker.queue("lost").send("a")
-    with pytest.raises(PolicyError):
-        broker.policies.set("orders", dead_letter={"name": "lost"})
-    shell("policy", "set", "orders.eu", "--prefix", "", "--suffix", ".lost")
-    broker.queue("orders.eu.lost").send("a")
+    shell("policy", "set", "orders.eu", "--prefix", "EXP.DLQ.", "--suffix", "")
     broker.queue("orders.eu").send("a")
     assert explained(shell, "orders.eu")["dead_letter.queue"][0] == "DLQ.orders.eu"
+    shell("policy", "set", "orders.us", "--prefix", "", "--suffix", ".lost")
+    broker.queue("orders.us.lost").send("a")
+    broker.queue("orders.us").send("a")
+    assert explained(shell, "orders.us")["dead_letter.queue"][0] == "orders.us.lost"
 
 
 def test_preview(shell: Shell) -> None:

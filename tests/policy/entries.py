@@ -97,6 +97,7 @@ def entry(draw: st.DrawFn) -> Entry:
         "outcomes": draw(st.sampled_from([UNSET, None, 0, 1_000])),
         "dedup_window": draw(st.sampled_from([UNSET, None, 120, "1h"])),
         "dead_letter_aliases": draw(st.sampled_from([UNSET, None, "lost", ["a.lost", "b"]])),
+        "expiry_aliases": draw(st.sampled_from([UNSET, UNSET, None, "late", ["a.late", "b"]])),
         "breaker": draw(st.sampled_from([UNSET, UNSET, None, "distinct=9 within=1m", Breaker(share=0.9)])),
         "per_key": draw(st.sampled_from([UNSET, UNSET, None, "order hold", "limit 8", PerKey(fair=True)])),
     }

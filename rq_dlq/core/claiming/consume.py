@@ -132,7 +132,7 @@ class Consuming(Generic[D]):
 
     def _may_expire(self, delivery: D) -> bool:
         """Whether it has a time to live, which may have ended since it was claimed with others (I7)."""
-        return self._queue.part == "live" and delivery.expires_at is not None
+        return delivery.expires_at is not None and delivery.part == "live"
 
     def _is_old(self, delivery: D) -> bool:
         """Whether the caller has worked for a while since it was claimed: it gets a whole lease."""

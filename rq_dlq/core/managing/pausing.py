@@ -50,9 +50,10 @@ def set_lane_paused(
 def _user(queue: QueueState[Any], *, opens: bool) -> Steps[str]:
     """Look at the queue; the Redis user."""
     forget(queue)
+    yield from find(queue)
     only_live(queue, "pause")
-    yield from open_queue(queue) if opens else find(queue)  # a full server cannot register a name
-    only_live(queue, "pause")
+    if opens:  # a full server cannot register a name
+        yield from open_queue(queue)
     return (yield from whoami())
 
 
@@ -75,5 +76,7 @@ def until_of(until: datetime | Duration | None) -> calls.Until:
 def reset(queue: QueueState[Any], by: str | None = None) -> Steps[int]:
     """Set the totals to zero; returns how many messages are in the queue."""
     act = yield from act_of("reset", by)
+    yield from find(queue)
+    only_live(queue, "reset")
     yield from open_again(queue, "reset")
     return (yield calls.reset(queue.keys, act=act))  # type: ignore[no-any-return]

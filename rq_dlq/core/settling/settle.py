@@ -249,7 +249,7 @@ def _settle(
         replies = yield from _say(queue, [(call(keys, part), part) for keys, part in parts])
         for (_, numbers), reply in zip(window, replies, strict=True):
             found |= zip(numbers, reply, strict=True)
-            if queue.view and any(settlement.outcome in {"kept", "released"} for settlement in reply):
+            if any(settlement.outcome in {"kept", "released"} for settlement in reply):
                 queue.seen.returned(held[numbers[0]][1].partition("@")[2])
     settlements = [found[n] for n in range(len(held))]
     if queue.observers:
