@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from rq_dlq.core.claiming.calls import DELETED
 from rq_dlq.core.claiming.from_view import claim_letters, keep_for_next
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def claim_by_turns(
         if len(found) < count:
             own, wait_for = yield from claim_own(count - len(found), patience, alarmed=alarmed)
             found += own
-        if wait_for == DELETED or (wait_for == 0 and not found):  # to be opened, or claimed, again
+        if wait_for == 0 and not found:  # there is more to do in the queue, or it is to be opened again
             return found, wait_for
         if not first_letters and len(found) < count:
             found += yield from claim_letters(queue, claim_one, count - len(found))

@@ -114,10 +114,7 @@ def claim(
         own = partial(claim_own, thorough=thorough)
         return _open_first(queue, own, claim_one, count, patience, alarmed=alarmed, waits=wait > 0)
 
-    was_open = queue.opened
     claimed = yield from patiently(queue, once, wait, stopped)
-    if was_open and not (claimed or queue.opened):  # that opening has ended: perhaps it has letters now, too
-        claimed = yield from patiently(queue, once, wait, stopped)
     if not queue.view or claimed:
         return claimed
     found = yield from claim_view(queue, claim_one, count, wait=wait, stopped=stopped)
