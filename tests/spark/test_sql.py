@@ -72,3 +72,19 @@ def test_a_view_to_write_to_is_not_read_and_needs_columns(sql: Any) -> None:
     sql("CREATE TEMPORARY VIEW redriven (id STRING) USING rq_dlq OPTIONS (queue 'a', operation 'redrive')")
     with pytest.raises(PySparkException, match=said):
         sql("SELECT * FROM redriven").collect()
+
+
+def test_rows_that_would_make_a_table_are_refused(sql: Any, broker: rq_dlq.Broker) -> None:
+    """Spark would make it of what is written here, and forget the options."""
+    rows = sql("SELECT 'x' AS body")
+    save = rows.write.format("rq_dlq").option("queue", "orders")
+    create = rows.writeTo("t").using("rq_dlq").option("queue", "orders")
+    for makes in (lambda: save.saveAsTable("t"), create.create):
+        with pytest.raises(
+            PySparkException, match=r"a queue is no table .* nothing was written: use save\(\)"
+        ):
+            makes()
+    assert broker.queue("orders").stats().ready == 0
+    assert rows.sparkSession.catalog.listTables() == []
+    save.mode("append").save()
+    assert broker.queue("orders").stats().ready == 1
