@@ -169,11 +169,12 @@ def _release_last(found: Sequence[tuple[QueueState[Any], list[D]]], surplus: int
 
 def keep_for_next(queue: QueueState[Any], deliveries: Sequence[Leased[Any]]) -> None:
     """Keep the tokens of a claim that failed part-way, so that the next claim resumes them."""
-    for delivery in deliveries:
-        address = Address(delivery.original_queue, delivery.part)
-        whose = queue if delivery.part == "live" else queue.member(address)
-        whose.indeterminate_claims.note(delivery.token)
-        if whose is not queue:
+    claims = {one.token: Address(one.original_queue, one.part) for one in deliveries}
+    for token, address in claims.items():
+        if address.part == "live":
+            queue.indeterminate_claims.note(token)
+        else:
+            queue.member(address).indeterminate_claims.note(token)
             queue.seen.overdue[address] = None
 
 
