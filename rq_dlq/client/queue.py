@@ -169,7 +169,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             count: 1 to 1,000. Fewer come if they are large: about half a megabyte with their histories, or
                 one message; or if they are not fresh: at most 128 that were delayed, delivered before or have
                 a ttl. From a shared dead-letter queue they come in the order of their deaths, from a
-                hundred queues at most.
+                hundred queues at most; if its name is also sent to, by turns with what was sent.
             wait: how long to wait for the first message; None: do not wait. Of a shared dead-letter queue it
                 looks at a thousand queues per second.
             lease: how long the messages may be held; None: the queue's lease.

@@ -14,6 +14,7 @@ from rq_dlq.core.batches import batches
 from rq_dlq.core.claiming import claim
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.step import Step, Steps, Wait
+from rq_dlq.worker import Worker
 from tests.behaviour.helpers import after, bodies, bury, claim_all, counts, one
 from tests.conftest import Clock
 from tests.each import each_afresh
@@ -216,3 +217,15 @@ async def test_what_is_told_of_where_it_cannot_go(broker: Any) -> None:
     await bury(broker.queue("orders"), ["x"])
     with pytest.raises(InvalidInput, match="there is no queue 'DLQ' to put messages into"):
         await broker.queue("orders").dlq.select(all=True).move("DLQ")
+
+
+def test_a_worker_runs_its_handler_on_both(sync_broker: rq_dlq.Broker) -> None:
+    sync_broker.policies.set("#", dead_letter_aliases="DLQ")
+    orders, dlq, seen = sync_broker.queue("orders"), sync_broker.queue("DLQ"), list[str]()
+    orders.send("letter")
+    orders.poison(orders.claim())
+    dlq.send("sent")
+    dlq.handler(seen.append)
+    Worker(sync_broker, until="empty").run()
+    assert sorted(seen) == ["letter", "sent"]
+    assert (orders.stats().dead, dlq.stats().totals["acked"]) == (0, 1)
