@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     Operation: TypeAlias = Send | Settle | Redrive
 
 CHECKPOINT = "checkpointlocation"  # an option of every stream, which Spark passes on
-EXECUTION, ROOT = "spark.sql.execution.id", "spark.sql.execution.root.id"  # properties of tasks
+EXECUTION, ROOT, TAGS = "spark.sql.execution.id", "spark.sql.execution.root.id", "spark.job.tags"  # of tasks
+REQUEST = "SparkConnect_"  # the beginning of a tag
 
 
 def operation_of(
@@ -51,14 +52,15 @@ def operation_of(
 def _check_no_table() -> None:
     """Check that the rows are not written to make a table: Spark forgets the options of one.
 
-    The command that makes a table writes in an execution within its own. So does foreachBatch, in a query.
+    The command that makes a table writes in an execution within its own. So does foreachBatch, in a query,
+    and every request of Spark Connect, where a table cannot be told.
 
     Raises:
         InvalidInput: they are.
     """
     context: Any = TaskContext.get()
-    execution, root, query = map(context.getLocalProperty, (EXECUTION, ROOT, QUERY))
-    if execution != root and query is None:
+    execution, root, query, tags = map(context.getLocalProperty, (EXECUTION, ROOT, QUERY, TAGS))
+    if execution != root and query is None and REQUEST not in (tags or ""):
         message = "a queue is no table, and nothing was written: use save(), not saveAsTable() or create()"
         raise InvalidInput(message)
 
