@@ -24,6 +24,17 @@ CONF = Path(__file__).parent / "conf"
 """Spark's defaults for tests."""
 
 
+DEADLOCK = 900.0
+"""Seconds of a test, at most: on a busy machine a session alone takes minutes to start."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give these tests the time that Spark needs; nothing else in them ends by a time."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(DEADLOCK))
+
+
 @pytest.fixture(scope="session")
 def spark(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
     """A local Spark with two cores; skipped where there is no Java, and fails there in CI."""

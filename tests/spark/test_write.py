@@ -354,7 +354,7 @@ def stream(spark: SparkSession, folder: Path, shards: str = "0") -> None:
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    query.awaitTermination()
 
 
 def put(folder: Path, *bodies: str) -> None:
@@ -410,7 +410,7 @@ def test_what_foreach_batch_writes_is_a_job_of_each_batch(
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    query.awaitTermination()
     assert sorted(message.body for message in broker.queue("a").peek()) == ["b0", "b1"]
 
 
