@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import rq_dlq
-from rq_dlq.cli import main
+from rq_dlq.cli import _outages, main
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.client import policies as policies_module
 from rq_dlq.errors import BrokerUnavailable, PolicyError
@@ -317,6 +318,49 @@ def test_simulate(shell: Shell) -> None:
     assert shown["rows"][0] == {"start": 0.0, "failed": played.rows[0].failed, "done": played.rows[0].done}
     assert "not a duration" in shell("policy", "simulate", "--outage", "x", code=2).stderr
     assert "rate" in shell("policy", "simulate", "--rate", "0", code=2).stderr
+
+
+def test_an_outage_is_played_with_the_breaker_and_without(
+    shell: Shell, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of forty messages need what is down for a minute; each may fail twice."""
+    monkeypatch.setattr(_outages, "ensure", lambda: SimpleNamespace(url=shell.url))
+    broker.policies.set("orders", breaker="distinct=5", redelivery={"max_redeliveries": 1})
+    words = [
+        *("policy", "simulate", "orders", "--messages", "40"),
+        *("--outage", "1m", "--share", "0.5", "--poisons", "2"),
+    ]
+    with redis.Redis(unix_socket_path=shell.url.removeprefix("unix://")) as raw:
+        before = set(raw.keys())
+        played = shell.json(*words)
+        assert set(raw.keys()) <= before
+    with_it, without = played["with"], played["without"]
+    assert (without["healthy_dead"], without["wasted"], without["waiting"]) == (20, 40, 0)
+    assert with_it["healthy_dead"] == 0
+    assert 5 <= with_it["wasted"] < 40
+    assert with_it["waiting"] == 20
+    assert 0 < with_it["drained"] < 60
+    assert {one["poisons_dead"] for one in (with_it, without)} == {2}
+    assert shell.json(*words) == played
+    lines = shell(*words).stdout.splitlines()
+    assert lines[0].startswith("40 messages are sent in 1m, in which what 50% of them need is down; 2 more")
+    assert lines[3].split() == ["healthy", "messages", "that", "died", "0", "20"]
+
+
+@each(
+    "words, complaint",
+    [
+        ("--poisons 3", "--poisons is for an outage with a breaker"),
+        ("--breaker on --rate 3", "--rate is for an outage without a breaker"),
+        ("--breaker on --messages 50000", "8 workers cannot do 50,000 messages in 300 s. Pass 34 or more"),
+        ("--breaker on --messages 999999 --workers 999", "more than 100,000 messages"),
+        ("--breaker on --outage 1s", "an outage of 1 s is too short"),
+        ("--breaker on --share 1.5", "1.5 is not in the range"),
+        ("--breaker maybe", "breaker is 'maybe'"),
+    ],
+)
+def test_an_outage_that_cannot_be_played(words: str, complaint: str, shell: Shell) -> None:
+    assert complaint in shell("policy", "simulate", *words.split(), code=2).stderr
 
 
 def test_what_is_stored_but_cannot_be_read_is_told_and_can_be_removed(
