@@ -17,10 +17,8 @@ TICK = 0.02  # seconds
 PATIENCE = 120.0  # seconds without any change after which something is wrong
 OUTAGE = 0.1  # when the outage begins, as a part of the time of sending
 MOST_DEAD = 100  # so many messages run out of tries in the outage, or every eighth payment if these are fewer
-DISTINCT = (
-    10  # payments that fail until their service counts as down, or half of the last ones if these are fewer
-)
-DOWN = 3.0  # seconds of the outage with a breaker
+DISTINCT = 10  # so many payments fail until their service counts as down, or every eighth if these are fewer
+DOWN = 2.0  # seconds of the outage with a breaker
 TRIES = 3  # a machine that is very busy may let a redriven message fail again
 LOOK = 1.5  # seconds in which a person can read the screen
 
