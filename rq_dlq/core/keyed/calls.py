@@ -9,9 +9,12 @@ import msgspec
 from rq_dlq.core.pages.calls import id_of
 from rq_dlq.core.steps.call import Command, read_ids
 from rq_dlq.values.codec import NO_JSON
+from rq_dlq.values.failure import moment
 from rq_dlq.values.key import Of  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rq_dlq._keys import QueueKeys
 
 BLOCKED: Final = 1 << 43  # lua/lib/BLOCKED.lua
@@ -89,6 +92,15 @@ class Lane(msgspec.Struct):
     drains: int | None = None
     due: int | None = None
     dead: list[str] = []
+
+    @property
+    def until(self) -> datetime | None:
+        """When the pause ends; None: when somebody resumes it."""
+        return None if self.ends is None else moment(self.ends)
+
+    def is_paused(self, now: int) -> bool:
+        """Whether somebody has paused it."""
+        return self.paused is not None and (self.ends is None or self.ends > now)
 
 
 def special(keys: QueueKeys, lane: int) -> Command[Lane | None]:

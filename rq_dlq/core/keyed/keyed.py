@@ -122,10 +122,10 @@ def _name(text: str) -> str:
 
 
 def _key_of(queue: QueueState[Any], row: Row) -> str | None:
-    return _said(Received(row, queue.codec, queue.name))[0]
+    return said(Received(row, queue.codec, queue.name))[0]
 
 
-def _said(message: Received[Any]) -> tuple[str | None, str | None]:
+def said(message: Received[Any]) -> tuple[str | None, str | None]:
     """The key and the dependency of a message; None, too: it cannot be read."""
     try:
         return message.key, message.dependency
@@ -136,7 +136,7 @@ def _said(message: Received[Any]) -> tuple[str | None, str | None]:
 def why_blocked(queue: QueueState[Any], row: Row) -> Steps[tuple[str, str]]:
     """What a message waits for that is blocked, and what happens next, in words; empty: it is not."""
     message = Received(row, queue.codec, queue.name)
-    key, dependency = _said(message)
+    key, dependency = said(message)
     if (key is None and dependency is None) or message.part != "live" or row.lease_until:
         return "", ""
     place = bytes((9 - message.priority,)) + row.record[records.BIRTH] + row.id.encode()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from rq_dlq.core.keyed.keyed import why_blocked
+from rq_dlq.core.keyed.keyed import said, why_blocked
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.policies.policies import explain_policy
 from rq_dlq.core.processes.processes import takers
@@ -152,14 +152,14 @@ def _explained(
 
 
 def _ignored(message: Received[Any], settings: QueueSettings) -> str:
-    """That its key has no meaning in this queue; empty: it has, or there is none."""
-    if settings.per_key is not None:
-        return ""
-    try:
-        key = message.key
-    except UnprocessableMessage:
-        return ""
-    return "" if key is None else f"; its key {key} is ignored, since the queue has no per_key"
+    """That its key or its dependency has no meaning in this queue; empty: they have, or there are none."""
+    key, dependency = said(message)
+    unheeded = [
+        f"; its {of} {text} is ignored, since the queue has no {setting}"
+        for of, text, setting in (("key", key, "per_key"), ("dependency", dependency, "breaker"))
+        if text is not None and getattr(settings, setting) is None
+    ]
+    return "".join(unheeded)
 
 
 def _story(message: Received[Any]) -> str:
