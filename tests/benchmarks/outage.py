@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import product
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from tests import servers
 from tests.benchmarks.dedup import spent
 
 BATCH, BATCHES = 100, 20
-BODY = "x" * 100_000
+BODIES = {"100 B": "x" * 100, "100 kB": "x" * 100_000}
 FEW = RedeliveryPolicy(max_redeliveries=3)
 COLOURS = ("tab:green", "tab:red")
 STYLES = {"light": "default", "dark": "dark_background"}
@@ -105,11 +106,11 @@ Count = Callable[[list[Message], float], int]
 CURVES: dict[str, Count] = {"healthy messages that are dead": _dead, "healthy messages that wait": _waiting}
 
 
-def cost(raw: Any, queue: Any) -> tuple[float, float]:
+def cost(raw: Any, queue: Any, body: str) -> tuple[float, float]:
     """Microseconds of Redis for a message: in batches; one by one, of which one in a hundred fails."""
     count = BATCH * BATCHES
     for first in range(0, count, BATCH):
-        queue.send_many([BODY] * BATCH, dependency="payments", priority=first % 2)
+        queue.send_many([body] * BATCH, dependency="payments", priority=first % 2)
     before = spent(raw)
     for _ in range(BATCHES // 2):
         queue.ack(queue.claim(BATCH))
@@ -128,15 +129,16 @@ def cost(raw: Any, queue: Any) -> tuple[float, float]:
 
 def costs(raw: Any, broker: Broker, rounds: int) -> Table:
     """Both, turn and turn about; the fastest round, since other processes only slow one."""
-    seen: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    seen: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for _ in range(rounds):
-        for name, breaker in COSTS.items():
+        for (size, body), (name, breaker) in product(BODIES.items(), COSTS.items()):
             queue = broker.queue(f"cost-{name}", breaker=breaker)
             queue.open()
-            seen[name].append(cost(raw, queue))
-    table = Table("Redis µs a message of 100 kB, claim + ack", "batches of 100", "one by one, 1 % fail")
-    for name, rows in seen.items():
-        table.add_row(f"breaker {name}", *(f"{min(side):.1f}" for side in zip(*rows, strict=True)))
+            seen[size, name].append(cost(raw, queue, body))
+    columns = ("body", "breaker", "batches of 100", "one by one, 1 % fail")
+    table = Table(*columns, title="Redis µs a message, claim + ack")
+    for (size, name), rows in seen.items():
+        table.add_row(size, name, *(f"{min(side):.1f}" for side in zip(*rows, strict=True)))
     return table
 
 

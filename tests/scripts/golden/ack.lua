@@ -115,8 +115,17 @@ for item = first + asked + 1, #ARGV, 2 do
           end
           return lanes[KEY], lanes[DEPENDENCY]
         end
+        -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+        local HEADERS = 0x20
+
+        local function lanes_of(record)
+          local flags = record:byte(8)
+          if flags and math.floor(flags / HEADERS) % 2 == 1 then
+            return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+          end
+        end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-        local HEADERS, TRANSIENT = 0x20, 0x80
+        local TRANSIENT = 0x80
 
         local function unpack_number(text, first, width)
           local value = 0
@@ -145,10 +154,7 @@ for item = first + asked + 1, #ARGV, 2 do
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane, needs
-          if math.floor(flags / HEADERS) % 2 == 1 then
-            lane, needs = lanes_in(record, expires and 15 or 9)
-          end
+          local lane, needs = lanes_of(record)
           return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
@@ -407,27 +413,6 @@ if #settled > 0 then
   if (values[4] or gated) and redis.call('EXISTS', strikes, lanes) > 0 then
     -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
     local PASS = '\1'
-    -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-    -- (lib/head_word); nil where that does not say them.
-    local function stated_head(text)
-      local at = text and text:find(' head=')
-      if at then
-        local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-          local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
-          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
-        end
-      end
-    end
-    -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-    -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-    -- that it blocks no other message, and a version that can read it finds it.
-    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
-
-    local function is_later(record, text)
-      return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
-    end
     -- The flag of a record (lib/record) that has an expiry.
     local EXPIRES = 0x10
     -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
@@ -446,92 +431,54 @@ if #settled > 0 then
       end
       return lanes[KEY], lanes[DEPENDENCY]
     end
-    -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-    local HEADERS, TRANSIENT = 0x20, 0x80
+    -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+    local HEADERS = 0x20
 
-    local function unpack_number(text, first, width)
-      local value = 0
-      for i = first, first + width - 1 do
-        value = value * 256 + text:byte(i)
+    local function lanes_of(record)
+      local flags = record:byte(8)
+      if flags and math.floor(flags / HEADERS) % 2 == 1 then
+        return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
       end
-      return value
     end
-
-    local function has_expiry(record)
-      return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-    end
-
-    -- lane: of its key; needs: the lane of its dependency.
-    local function as_head(birth, flags, expires, lane, needs)
-      return {
-        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
-        lane = lane, needs = needs,
-      }
-    end
-
-    -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-    -- something.
-    local function read_record(record)
-      if #record < 14 and (#record < 8 or has_expiry(record)) then
-        return { birth = 0, priority = 4 }
-      end
-      local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-      local lane, needs
-      if math.floor(flags / HEADERS) % 2 == 1 then
-        lane, needs = lanes_in(record, expires and 15 or 9)
-      end
-      return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
-    end
-    -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
-    -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
-    -- true where it is of a later form.
-    local function head_of(id, text)
-      local birth, flags, expires, lane, needs = stated_head(text)
-      if birth then
-        if redis.call('HEXISTS', messages, id) == 0 then
-          return nil, false
-        elseif is_later('', text) then
-          return nil, true
-        end
-        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+    -- The lane of the dependency of a message that is not of a later form, from its state where that says it (lib/head_word), else
+    -- from its record; nil: it has none, or it is gone. It defines little, as acks do not need more of the head (lib/head_of).
+    local function needs_of(id, text)
+      if text:find(' head=', 1, true) then
+        return tonumber(text:match(' needs=(%d+)') or nil)
       end
       local record = redis.call('HGET', messages, id)
-      if not record then
-        return nil, false
-      elseif is_later(record, text) then
-        return nil, true
-      end
-      return read_record(record), false
-    end
-    -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-    local function read_json(text)
-      local decoded, value = pcall(cjson.decode, text or '')
-      return decoded and type(value) == 'table' and value or {}
-    end
-    -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-    -- `gated`; lib/tend ends that.
-    --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-    --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-    --   nobody waited; dead: ids of those that died in the window that opened it
-    --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-    local lanes_read = {}
-
-    local function read_lane(number)
-      if lanes_read[number] == nil then
-        local text = redis.call('HGET', lanes, string.format('%.0f', number))
-        lanes_read[number] = text and read_json(text) or false
-      end
-      return lanes_read[number]
+      local _, needs = lanes_of(record or '')
+      return needs
     end
     -- Looks at messages that were acked before they go: of which dependencies something is known, since they failed of late. Returns
     -- what counts these successes, once they are gone. What is needed where one is down is defined only there.
     local function count(number, acks, probed)
-      local name, lane = string.format('%.0f', number), read_lane(number)
-      if redis.call('HEXISTS', strikes, name .. ' acks') == 1 then
-        redis.call('HINCRBY', strikes, name .. ' acks', acks)
+      local name = string.format('%.0f acks', number)
+      if redis.call('HEXISTS', strikes, name) == 1 then
+        redis.call('HINCRBY', strikes, name, acks)
       end
-      if lane and (lane.open and probed or lane.drains and not lane.paused) then
+      if gated then
+        -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+        local function read_json(text)
+          local decoded, value = pcall(cjson.decode, text or '')
+          return decoded and type(value) == 'table' and value or {}
+        end
+        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+        -- `gated`; lib/tend ends that.
+        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+        --   nobody waited; dead: ids of those that died in the window that opened it
+        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+        local lanes_read = {}
+
+        local function read_lane(number)
+          if lanes_read[number] == nil then
+            local text = redis.call('HGET', lanes, string.format('%.0f', number))
+            lanes_read[number] = text and read_json(text) or false
+          end
+          return lanes_read[number]
+        end
         -- The server's clock in whole milliseconds, read once a script (I11).
         local clock = redis.call('TIME')
         local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -577,6 +524,48 @@ if #settled > 0 then
         -- The id in a member of an index (lib/order says what precedes it).
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
+        end
+        -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+        -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+        -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+        -- that it blocks no other message, and a version that can read it finds it.
+        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+        local function is_later(record, text)
+          return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+        end
+        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+        local TRANSIENT = 0x80
+
+        local function unpack_number(text, first, width)
+          local value = 0
+          for i = first, first + width - 1 do
+            value = value * 256 + text:byte(i)
+          end
+          return value
+        end
+
+        local function has_expiry(record)
+          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+        end
+
+        -- lane: of its key; needs: the lane of its dependency.
+        local function as_head(birth, flags, expires, lane, needs)
+          return {
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            lane = lane, needs = needs,
+          }
+        end
+
+        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+        -- something.
+        local function read_record(record)
+          if #record < 14 and (#record < 8 or has_expiry(record)) then
+            return { birth = 0, priority = 4 }
+          end
+          local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+          local lane, needs = lanes_of(record)
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
         -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -819,23 +808,57 @@ if #settled > 0 then
             drain(number, lane, 2 * acks)
           end
         end
-        come_back(number, lane, acks)
+        local lane = read_lane(number)
+        if lane and (lane.open and probed or lane.drains and not lane.paused) then
+          come_back(number, lane, acks)
+        end
+      end
+    end
+
+    -- Whether the probe of a dependency that is down is among them.
+    local function is_probed(number, ids, needs)
+      -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+      local function read_json(text)
+        local decoded, value = pcall(cjson.decode, text or '')
+        return decoded and type(value) == 'table' and value or {}
+      end
+      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+      -- `gated`; lib/tend ends that.
+      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+      --   nobody waited; dead: ids of those that died in the window that opened it
+      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+      local lanes_read = {}
+
+      local function read_lane(number)
+        if lanes_read[number] == nil then
+          local text = redis.call('HGET', lanes, string.format('%.0f', number))
+          lanes_read[number] = text and read_json(text) or false
+        end
+        return lanes_read[number]
+      end
+      local lane = read_lane(number)
+      for n, id in ipairs(lane and lane.open and ids or {}) do
+        if needs[n] == number and redis.call('ZSCORE', seats, PASS .. id) then
+          return true
+        end
       end
     end
 
     local function succeeded(ids, texts)
-      local numbers, acks, probed = {}, {}, {}
+      local numbers, acks, needs, probed = {}, {}, {}, {}
       for n, id in ipairs(ids) do
-        local head = head_of(id, texts[n])
-        local number = head and head.needs
-        if number then
-          if not acks[number] then
-            numbers[#numbers + 1], acks[number] = number, 0
-          end
-          acks[number] = acks[number] + 1
-          local lane = read_lane(number)
-          probed[number] = probed[number] or lane and lane.open and redis.call('ZSCORE', seats, PASS .. id)
+        local number = needs_of(id, texts[n])
+        if number and not acks[number] then
+          numbers[#numbers + 1], acks[number] = number, 0
         end
+        if number then
+          acks[number], needs[n] = acks[number] + 1, number
+        end
+      end
+      for _, number in ipairs(gated and numbers or {}) do
+        probed[number] = is_probed(number, ids, needs)
       end
       return function()
         for _, number in ipairs(numbers) do
@@ -915,8 +938,17 @@ if #settled > 0 then
         end
         return lanes[KEY], lanes[DEPENDENCY]
       end
+      -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+      local HEADERS = 0x20
+
+      local function lanes_of(record)
+        local flags = record:byte(8)
+        if flags and math.floor(flags / HEADERS) % 2 == 1 then
+          return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+        end
+      end
       -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-      local HEADERS, TRANSIENT = 0x20, 0x80
+      local TRANSIENT = 0x80
 
       local function unpack_number(text, first, width)
         local value = 0
@@ -945,10 +977,7 @@ if #settled > 0 then
           return { birth = 0, priority = 4 }
         end
         local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-        local lane, needs
-        if math.floor(flags / HEADERS) % 2 == 1 then
-          lane, needs = lanes_in(record, expires and 15 or 9)
-        end
+        local lane, needs = lanes_of(record)
         return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
       end
       -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
@@ -1171,8 +1200,17 @@ if #settled > 0 then
         end
         return lanes[KEY], lanes[DEPENDENCY]
       end
+      -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+      local HEADERS = 0x20
+
+      local function lanes_of(record)
+        local flags = record:byte(8)
+        if flags and math.floor(flags / HEADERS) % 2 == 1 then
+          return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+        end
+      end
       -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-      local HEADERS, TRANSIENT = 0x20, 0x80
+      local TRANSIENT = 0x80
 
       local function unpack_number(text, first, width)
         local value = 0
@@ -1201,10 +1239,7 @@ if #settled > 0 then
           return { birth = 0, priority = 4 }
         end
         local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-        local lane, needs
-        if math.floor(flags / HEADERS) % 2 == 1 then
-          lane, needs = lanes_in(record, expires and 15 or 9)
-        end
+        local lane, needs = lanes_of(record)
         return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
       end
       -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are

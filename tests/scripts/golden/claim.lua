@@ -324,8 +324,17 @@ if lapsed + fallen_due + outlived > 0 then
           end
           return lanes[KEY], lanes[DEPENDENCY]
         end
+        -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+        local HEADERS = 0x20
+
+        local function lanes_of(record)
+          local flags = record:byte(8)
+          if flags and math.floor(flags / HEADERS) % 2 == 1 then
+            return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+          end
+        end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-        local HEADERS, TRANSIENT = 0x20, 0x80
+        local TRANSIENT = 0x80
 
         local function unpack_number(text, first, width)
           local value = 0
@@ -354,10 +363,7 @@ if lapsed + fallen_due + outlived > 0 then
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane, needs
-          if math.floor(flags / HEADERS) % 2 == 1 then
-            lane, needs = lanes_in(record, expires and 15 or 9)
-          end
+          local lane, needs = lanes_of(record)
           return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
@@ -778,8 +784,17 @@ if lapsed + fallen_due + outlived > 0 then
             end
             return lanes[KEY], lanes[DEPENDENCY]
           end
+          -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+          local HEADERS = 0x20
+
+          local function lanes_of(record)
+            local flags = record:byte(8)
+            if flags and math.floor(flags / HEADERS) % 2 == 1 then
+              return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+            end
+          end
           -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-          local HEADERS, TRANSIENT = 0x20, 0x80
+          local TRANSIENT = 0x80
 
           local function unpack_number(text, first, width)
             local value = 0
@@ -808,10 +823,7 @@ if lapsed + fallen_due + outlived > 0 then
               return { birth = 0, priority = 4 }
             end
             local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-            local lane, needs
-            if math.floor(flags / HEADERS) % 2 == 1 then
-              lane, needs = lanes_in(record, expires and 15 or 9)
-            end
+            local lane, needs = lanes_of(record)
             return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
           end
           -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
@@ -1089,8 +1101,17 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return lanes[KEY], lanes[DEPENDENCY]
   end
+  -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+  local HEADERS = 0x20
+
+  local function lanes_of(record)
+    local flags = record:byte(8)
+    if flags and math.floor(flags / HEADERS) % 2 == 1 then
+      return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+    end
+  end
   -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-  local HEADERS, TRANSIENT = 0x20, 0x80
+  local TRANSIENT = 0x80
 
   local function unpack_number(text, first, width)
     local value = 0
@@ -1119,10 +1140,7 @@ if lapsed + fallen_due + outlived > 0 then
       return { birth = 0, priority = 4 }
     end
     local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-    local lane, needs
-    if math.floor(flags / HEADERS) % 2 == 1 then
-      lane, needs = lanes_in(record, expires and 15 or 9)
-    end
+    local lane, needs = lanes_of(record)
     return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
   end
   -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
@@ -1953,8 +1971,17 @@ if part == 'live' then
           end
           return lanes[KEY], lanes[DEPENDENCY]
         end
+        -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+        local HEADERS = 0x20
+
+        local function lanes_of(record)
+          local flags = record:byte(8)
+          if flags and math.floor(flags / HEADERS) % 2 == 1 then
+            return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+          end
+        end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-        local HEADERS, TRANSIENT = 0x20, 0x80
+        local TRANSIENT = 0x80
 
         local function unpack_number(text, first, width)
           local value = 0
@@ -1983,10 +2010,7 @@ if part == 'live' then
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane, needs
-          if math.floor(flags / HEADERS) % 2 == 1 then
-            lane, needs = lanes_in(record, expires and 15 or 9)
-          end
+          local lane, needs = lanes_of(record)
           return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
@@ -2388,8 +2412,17 @@ if part == 'live' then
           end
           return lanes[KEY], lanes[DEPENDENCY]
         end
+        -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+        local HEADERS = 0x20
+
+        local function lanes_of(record)
+          local flags = record:byte(8)
+          if flags and math.floor(flags / HEADERS) % 2 == 1 then
+            return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+          end
+        end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-        local HEADERS, TRANSIENT = 0x20, 0x80
+        local TRANSIENT = 0x80
 
         local function unpack_number(text, first, width)
           local value = 0
@@ -2418,10 +2451,7 @@ if part == 'live' then
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane, needs
-          if math.floor(flags / HEADERS) % 2 == 1 then
-            lane, needs = lanes_in(record, expires and 15 or 9)
-          end
+          local lane, needs = lanes_of(record)
           return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
@@ -2943,8 +2973,17 @@ if part == 'live' then
           end
           return lanes[KEY], lanes[DEPENDENCY]
         end
+        -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+        local HEADERS = 0x20
+
+        local function lanes_of(record)
+          local flags = record:byte(8)
+          if flags and math.floor(flags / HEADERS) % 2 == 1 then
+            return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+          end
+        end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-        local HEADERS, TRANSIENT = 0x20, 0x80
+        local TRANSIENT = 0x80
 
         local function unpack_number(text, first, width)
           local value = 0
@@ -2973,10 +3012,7 @@ if part == 'live' then
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane, needs
-          if math.floor(flags / HEADERS) % 2 == 1 then
-            lane, needs = lanes_in(record, expires and 15 or 9)
-          end
+          local lane, needs = lanes_of(record)
           return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
@@ -3494,8 +3530,17 @@ if per_key and #rows > 0 then
       end
       return lanes[KEY], lanes[DEPENDENCY]
     end
+    -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+    local HEADERS = 0x20
+
+    local function lanes_of(record)
+      local flags = record:byte(8)
+      if flags and math.floor(flags / HEADERS) % 2 == 1 then
+        return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+      end
+    end
     -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-    local HEADERS, TRANSIENT = 0x20, 0x80
+    local TRANSIENT = 0x80
 
     local function unpack_number(text, first, width)
       local value = 0
@@ -3524,10 +3569,7 @@ if per_key and #rows > 0 then
         return { birth = 0, priority = 4 }
       end
       local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-      local lane, needs
-      if math.floor(flags / HEADERS) % 2 == 1 then
-        lane, needs = lanes_in(record, expires and 15 or 9)
-      end
+      local lane, needs = lanes_of(record)
       return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
     end
     -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
@@ -3776,8 +3818,17 @@ if gated and #rows > 0 then
     end
     return lanes[KEY], lanes[DEPENDENCY]
   end
+  -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+  local HEADERS = 0x20
+
+  local function lanes_of(record)
+    local flags = record:byte(8)
+    if flags and math.floor(flags / HEADERS) % 2 == 1 then
+      return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+    end
+  end
   -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-  local HEADERS, TRANSIENT = 0x20, 0x80
+  local TRANSIENT = 0x80
 
   local function unpack_number(text, first, width)
     local value = 0
@@ -3806,10 +3857,7 @@ if gated and #rows > 0 then
       return { birth = 0, priority = 4 }
     end
     local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-    local lane, needs
-    if math.floor(flags / HEADERS) % 2 == 1 then
-      lane, needs = lanes_in(record, expires and 15 or 9)
-    end
+    local lane, needs = lanes_of(record)
     return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
   end
   -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
@@ -4202,8 +4250,17 @@ for place = 1, #ids do
         end
         return lanes[KEY], lanes[DEPENDENCY]
       end
+      -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+      local HEADERS = 0x20
+
+      local function lanes_of(record)
+        local flags = record:byte(8)
+        if flags and math.floor(flags / HEADERS) % 2 == 1 then
+          return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+        end
+      end
       -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-      local HEADERS, TRANSIENT = 0x20, 0x80
+      local TRANSIENT = 0x80
 
       local function unpack_number(text, first, width)
         local value = 0
@@ -4232,10 +4289,7 @@ for place = 1, #ids do
           return { birth = 0, priority = 4 }
         end
         local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-        local lane, needs
-        if math.floor(flags / HEADERS) % 2 == 1 then
-          lane, needs = lanes_in(record, expires and 15 or 9)
-        end
+        local lane, needs = lanes_of(record)
         return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
       end
       -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
@@ -5107,8 +5161,17 @@ for place = 1, #ids do
             end
             return lanes[KEY], lanes[DEPENDENCY]
           end
+          -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+          local HEADERS = 0x20
+
+          local function lanes_of(record)
+            local flags = record:byte(8)
+            if flags and math.floor(flags / HEADERS) % 2 == 1 then
+              return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+            end
+          end
           -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-          local HEADERS, TRANSIENT = 0x20, 0x80
+          local TRANSIENT = 0x80
 
           local function unpack_number(text, first, width)
             local value = 0
@@ -5137,10 +5200,7 @@ for place = 1, #ids do
               return { birth = 0, priority = 4 }
             end
             local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-            local lane, needs
-            if math.floor(flags / HEADERS) % 2 == 1 then
-              lane, needs = lanes_in(record, expires and 15 or 9)
-            end
+            local lane, needs = lanes_of(record)
             return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
           end
           -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
@@ -5466,8 +5526,17 @@ if let_in_since then
       end
       return lanes[KEY], lanes[DEPENDENCY]
     end
+    -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+    local HEADERS = 0x20
+
+    local function lanes_of(record)
+      local flags = record:byte(8)
+      if flags and math.floor(flags / HEADERS) % 2 == 1 then
+        return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+      end
+    end
     -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-    local HEADERS, TRANSIENT = 0x20, 0x80
+    local TRANSIENT = 0x80
 
     local function unpack_number(text, first, width)
       local value = 0
@@ -5496,10 +5565,7 @@ if let_in_since then
         return { birth = 0, priority = 4 }
       end
       local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-      local lane, needs
-      if math.floor(flags / HEADERS) % 2 == 1 then
-        lane, needs = lanes_in(record, expires and 15 or 9)
-      end
+      local lane, needs = lanes_of(record)
       return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
     end
     -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
