@@ -42,7 +42,7 @@ def rows_of(played: Mapping[str, Outage]) -> list[Row]:
     """A row for each figure."""
     told = {name: _told(outage) for name, outage in played.items()}
     figures = next(iter(told.values()))
-    return [{"figure": figure, **{name: cells[figure] for name, cells in told.items()}} for figure in figures]
+    return [{"figure": figure} | {name: cells[figure] for name, cells in told.items()} for figure in figures]
 
 
 def _told(one: Outage) -> dict[str, str]:

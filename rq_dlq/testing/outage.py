@@ -215,7 +215,8 @@ def fleet(url: str, plan: Plan, draw: int = 0) -> Generator[Fleet]:
         try:
             yield Fleet(broker, raw, Clock(raw, key=key), plan, draw)
         finally:
-            raw.delete(key, *raw.scan_iter(match=f"{namespace}:*", count=1_000))
+            left: list[Any] = [*raw.scan_iter(match=f"{namespace}:*", count=1_000)]
+            raw.delete(*left, key)
 
 
 def play(url: str, plan: Plan, draw: int = 0) -> Outage:
