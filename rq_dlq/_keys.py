@@ -118,6 +118,7 @@ NAMES = (
     "groups", "cleared", "grouped", "reindexed",
     "redrives", "redriving", "audit",
     "seats", "tended", "gates", "lanes", "strikes", "muted",
+    "slots",
 )  # fmt: skip
 """The keys of a queue, in the order in which scripts take them."""
 OTHERS = ("policies", "sender", "job", "staged", "stream", "redrive")

@@ -108,6 +108,7 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     settings = {key.decode() for key in raw.hkeys(keys["settings"])}
     assert settings <= SETTINGS, f"unknown settings: {settings - SETTINGS}"
     for name in (
+        "slots",
         *("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended", "strikes", "muted"),
     ):
         assert raw.ttl(keys[name]) != -1, f"{name} does not go by itself"
@@ -209,7 +210,9 @@ def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[
     if lanes and (score - BLOCKED in lanes or (place == "ready" and score // BAND == 9 - priority)):
         due = score % BAND if place == "ready" else due  # type: ignore[assignment]  # it was let in later
         if place == "scheduled":
-            score = due
+            score = due  # it waits for its seat
+    elif lanes and place == "scheduled" and due < score < BLOCKED:
+        due = score  # type: ignore[assignment]  # it waits with its seat, for a slot of its key
     expected = (order + message_id.encode(), (9 - priority) * BAND + due if place == "ready" else due)
     assert (member, score) == expected, f"{message_id} stands in {place} at {(member, score)}, not {expected}"
 

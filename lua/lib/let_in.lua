@@ -1,7 +1,7 @@
 -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
 -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
 --   room: so many of each lane, whether seats are free or not; nil: as many as are
--- needs: rule, BLOCKED, now, id_of, is_blocked_row, score_of, wake_one, is_gated; keys: messages, states, seats, ready, scheduled
+-- needs: rule, BLOCKED, now, id_of, is_blocked_row, score_of, wake_one, is_gated, free_seats, seat_in; keys: messages, states, seats, ready, scheduled
 -- gives: let_in
 local MOST = 1000 -- rows that one call looks at (I9)
 local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
@@ -23,7 +23,7 @@ end
 local function heads_of(lanes, room)
   local rows, ids, lane_of = {}, {}, {}
   for _, lane in ipairs(lanes) do
-    local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+    local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
     if free > 0 then
       local score = string.format('%.0f', BLOCKED + lane)
       for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -44,7 +44,7 @@ function let_in(lanes, room)
   local taken, came, again = {}, {}, {}
   for n, row in ipairs(rows) do
     if is_blocked_row(row, ids[n], texts[n], records[n]) then
-      taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+      taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
       came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
     else
       again[#again + 1] = lane_of[n]

@@ -64,7 +64,7 @@ local function put(id, state, head, waits, rest, arrive)
     redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
   end
   if in_lane then
-    give_back(id, state, waits)
+    give_back(id, state, waits or index == scheduled)
   end
   return index, member
 end

@@ -8,6 +8,7 @@ local function vacate(ids)
   end
   local given, lanes, seen = {}, {}, {}
   for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+    lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
     if lane then
       given[#given + 1] = ids[n]
       if not seen[lane] then

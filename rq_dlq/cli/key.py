@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 KEYS = (
     _show.Column("key", "bold", wrap=True), _show.Column("blocked"), _show.Column("seats"),
-    _show.Column("head"), _show.Column("held_by", wrap=True, below=True),
+    _show.Column("head"), _show.Column("held_by", wrap=True, below=True), _show.Column("next_at"),
 )  # fmt: skip
 
 
@@ -51,4 +51,5 @@ def show(context: Context, name: str, key_text: str) -> None:
 
 def _row(found: KeyStats) -> dict[str, Any]:
     holders = (f"{name} ({consumer})" if consumer else name for name, consumer in found.held_by)
-    return _show.attributes(found, "key", "blocked", "seats", "head") | {"held_by": ", ".join(holders)}
+    row = _show.attributes(found, "key", "blocked", "seats", "head", "next_at")
+    return row | {"held_by": ", ".join(holders)}

@@ -295,6 +295,8 @@ async def test_a_key_is_a_short_text(key: Any, broker: Any) -> None:
         ({"order": True, "on_dead": "stop"}, "Pass 'skip' or 'hold'"),
         ({"limit": 0}, "1 to 1000"),
         ({"fair": 101}, "1 to 100"),
+        ({"order": True, "limit": 2, "rate": "1/s"}, "pass one of order"),
+        ({"rate": "often"}, "per_key.rate is 'often'. Pass text as"),
     ],
 )
 def test_a_rule_is_checked(given: Any, said: str) -> None:
@@ -304,7 +306,13 @@ def test_a_rule_is_checked(given: Any, said: str) -> None:
 
 @each(
     "rule, text",
-    [(ORDER, "order"), (HOLD, "order hold"), (PerKey(limit=8), "limit 8"), (PerKey(fair=True), "fair 4")],
+    [
+        *[(ORDER, "order"), (HOLD, "order hold"), (PerKey(limit=8), "limit 8"), (PerKey(fair=1), "fair 1")],
+        (PerKey(fair=True), "fair 4"),
+        *[(PerKey(rate=5), "rate 5/s"), (PerKey(order=True, rate="9/10m"), "order rate 9/10m")],
+        *[(PerKey(limit=8, rate="1/s"), "limit 8 rate 1/s"), (PerKey(fair=2, rate=1), "fair 2 rate 1/s")],
+        (PerKey(order=True, on_dead="hold", rate="1/s"), "order hold rate 1/s"),
+    ],
 )
 def test_a_rule_is_text_in_redis(rule: PerKey, text: str) -> None:
     assert str(rule) == text

@@ -20,6 +20,10 @@ def test_keys_are_listed_and_shown(shell: Shell, broker: rq_dlq.Broker) -> None:
     counted = shell.json("msg", "ls", "orders", "--count-by", "key")
     assert {"value": "customer-7", "count": 3} in counted
     assert "Pass PerKey" in shell("policy", "set", "orders", "--per-key", "sometimes", code=2).stderr
+    shell("policy", "set", "orders", "--per-key", "order hold rate 1/h")
+    broker.queue("orders").claim(9)
+    (row,) = shell.json("key", "ls", "orders")
+    assert row["next_at"] > "2"
     shell("policy", "set", "orders", "--per-key", "none")
     assert broker.queue("orders").settings().per_key is None
 

@@ -98,7 +98,9 @@ def entry(draw: st.DrawFn) -> Entry:
         "dedup_window": draw(st.sampled_from([UNSET, None, 120, "1h"])),
         "dead_letter_aliases": draw(st.sampled_from([UNSET, None, "lost", ["a.lost", "b"]])),
         "breaker": draw(st.sampled_from([UNSET, UNSET, None, "distinct=9 within=1m", Breaker(share=0.9)])),
-        "per_key": draw(st.sampled_from([UNSET, UNSET, None, "order hold", "limit 8", PerKey(fair=True)])),
+        "per_key": draw(
+            st.sampled_from([UNSET, UNSET, None, "order hold rate 9/m", "limit 8", PerKey(fair=True)])
+        ),
     }
     drawn = {
         "redelivery": policies.every | redelivery(),

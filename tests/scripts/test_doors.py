@@ -18,7 +18,7 @@ TEXTS = {
 NOT_MESSAGES = {
     "acked_ids", "alarm", "claims", "cleared", "committed", "counters", "expiring", "grouped", "groups",
     "gates", "lanes", "leases", "policies", "redrives", "redriving", "reindexed", "schedules", "seats",
-    "settings", "staged", "strikes", "tended", "ticks", "wake",
+    "settings", "slots", "staged", "strikes", "tended", "ticks", "wake",
 }  # fmt: skip
 COMMANDS = {"lib/gone": "HDEL|DEL|UNLINK", "lib/put": "ZADD|ZINCRBY", "lib/leave": "ZREM\\w*|ZPOP\\w*"}
 """Of the one file that gives them for messages."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
 BLOCKED: Final = 1 << 43  # lua/lib/BLOCKED.lua
+BY_RATE: Final = 0.5  # lua/lib/BY_RATE.lua
 HOLDERS = 100  # of the seats of a lane that are read
 MOST_SPECIAL = 1_000  # lanes of which something is known that one call reads
 
@@ -27,12 +28,17 @@ def blocked(keys: QueueKeys, lane: int | None = None) -> Command[int]:
 
 def seats(keys: QueueKeys, lane: int) -> Command[int]:
     """How many messages of a lane hold a seat."""
-    return Command((b"ZCOUNT", keys["seats"], lane, lane), int)
+    return Command((b"ZCOUNT", keys["seats"], lane, lane + BY_RATE), int)
 
 
 def holders(keys: QueueKeys, lane: int) -> Command[list[str]]:
     """The ids of those, as far as they are read."""
-    return Command((b"ZRANGEBYSCORE", keys["seats"], lane, lane, b"LIMIT", 0, HOLDERS), read_ids)
+    return Command((b"ZRANGEBYSCORE", keys["seats"], lane, lane + BY_RATE, b"LIMIT", 0, HOLDERS), read_ids)
+
+
+def slot(keys: QueueKeys, lane: int) -> Command[float | None]:
+    """Until when the rate of keys lets nobody of a lane in, milliseconds; None: it lets somebody in."""
+    return Command((b"ZSCORE", keys["slots"], lane), lambda reply: None if reply is None else float(reply))
 
 
 def head(keys: QueueKeys, lane: int) -> Command[str]:

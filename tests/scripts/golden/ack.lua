@@ -5,7 +5,7 @@ local first, act = 1, nil
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, claims, counters, settings, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local outcomes, acked_ids, redrives, audit, seats = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local gates, lanes, strikes = KEYS[16], KEYS[17], KEYS[18]
+local gates, lanes, strikes, slots = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
 -- The verdicts on a message that was to be settled.
 local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
 -- The fence (I2): only the token that holds a message may settle it.
@@ -70,16 +70,36 @@ for item = first + asked + 1, #ARGV, 2 do
             or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
           return found[FIELDS[name]]
         end
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+        local LONGEST = 2 ^ 42 -- milliseconds
+        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+        local function interval_of(rate)
+          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+            return nil
+          end
+          local interval = spans * UNITS[unit] / count
+          return interval > 0 and interval <= LONGEST and interval or nil
+        end
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+        --   some may be blocked
         --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out
-        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+        --   next; nil: keys have no rate
+        local per_key_text = setting('per_key') or ''
+        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+        local interval = rate and interval_of(rate)
+        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+        local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+          limit = is_read and seats_of_lane or math.huge,
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+          interval = is_read and interval or nil,
         }
         -- The server's clock in whole milliseconds, read once a script (I11).
         local clock = redis.call('TIME')
@@ -305,6 +325,27 @@ for item = first + asked + 1, #ARGV, 2 do
           local lane = setting('gated') and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
+        -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+        local BY_RATE = 0.5
+        -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+        -- is ready that has come so. And the score of the seat that it takes.
+        local function free_seats(lane)
+          local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          if rule.interval and free > 0 then
+            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+            -- counts as now: the clock stepped back.
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+          end
+          return free
+        end
+
+        local function seat_in(lane)
+          return rule.interval and lane + BY_RATE or lane
+        end
         -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -328,7 +369,7 @@ for item = first + asked + 1, #ARGV, 2 do
         local function heads_of(lanes, room)
           local rows, ids, lane_of = {}, {}, {}
           for _, lane in ipairs(lanes) do
-            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
             if free > 0 then
               local score = string.format('%.0f', BLOCKED + lane)
               for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -349,7 +390,7 @@ for item = first + asked + 1, #ARGV, 2 do
           local taken, came, again = {}, {}, {}
           for n, row in ipairs(rows) do
             if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+              taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
               came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
             else
               again[#again + 1] = lane_of[n]
@@ -373,6 +414,7 @@ for item = first + asked + 1, #ARGV, 2 do
           end
           local given, lanes, seen = {}, {}, {}
           for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+            lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
             if lane then
               given[#given + 1] = ids[n]
               if not seen[lane] then
@@ -693,25 +735,67 @@ if #settled > 0 then
           local state = parse_state(text, head.birth)
           return state.mark == '-' and member_of(id, head, state.due) == row
         end
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+        local LONGEST = 2 ^ 42 -- milliseconds
+        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+        local function interval_of(rate)
+          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+            return nil
+          end
+          local interval = spans * UNITS[unit] / count
+          return interval > 0 and interval <= LONGEST and interval or nil
+        end
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+        --   some may be blocked
         --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out
-        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+        --   next; nil: keys have no rate
+        local per_key_text = setting('per_key') or ''
+        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+        local interval = rate and interval_of(rate)
+        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+        local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+          limit = is_read and seats_of_lane or math.huge,
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+          interval = is_read and interval or nil,
         }
         -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
         local function is_closed(number)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
         end
+        -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+        local BY_RATE = 0.5
+        -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+        -- is ready that has come so. And the score of the seat that it takes.
+        local function free_seats(lane)
+          local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          if rule.interval and free > 0 then
+            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+            -- counts as now: the clock stepped back.
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+          end
+          return free
+        end
+
+        local function seat_in(lane)
+          return rule.interval and lane + BY_RATE or lane
+        end
         -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
         -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-        -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+        -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
+        -- twice, or to give one back twice, changes nothing.
         --   full: lanes that were found full, for a call that only enters; nil: look
         local function enter(id, lane, full)
           if rule.limit == math.huge then
@@ -721,15 +805,41 @@ if #settled > 0 then
           if has_room then
             local score = BLOCKED + lane
             local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-            has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+            -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+            has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
           end
           if has_room then
-            redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+            redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
             return true
           elseif full then
             full[lane] = true
           end
-          return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+          local own = redis.call('ZSCORE', seats, id)
+          if own and rule.interval then
+            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+            -- counts as now: the clock stepped back.
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
+            -- keeps its seat and is due then, as nobody else is let in before.
+            --   own: the score of its seat
+            local function comes_by_rate(id, lane, own)
+              local slot = own == lane and slot_of(lane)
+              if slot then
+                return false, rule.in_order and slot or nil
+              elseif own == lane then
+                if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
+                  return false
+                end
+                redis.call('ZADD', seats, lane + BY_RATE, id)
+              end
+              return true
+            end
+            return comes_by_rate(id, lane, tonumber(own))
+          end
+          return own ~= false -- its own counts as free
         end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
@@ -1126,16 +1236,36 @@ if #settled > 0 then
           or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
         return found[FIELDS[name]]
       end
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-      -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-      --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+      local LONGEST = 2 ^ 42 -- milliseconds
+      local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+      local function interval_of(rate)
+        local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+        count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+        if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+          return nil
+        end
+        local interval = spans * UNITS[unit] / count
+        return interval > 0 and interval <= LONGEST and interval or nil
+      end
+      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+      --   some may be blocked
       --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out
-      local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-      local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+      --   next; nil: keys have no rate
+      local per_key_text = setting('per_key') or ''
+      local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+      local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+      local interval = rate and interval_of(rate)
+      local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+      local is_read = seats_of_lane > 0 and (interval or not rate)
       local rule = {
-        limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+        limit = is_read and seats_of_lane or math.huge,
+        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+        interval = is_read and interval or nil,
       }
       -- The server's clock in whole milliseconds, read once a script (I11).
       local clock = redis.call('TIME')
@@ -1361,6 +1491,27 @@ if #settled > 0 then
         local lane = setting('gated') and read_lane(number)
         return lane and (lane.of == 'dependency' or is_closed(number)) or false
       end
+      -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+      local BY_RATE = 0.5
+      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+      -- is ready that has come so. And the score of the seat that it takes.
+      local function free_seats(lane)
+        local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+        if rule.interval and free > 0 then
+          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+          -- counts as now: the clock stepped back.
+          local function slot_of(lane)
+            local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+            return at and at > now and at <= now + rule.interval and at or nil
+          end
+          free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+        end
+        return free
+      end
+
+      local function seat_in(lane)
+        return rule.interval and lane + BY_RATE or lane
+      end
       -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
       -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
       --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -1384,7 +1535,7 @@ if #settled > 0 then
       local function heads_of(lanes, room)
         local rows, ids, lane_of = {}, {}, {}
         for _, lane in ipairs(lanes) do
-          local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+          local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
           if free > 0 then
             local score = string.format('%.0f', BLOCKED + lane)
             for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -1405,7 +1556,7 @@ if #settled > 0 then
         local taken, came, again = {}, {}, {}
         for n, row in ipairs(rows) do
           if is_blocked_row(row, ids[n], texts[n], records[n]) then
-            taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+            taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
             came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
           else
             again[#again + 1] = lane_of[n]
@@ -1429,6 +1580,7 @@ if #settled > 0 then
         end
         local given, lanes, seen = {}, {}, {}
         for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+          lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
           if lane then
             given[#given + 1] = ids[n]
             if not seen[lane] then

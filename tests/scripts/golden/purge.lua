@@ -9,7 +9,7 @@ local act = ARGV[8] -- as in lib/note_act
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local audit, seats, lanes, sender = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
+local audit, seats, lanes, slots, sender = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -334,16 +334,36 @@ local function drop_rest(left)
     if per_key then -- or all but the last: a seat of nothing is found by lib/tend
       -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
       local BLOCKED = 2 ^ 43
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-      -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-      --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+      local LONGEST = 2 ^ 42 -- milliseconds
+      local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+      local function interval_of(rate)
+        local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+        count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+        if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+          return nil
+        end
+        local interval = spans * UNITS[unit] / count
+        return interval > 0 and interval <= LONGEST and interval or nil
+      end
+      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+      --   some may be blocked
       --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out
-      local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-      local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+      --   next; nil: keys have no rate
+      local per_key_text = setting('per_key') or ''
+      local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+      local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+      local interval = rate and interval_of(rate)
+      local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+      local is_read = seats_of_lane > 0 and (interval or not rate)
       local rule = {
-        limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+        limit = is_read and seats_of_lane or math.huge,
+        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+        interval = is_read and interval or nil,
       }
       -- The server's clock in whole milliseconds, read once a script (I11).
       local clock = redis.call('TIME')
@@ -397,6 +417,27 @@ local function drop_rest(left)
         local lane = setting('gated') and read_lane(number)
         return lane and (lane.of == 'dependency' or is_closed(number)) or false
       end
+      -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+      local BY_RATE = 0.5
+      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+      -- is ready that has come so. And the score of the seat that it takes.
+      local function free_seats(lane)
+        local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+        if rule.interval and free > 0 then
+          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+          -- counts as now: the clock stepped back.
+          local function slot_of(lane)
+            local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+            return at and at > now and at <= now + rule.interval and at or nil
+          end
+          free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+        end
+        return free
+      end
+
+      local function seat_in(lane)
+        return rule.interval and lane + BY_RATE or lane
+      end
       -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
       -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
       --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -420,7 +461,7 @@ local function drop_rest(left)
       local function heads_of(lanes, room)
         local rows, ids, lane_of = {}, {}, {}
         for _, lane in ipairs(lanes) do
-          local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+          local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
           if free > 0 then
             local score = string.format('%.0f', BLOCKED + lane)
             for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -441,7 +482,7 @@ local function drop_rest(left)
         local taken, came, again = {}, {}, {}
         for n, row in ipairs(rows) do
           if is_blocked_row(row, ids[n], texts[n], records[n]) then
-            taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+            taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
             came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
           else
             again[#again + 1] = lane_of[n]
@@ -465,6 +506,7 @@ local function drop_rest(left)
         end
         local given, lanes, seen = {}, {}, {}
         for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+          lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
           if lane then
             given[#given + 1] = ids[n]
             if not seen[lane] then
@@ -638,16 +680,36 @@ local function drop(ids)
   if per_key then -- or all but the last: a seat of nothing is found by lib/tend
     -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
     local BLOCKED = 2 ^ 43
-    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-    -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-    --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+    local LONGEST = 2 ^ 42 -- milliseconds
+    local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+    local function interval_of(rate)
+      local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+      count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+      if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+        return nil
+      end
+      local interval = spans * UNITS[unit] / count
+      return interval > 0 and interval <= LONGEST and interval or nil
+    end
+    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+    -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+    --   some may be blocked
     --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-    --   rule.in_turn: given back when the message is handed out
-    local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-    local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+    --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+    --   next; nil: keys have no rate
+    local per_key_text = setting('per_key') or ''
+    local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+    local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+    local interval = rate and interval_of(rate)
+    local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+    local is_read = seats_of_lane > 0 and (interval or not rate)
     local rule = {
-      limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+      limit = is_read and seats_of_lane or math.huge,
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+      interval = is_read and interval or nil,
     }
     -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
     -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
@@ -698,6 +760,27 @@ local function drop(ids)
       local lane = setting('gated') and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
+    -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+    local BY_RATE = 0.5
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+    -- is ready that has come so. And the score of the seat that it takes.
+    local function free_seats(lane)
+      local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+      if rule.interval and free > 0 then
+        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+        -- counts as now: the clock stepped back.
+        local function slot_of(lane)
+          local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+          return at and at > now and at <= now + rule.interval and at or nil
+        end
+        free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+      end
+      return free
+    end
+
+    local function seat_in(lane)
+      return rule.interval and lane + BY_RATE or lane
+    end
     -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
     -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
     --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -721,7 +804,7 @@ local function drop(ids)
     local function heads_of(lanes, room)
       local rows, ids, lane_of = {}, {}, {}
       for _, lane in ipairs(lanes) do
-        local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+        local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
         if free > 0 then
           local score = string.format('%.0f', BLOCKED + lane)
           for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -742,7 +825,7 @@ local function drop(ids)
       local taken, came, again = {}, {}, {}
       for n, row in ipairs(rows) do
         if is_blocked_row(row, ids[n], texts[n], records[n]) then
-          taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+          taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
           came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
         else
           again[#again + 1] = lane_of[n]
@@ -766,6 +849,7 @@ local function drop(ids)
       end
       local given, lanes, seen = {}, {}, {}
       for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+        lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
         if lane then
           given[#given + 1] = ids[n]
           if not seen[lane] then

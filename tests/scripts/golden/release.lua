@@ -7,7 +7,7 @@ local delay = tonumber(ARGV[2]) -- milliseconds
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, outcomes, groups = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local redrives, seats, lanes = KEYS[16], KEYS[17], KEYS[18]
+local redrives, seats, lanes, slots = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
 -- The verdicts on a message that was to be settled.
 local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
 -- The fence (I2): only the token that holds a message may settle it.
@@ -85,16 +85,36 @@ local function settle(first, act, finish)
               or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
             return found[FIELDS[name]]
           end
-          -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-          -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-          --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+          -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+          local LONGEST = 2 ^ 42 -- milliseconds
+          local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+          local function interval_of(rate)
+            local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+            count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+            if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+              return nil
+            end
+            local interval = spans * UNITS[unit] / count
+            return interval > 0 and interval <= LONGEST and interval or nil
+          end
+          -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+          -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+          --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+          --   some may be blocked
           --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-          --   rule.in_turn: given back when the message is handed out
-          local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-          local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+          --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+          --   next; nil: keys have no rate
+          local per_key_text = setting('per_key') or ''
+          local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+          local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+          local interval = rate and interval_of(rate)
+          local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+          local is_read = seats_of_lane > 0 and (interval or not rate)
           local rule = {
-            limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-            in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+            limit = is_read and seats_of_lane or math.huge,
+            in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+            interval = is_read and interval or nil,
           }
           -- The server's clock in whole milliseconds, read once a script (I11).
           local clock = redis.call('TIME')
@@ -320,6 +340,27 @@ local function settle(first, act, finish)
             local lane = setting('gated') and read_lane(number)
             return lane and (lane.of == 'dependency' or is_closed(number)) or false
           end
+          -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+          local BY_RATE = 0.5
+          -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+          -- is ready that has come so. And the score of the seat that it takes.
+          local function free_seats(lane)
+            local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+            if rule.interval and free > 0 then
+              -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+              -- counts as now: the clock stepped back.
+              local function slot_of(lane)
+                local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+                return at and at > now and at <= now + rule.interval and at or nil
+              end
+              free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+            end
+            return free
+          end
+
+          local function seat_in(lane)
+            return rule.interval and lane + BY_RATE or lane
+          end
           -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
           -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
           --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -343,7 +384,7 @@ local function settle(first, act, finish)
           local function heads_of(lanes, room)
             local rows, ids, lane_of = {}, {}, {}
             for _, lane in ipairs(lanes) do
-              local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+              local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
               if free > 0 then
                 local score = string.format('%.0f', BLOCKED + lane)
                 for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -364,7 +405,7 @@ local function settle(first, act, finish)
             local taken, came, again = {}, {}, {}
             for n, row in ipairs(rows) do
               if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+                taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
                 came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
               else
                 again[#again + 1] = lane_of[n]
@@ -388,6 +429,7 @@ local function settle(first, act, finish)
             end
             local given, lanes, seen = {}, {}, {}
             for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+              lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
               if lane then
                 given[#given + 1] = ids[n]
                 if not seen[lane] then
@@ -559,16 +601,36 @@ local function held_head(id, text)
       if per_key then -- or all but the last: a seat of nothing is found by lib/tend
         -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
         local BLOCKED = 2 ^ 43
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+        local LONGEST = 2 ^ 42 -- milliseconds
+        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+        local function interval_of(rate)
+          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+            return nil
+          end
+          local interval = spans * UNITS[unit] / count
+          return interval > 0 and interval <= LONGEST and interval or nil
+        end
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+        --   some may be blocked
         --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out
-        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+        --   next; nil: keys have no rate
+        local per_key_text = setting('per_key') or ''
+        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+        local interval = rate and interval_of(rate)
+        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+        local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+          limit = is_read and seats_of_lane or math.huge,
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+          interval = is_read and interval or nil,
         }
         -- The server's clock in whole milliseconds, read once a script (I11).
         local clock = redis.call('TIME')
@@ -731,6 +793,27 @@ local function held_head(id, text)
           local lane = setting('gated') and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
+        -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+        local BY_RATE = 0.5
+        -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+        -- is ready that has come so. And the score of the seat that it takes.
+        local function free_seats(lane)
+          local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          if rule.interval and free > 0 then
+            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+            -- counts as now: the clock stepped back.
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+          end
+          return free
+        end
+
+        local function seat_in(lane)
+          return rule.interval and lane + BY_RATE or lane
+        end
         -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -754,7 +837,7 @@ local function held_head(id, text)
         local function heads_of(lanes, room)
           local rows, ids, lane_of = {}, {}, {}
           for _, lane in ipairs(lanes) do
-            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
             if free > 0 then
               local score = string.format('%.0f', BLOCKED + lane)
               for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -775,7 +858,7 @@ local function held_head(id, text)
           local taken, came, again = {}, {}, {}
           for n, row in ipairs(rows) do
             if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+              taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
               came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
             else
               again[#again + 1] = lane_of[n]
@@ -799,6 +882,7 @@ local function held_head(id, text)
           end
           local given, lanes, seen = {}, {}, {}
           for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+            lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
             if lane then
               given[#given + 1] = ids[n]
               if not seen[lane] then
@@ -966,16 +1050,36 @@ local function put(id, state, head, waits, rest, arrive)
   local in_lane = head.lane and setting('per_key')
   if in_lane then
     if not give_back then
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-      -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-      --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+      local LONGEST = 2 ^ 42 -- milliseconds
+      local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+      local function interval_of(rate)
+        local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+        count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+        if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+          return nil
+        end
+        local interval = spans * UNITS[unit] / count
+        return interval > 0 and interval <= LONGEST and interval or nil
+      end
+      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+      --   some may be blocked
       --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out
-      local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-      local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+      --   next; nil: keys have no rate
+      local per_key_text = setting('per_key') or ''
+      local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+      local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+      local interval = rate and interval_of(rate)
+      local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+      local is_read = seats_of_lane > 0 and (interval or not rate)
       local rule = {
-        limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+        limit = is_read and seats_of_lane or math.huge,
+        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+        interval = is_read and interval or nil,
       }
       -- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
       local function keeps_seat(state, waits)
@@ -1019,9 +1123,31 @@ local function put(id, state, head, waits, rest, arrive)
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
       end
+      -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+      local BY_RATE = 0.5
+      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+      -- is ready that has come so. And the score of the seat that it takes.
+      local function free_seats(lane)
+        local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+        if rule.interval and free > 0 then
+          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+          -- counts as now: the clock stepped back.
+          local function slot_of(lane)
+            local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+            return at and at > now and at <= now + rule.interval and at or nil
+          end
+          free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+        end
+        return free
+      end
+
+      local function seat_in(lane)
+        return rule.interval and lane + BY_RATE or lane
+      end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
       -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-      -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+      -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
+      -- twice, or to give one back twice, changes nothing.
       --   full: lanes that were found full, for a call that only enters; nil: look
       local function enter(id, lane, full)
         if rule.limit == math.huge then
@@ -1031,15 +1157,41 @@ local function put(id, state, head, waits, rest, arrive)
         if has_room then
           local score = BLOCKED + lane
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-          has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+          -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+          has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
         end
         if has_room then
-          redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+          redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
           return true
         elseif full then
           full[lane] = true
         end
-        return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+        local own = redis.call('ZSCORE', seats, id)
+        if own and rule.interval then
+          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+          -- counts as now: the clock stepped back.
+          local function slot_of(lane)
+            local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+            return at and at > now and at <= now + rule.interval and at or nil
+          end
+          -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
+          -- keeps its seat and is due then, as nobody else is let in before.
+          --   own: the score of its seat
+          local function comes_by_rate(id, lane, own)
+            local slot = own == lane and slot_of(lane)
+            if slot then
+              return false, rule.in_order and slot or nil
+            elseif own == lane then
+              if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
+                return false
+              end
+              redis.call('ZADD', seats, lane + BY_RATE, id)
+            end
+            return true
+          end
+          return comes_by_rate(id, lane, tonumber(own))
+        end
+        return own ~= false -- its own counts as free
       end
       -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
       -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
@@ -1092,7 +1244,7 @@ local function put(id, state, head, waits, rest, arrive)
       local function heads_of(lanes, room)
         local rows, ids, lane_of = {}, {}, {}
         for _, lane in ipairs(lanes) do
-          local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+          local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
           if free > 0 then
             local score = string.format('%.0f', BLOCKED + lane)
             for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -1113,7 +1265,7 @@ local function put(id, state, head, waits, rest, arrive)
         local taken, came, again = {}, {}, {}
         for n, row in ipairs(rows) do
           if is_blocked_row(row, ids[n], texts[n], records[n]) then
-            taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+            taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
             came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
           else
             again[#again + 1] = lane_of[n]
@@ -1137,6 +1289,7 @@ local function put(id, state, head, waits, rest, arrive)
         end
         local given, lanes, seen = {}, {}, {}
         for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+          lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
           if lane then
             given[#given + 1] = ids[n]
             if not seen[lane] then
@@ -1153,13 +1306,15 @@ local function put(id, state, head, waits, rest, arrive)
 
       -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
       local function seated_or_blocked(id, lane, score)
-        if enter(id, lane) then
+        local may, slot = enter(id, lane)
+        if may then
           return ready, score
         end
-        return scheduled, BLOCKED + lane
+        return scheduled, slot or BLOCKED + lane
       end
 
       -- After its row and its state are written: whoever is cut off before has only the next one to let in.
+      --   waits: for its redelivery, or, by the rate of keys, for its slot
       local function given_back(id, state, waits)
         if not keeps_seat(state, waits) then
           vacate({ id })
@@ -1245,7 +1400,7 @@ local function put(id, state, head, waits, rest, arrive)
     redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
   end
   if in_lane then
-    give_back(id, state, waits)
+    give_back(id, state, waits or index == scheduled)
   end
   return index, member
 end
@@ -1360,16 +1515,36 @@ local function bury(id, state, head, part, reason, detail)
       if per_key then -- or all but the last: a seat of nothing is found by lib/tend
         -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
         local BLOCKED = 2 ^ 43
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+        local LONGEST = 2 ^ 42 -- milliseconds
+        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+        local function interval_of(rate)
+          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+            return nil
+          end
+          local interval = spans * UNITS[unit] / count
+          return interval > 0 and interval <= LONGEST and interval or nil
+        end
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+        --   some may be blocked
         --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out
-        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+        --   next; nil: keys have no rate
+        local per_key_text = setting('per_key') or ''
+        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+        local interval = rate and interval_of(rate)
+        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+        local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+          limit = is_read and seats_of_lane or math.huge,
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+          interval = is_read and interval or nil,
         }
         -- The id in a member of an index (lib/order says what precedes it).
         local function id_of(member)
@@ -1416,6 +1591,27 @@ local function bury(id, state, head, part, reason, detail)
           local lane = setting('gated') and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
+        -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+        local BY_RATE = 0.5
+        -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+        -- is ready that has come so. And the score of the seat that it takes.
+        local function free_seats(lane)
+          local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          if rule.interval and free > 0 then
+            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+            -- counts as now: the clock stepped back.
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+          end
+          return free
+        end
+
+        local function seat_in(lane)
+          return rule.interval and lane + BY_RATE or lane
+        end
         -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
@@ -1439,7 +1635,7 @@ local function bury(id, state, head, part, reason, detail)
         local function heads_of(lanes, room)
           local rows, ids, lane_of = {}, {}, {}
           for _, lane in ipairs(lanes) do
-            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
+            local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
             if free > 0 then
               local score = string.format('%.0f', BLOCKED + lane)
               for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
@@ -1460,7 +1656,7 @@ local function bury(id, state, head, part, reason, detail)
           local taken, came, again = {}, {}, {}
           for n, row in ipairs(rows) do
             if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
+              taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
               came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
             else
               again[#again + 1] = lane_of[n]
@@ -1484,6 +1680,7 @@ local function bury(id, state, head, part, reason, detail)
           end
           local given, lanes, seen = {}, {}, {}
           for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+            lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
             if lane then
               given[#given + 1] = ids[n]
               if not seen[lane] then
@@ -1543,27 +1740,213 @@ return settle_messages(3, function(id, state, head)
       state.due = state.due + 1
     end
   end
-  put(id, state, head, waits, delay > 0 and state.part ~= 'live' and now + delay or nil)
-  outcome('released', id, head, state, delay, { consumer = setting('outcomes') and holder(state.token) })
-end, function()
-  local rate = live > 0 and setting('rate')
-  if rate then -- they took a token each when they were handed out
-    -- What a rate leaves to hand out now: a bucket of tokens, one for each message, kept as the time until which what was handed
-    -- out reaches (GCRA). A burst is what comes in a second, at least one message. A time further ahead than that counts as now:
-    -- the clock stepped back.
-    --   rate: N/SPAN, as 100/s or 5/10m; what cannot be read is no limit
-    --   reached: the time that is kept, or false
-    --   Returns nil, or { interval: milliseconds between two; from: where what is handed out now begins; most: how many;
-    --   at: when there is one more, milliseconds }.
+  if state.part == 'live' and head.lane and setting('per_key') then
+    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+    local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
-    local function pace(rate, reached)
+    local function interval_of(rate)
       local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
       count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
       if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
         return nil
       end
       local interval = spans * UNITS[unit] / count
+      return interval > 0 and interval <= LONGEST and interval or nil
+    end
+    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+    -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+    --   some may be blocked
+    --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+    --   next; nil: keys have no rate
+    local per_key_text = setting('per_key') or ''
+    local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+    local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+    local interval = rate and interval_of(rate)
+    local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+    local is_read = seats_of_lane > 0 and (interval or not rate)
+    local rule = {
+      limit = is_read and seats_of_lane or math.huge,
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+      interval = is_read and interval or nil,
+    }
+    -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+    local BLOCKED = 2 ^ 43
+    -- The id in a member of an index (lib/order says what precedes it).
+    local function id_of(member)
+      return member:sub(member:byte(1) < 16 and 9 or 3)
+    end
+    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+    -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+    --   text, record: its state and its record, as they were read
+    local function is_blocked_row(row, id, text, record)
+      if not record then
+        return false
+      elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+        return true -- as most: nobody has touched it
+      elseif is_later(record, text) then
+        return true
+      end
+      local head = read_record(record)
+      local state = parse_state(text, head.birth)
+      return state.mark == '-' and member_of(id, head, state.due) == row
+    end
+    -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+    -- `gated`; lib/tend ends that.
+    --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+    --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+    --   nobody waited; dead: ids of those that died in the window that opened it
+    --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+    local lanes_read = {}
+
+    local function read_lane(number)
+      if lanes_read[number] == nil then
+        local text = redis.call('HGET', lanes, string.format('%.0f', number))
+        lanes_read[number] = text and read_json(text) or false
+      end
+      return lanes_read[number]
+    end
+    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+    local function is_closed(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+    end
+    -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+    local function is_gated(number)
+      local lane = setting('gated') and read_lane(number)
+      return lane and (lane.of == 'dependency' or is_closed(number)) or false
+    end
+    -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+    local BY_RATE = 0.5
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+    -- is ready that has come so. And the score of the seat that it takes.
+    local function free_seats(lane)
+      local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+      if rule.interval and free > 0 then
+        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+        -- counts as now: the clock stepped back.
+        local function slot_of(lane)
+          local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+          return at and at > now and at <= now + rule.interval and at or nil
+        end
+        free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+      end
+      return free
+    end
+
+    local function seat_in(lane)
+      return rule.interval and lane + BY_RATE or lane
+    end
+    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+    -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+    --   room: so many of each lane, whether seats are free or not; nil: as many as are
+    local MOST = 1000 -- rows that one call looks at (I9)
+    local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+    local place_of = {} -- by the first byte of a row, which stands for its priority
+
+    -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+    -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+    local function next_score(first)
+      local band = score_of(9 - first, 0)
+      if not place_of[first] then
+        local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+        place_of[first] = last > now and last < now + 60000 and last or now + 1
+      end
+      place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+      return string.format('%.17g', band + place_of[first])
+    end
+
+    -- The first rows of these lanes, their ids and their lanes.
+    local function heads_of(lanes, room)
+      local rows, ids, lane_of = {}, {}, {}
+      for _, lane in ipairs(lanes) do
+        local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
+        if free > 0 then
+          local score = string.format('%.0f', BLOCKED + lane)
+          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+            rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+          end
+        end
+      end
+      return rows, ids, lane_of
+    end
+
+    local let_in
+    function let_in(lanes, room)
+      local rows, ids, lane_of = heads_of(lanes, room)
+      if #rows == 0 then
+        return
+      end
+      local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+      local taken, came, again = {}, {}, {}
+      for n, row in ipairs(rows) do
+        if is_blocked_row(row, ids[n], texts[n], records[n]) then
+          taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
+          came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
+        else
+          again[#again + 1] = lane_of[n]
+        end
+      end
+      if #came > 0 then
+        redis.call('ZADD', seats, unpack(taken))
+        redis.call('ZADD', ready, unpack(came))
+        wake_one()
+      end
+      redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+      if #again > 0 then
+        let_in(again, room and 1) -- each lane as often as it had rows that were dropped
+      end
+    end
+    -- Puts a message back that was handed out, but does not count as that: given back, or its first lapse. Where keys have a rate, the
+    -- slot that it took is free again, for it or the next of its lane.
+    --   put_back: puts it where it belongs
+    local function token_back(lane, put_back)
+      if not rule.interval then
+        put_back()
+        return
+      end
+      redis.call('ZREM', slots, string.format('%.0f', lane))
+      put_back()
+      let_in({ lane })
+    end
+    token_back(head.lane, function()
+      put(id, state, head, waits)
+    end)
+  else
+    put(id, state, head, waits, delay > 0 and state.part ~= 'live' and now + delay or nil)
+  end
+  outcome('released', id, head, state, delay, { consumer = setting('outcomes') and holder(state.token) })
+end, function()
+  local rate = live > 0 and setting('rate')
+  if rate then -- they took a token each when they were handed out
+    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+    local LONGEST = 2 ^ 42 -- milliseconds
+    local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+    local function interval_of(rate)
+      local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+      count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+      if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+        return nil
+      end
+      local interval = spans * UNITS[unit] / count
+      return interval > 0 and interval <= LONGEST and interval or nil
+    end
+    -- What a rate leaves to hand out now: a bucket of tokens, one for each message, kept as the time until which what was handed
+    -- out reaches (GCRA). A burst is what comes in a second, at least one message. A time further ahead than that counts as now:
+    -- the clock stepped back.
+    --   rate: as lib/interval_of reads it
+    --   reached: the time that is kept, or false
+    --   Returns nil, or { interval: milliseconds between two; from: where what is handed out now begins; most: how many;
+    --   at: when there is one more, milliseconds }.
+    local function pace(rate, reached)
+      local interval = interval_of(rate)
+      if not interval then
+        return nil
+      end
       local burst = math.max(1000, interval) -- milliseconds
       local from = tonumber(reached or nil)
       if not from or from < now or from > now + burst + interval then

@@ -5,7 +5,7 @@ local opening = ARGV[4]
 -- items from ARGV[5]: id, payload (its first byte the flags, without the expiry's)
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, settings, wake, acked_ids, seats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local sender = KEYS[11]
+local slots, sender = KEYS[11], KEYS[12]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -166,19 +166,60 @@ if delay == 0 and keys_count then
       or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
     return found[FIELDS[name]]
   end
-  -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-  -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-  --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
+  -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+  local LONGEST = 2 ^ 42 -- milliseconds
+  local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+  local function interval_of(rate)
+    local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+    count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+    if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+      return nil
+    end
+    local interval = spans * UNITS[unit] / count
+    return interval > 0 and interval <= LONGEST and interval or nil
+  end
+  -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+  -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+  --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+  --   some may be blocked
   --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-  --   rule.in_turn: given back when the message is handed out
-  local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-  local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+  --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+  --   next; nil: keys have no rate
+  local per_key_text = setting('per_key') or ''
+  local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+  local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+  local interval = rate and interval_of(rate)
+  local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+  local is_read = seats_of_lane > 0 and (interval or not rate)
   local rule = {
-    limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-    in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+    limit = is_read and seats_of_lane or math.huge,
+    in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+    interval = is_read and interval or nil,
   }
   -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
   local BLOCKED = 2 ^ 43
+  -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+  local BY_RATE = 0.5
+  -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+  -- is ready that has come so. And the score of the seat that it takes.
+  local function free_seats(lane)
+    local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+    if rule.interval and free > 0 then
+      -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+      -- counts as now: the clock stepped back.
+      local function slot_of(lane)
+        local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+        return at and at > now and at <= now + rule.interval and at or nil
+      end
+      free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+    end
+    return free
+  end
+
+  local function seat_in(lane)
+    return rule.interval and lane + BY_RATE or lane
+  end
   -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one, or
   -- has one since a send was cut off. `taken_seats`: lanes and ids, to be written before the rows.
   local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats
@@ -190,7 +231,7 @@ if delay == 0 and keys_count then
     if somebody_waits and redis.call('ZCOUNT', scheduled, BLOCKED + lane, BLOCKED + lane) > 0 then
       return 0
     end
-    return rule.limit - redis.call('ZCOUNT', seats, lane, lane)
+    return free_seats(lane)
   end
 
   local function score_in_lane(id, payload)
@@ -201,7 +242,7 @@ if delay == 0 and keys_count then
     local room = rooms[lane] or room_of(lane)
     rooms[lane] = math.max(room - 1, 0)
     if room > 0 then
-      taken_seats[#taken_seats + 1], taken_seats[#taken_seats + 2] = lane, id
+      taken_seats[#taken_seats + 1], taken_seats[#taken_seats + 2] = seat_in(lane), id
       return false
     end
     return not redis.call('ZSCORE', seats, id) and BLOCKED + lane

@@ -1,4 +1,4 @@
-"""K1 to K6: messages with keys, whatever is done to them, and an outage of what they need."""
+"""K1 to K7: messages with keys, whatever is done to them, and an outage of what they need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import redis
 
 from tests import servers
-from tests.model.lanes import drive, turns
+from tests.model.lanes import RATED, drive, turns
 from tests.model.outage import Outage, Plan, simulate
 from tests.proofs.reliability.row import Figures, Row, Run
 
@@ -49,18 +49,28 @@ def _driven(run: Run, modes: Sequence[str], **how: bool) -> Figures:
 
 
 def order(run: Run) -> Figures:
-    """Both modes of order."""
-    return _driven(run, ("order", "order hold"))
+    """Both modes of order, each also beside a rate."""
+    return _driven(run, ("order", "order hold", "order rate 4/s", "order hold rate 4/s"))
 
 
 def exclusivity(run: Run) -> Figures:
     """A rule that is turned on over a full queue."""
-    return _driven(run, ("limit 2", "order"), turned_on=True)
+    return _driven(run, ("limit 2", "order", "limit 2 rate 4/s"), turned_on=True)
 
 
 def liveness(run: Run) -> Figures:
     """Half of all scripts are cut off."""
-    return _driven(run, ("order", "order hold", "limit 2", "fair 2"), cut_off=True)
+    return _driven(run, ("order", "order hold", "limit 2", "fair 2", *RATED), cut_off=True)
+
+
+def rates(run: Run) -> Figures:
+    """Alone and beside each mode; over an empty queue, and turned on over a full one."""
+    plain, over_full = _driven(run, RATED), _driven(run, RATED, turned_on=True)
+    return Figures(
+        trials=plain.trials + over_full.trials,
+        met=plain.met and over_full.met,
+        note=f"{plain.note}; {over_full.note}",
+    )
 
 
 def gates(run: Run) -> Figures:
@@ -163,5 +173,12 @@ ROWS = (
         "no healthy message dies, ≤ 100 attempts are wasted, all through within a minute of the repair, the "
         "other tenant's median within 2x; a poison dies of its own; nobody is handed out of a closed lane",
         outages,
+    ),
+    Row(
+        "K7",
+        "keys with a rate, alone and beside each mode; idle minutes, releases, lapses, retries, clock steps",
+        "in no window more of a key than its rate and one, over all clients; one more a step of the clock; "
+        "nobody waits past his slot",
+        rates,
     ),
 )
