@@ -17,7 +17,7 @@ NOTHING_LEFT = {
     *("counters", "settings", "committed", "outcomes", "schedules", "ticks"),
     *("redrives", "redriving", "audit", "gates", "lanes"),
 }
-SETTINGS = {*WRITTEN, "version", "declared", "paused", "paused_until", "opening", "gated"}
+SETTINGS = {*WRITTEN, "version", "declared", "paused", "paused_until", "opening", "gated", "limited"}
 GONE = ("acked", "purged", "cancelled", "discarded", "moved")
 TOTALS = {
     "birth", "rate_until", "sent", "nacked", "lapsed", "released", "passed_on", "redriven", "exhausted",

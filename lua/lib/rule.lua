@@ -2,7 +2,7 @@
 -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
 --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
 --   some may be blocked
---   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+--   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
 --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
 --   next; nil: keys have no rate
 -- needs: setting, interval_of
@@ -14,7 +14,7 @@ local interval = rate and interval_of(rate)
 local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
 local is_read = seats_of_lane > 0 and (interval or not rate)
 local rule = {
-  limit = is_read and seats_of_lane or math.huge,
+  limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
   in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
   interval = is_read and interval or nil,
 }

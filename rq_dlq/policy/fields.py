@@ -185,7 +185,7 @@ TABLE: Final = (
     Field(where="dead_letter_aliases", kind="NAME", given=check.queue_names, default=None, none="none",
           option="--dead-letter-aliases", help="More names of its dead letters, blanks between, or `none`."),
     Field(where="per_key", kind="NAME", given=per_key.given, stored=per_key.stored, default=None, none="none",
-          option="--per-key", help='What those of a key do: order, "limit 8", fair, "fair rate 9/s"; `none`.'),
+          option="--per-key", help='What those of a key do: order, "limit 8", fair, "rate 9/s"; `none`.'),
     Field(where="breaker", kind="NAME", given=breaker.given, stored=per_key.stored, default=None, none="none",
           option="--breaker", help='Park what needs a dependency that is down: on, "distinct=9"; `none`.'),
 )  # fmt: skip

@@ -27,6 +27,7 @@ class KeyStats:
         seats: how many hold a seat: are ready, in work, or keep it while they wait or are dead, by the rule.
         head: the id of the first that is blocked; empty: none is.
         held_by: those that hold a seat, at most a hundred: the id, and the consumer that works on it, or "".
+        limit: how many may hold a seat, where this key has a limit of its own; None: what the rule says.
         next_at: until then the rate of keys lets none of them in (UTC); None: it does, or there is no rate.
     """
 
@@ -35,6 +36,7 @@ class KeyStats:
     seats: int
     head: str
     held_by: tuple[tuple[str, str], ...]
+    limit: int | None = None
     next_at: datetime | None = None
 
 

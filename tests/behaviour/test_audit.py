@@ -34,6 +34,7 @@ DID = {
     "redrive": "redriven", "start_redrive": "started", "steer_redrive": "paused", "undo_redrive": "undone",
     "offer_redrive": "started", "purge": "purged", "dead_letter": "dead-lettered", "expire_now": "expired",
     "deliver_now": "made ready", "prioritize": "prioritized", "transfer": "moved", "restore": "imported",
+    "limit_lane": "limited",
     "delete": "deleted", "pause": "paused", "reset": "reset", "set_policy": "set a policy",
     "schedule": "scheduled", "mute": "muted", "cancel": "cancelled", "pause_lane": "paused",
 }  # fmt: skip

@@ -47,7 +47,7 @@ NAMES = {
     "DeadLetters": "browse groups job jobs mute purge redrive select unmute",
     "Dependency": "pause resume stats",
     "DependencyOfAll": "pause resume stats",
-    "Key": "pause resume stats",
+    "Key": "limit pause resume stats",
     "Policies": "explain put read remove set undeclare",
     "RedriveJob": "began by cancel chosen counts how id pause refresh refusals resume state undo wait why",
     "Selection": """browse copy count count_by dead_letter deliver_now expire groups move prioritize

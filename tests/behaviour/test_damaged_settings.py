@@ -47,6 +47,7 @@ NONSENSE: dict[str, list[str | bytes]] = {
     "breaker": ["", "x", "distinct=0 ", "distinct=x within=y", "distinct=2 within=0ms", "1", b"\xff",
                 "distinct=" + "9" * 40],
     "gated": ["", "x", "0", b"\xff"],
+    "limited": ["", "x", "0", b"\xff"],
     "paused_until": ["", "x", "-1", b"\xff", "9" * 40],
     "per_key": ["", "x", "order  hold", "limit", "limit 0", "limit x", "limit 1 2", "fair -1", "1", b"\xff",
                 "limit " + "9" * 40, "rate", "rate x", "order rate", "order rate 0/s",

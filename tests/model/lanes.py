@@ -92,6 +92,10 @@ class Seen:
         found = self.lanes.get(-1 if lane is None else lane, {})
         return "open" in found or "paused" in found
 
+    def limit(self, lane: int, mode: str) -> int:
+        """How many of it may hold a seat: as the rule says, or by its own limit."""
+        return int(self.lanes.get(lane, {}).get("limit", limit_of(mode)))
+
     def at(self, *places: str) -> list[str]:
         """The ids at these places."""
         return [name for name, place in self.place.items() if place in places]
@@ -167,13 +171,16 @@ def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: b
     Raises:
         AssertionError: one does not hold.
     """
-    limit, in_turn = limit_of(mode), takes_turns(mode)
+    in_turn = takes_turns(mode)
     for name in (seen.at("ready") if whole else []) + ([] if in_turn else seen.at("leased")):
         keyless = seen.lane[name] is None
         assert keyless or name in seen.seats, f"{name} is {seen.place[name]} without a seat"
     held = seen.held(settled=settled)
     if not in_turn:
-        assert all(count <= limit for count in held.values()), f"more than {limit} hold a seat: {seen.seats}"
+        limited = any("limit" in lane for lane in seen.lanes.values())
+        was = before.held(settled=settled) if before is not None else held if limited else Counter[int]()
+        over = [lane for lane, count in held.items() if count > max(seen.limit(lane, mode), was[lane])]
+        assert not over, f"more than may hold a seat of {over}: {seen.seats}"
     if before is not None:
         for name in seen.seats.keys() - before.seats.keys():
             if (lane := seen.lane.get(name)) is None or seen.place[name] != "ready":
@@ -214,7 +221,7 @@ def check_settled(seen: Seen, mode: str) -> None:
     Raises:
         AssertionError: one does not hold.
     """
-    limit, in_turn, held = limit_of(mode), takes_turns(mode), seen.held(settled=True)
+    in_turn, held = takes_turns(mode), seen.held(settled=True)
     paced = Counter(seen.seats[name] for name in seen.by_rate if name in seen.seats)
     assert all(count == 1 for count in paced.values()), f"several are ready by the rate: {seen.by_rate}"
     assert not seen.at("nowhere"), f"{seen.at('nowhere')} are in no place"
@@ -242,8 +249,8 @@ def check_settled(seen: Seen, mode: str) -> None:
         assert place in keeps, f"{name} is {place} and holds a seat"
     for name in seen.at("blocked"):
         own = seen.lane[name]
-        full = own is not None and (held[own] >= limit or paced[own] > 0 or own in seen.slots)
-        assert full or seen.closed(own), f"{name} waits beside a free seat"
+        if own is None or not (held[own] >= seen.limit(own, mode) or paced[own] > 0 or own in seen.slots):
+            assert seen.closed(own), f"{name} waits beside a free seat"
 
 
 class Lanes:
@@ -296,7 +303,9 @@ class Lanes:
         verbs = [
             name
             for name in VERBS
-            if not (self.cut_off and name == "letters") and (self.outages or name not in OF_OUTAGES)
+            if not (self.cut_off and name == "letters")
+            and (self.outages or name not in OF_OUTAGES)
+            and (self.mode.startswith("limit") or name not in OF_LIMITS)
         ]
         verb = self.random.choices(verbs, [VERBS[name][0] for name in verbs])[0]
         for call in VERBS[verb][1](self):
@@ -439,6 +448,11 @@ def _pause(me: Lanes) -> Iterator[Call[Any]]:
     )
 
 
+def _limit(me: Lanes) -> Iterator[Call[Any]]:
+    name, limit = me.random.choice("ab"), me.random.choice([None, 1, 3])
+    yield managing_calls.limit_lane(me.queue.keys, name, limit)
+
+
 def _sweep(me: Lanes) -> Iterator[Call[Any]]:
     yield upkeep_calls.sweep(me.queue.keys, limit=20, seed=0.25, default_policy=me.queue.wire)
 
@@ -558,6 +572,7 @@ def _time(me: Lanes) -> Iterator[Call[Any]]:
 
 WAITS = ("ready", "blocked", "waits", "parked")
 OF_OUTAGES = {"pause a lane"}
+OF_LIMITS = {"limit a lane"}
 VERBS: dict[str, tuple[int, Acts]] = {
     "send": (10, _send),
     "claim": (14, _claim),
@@ -588,6 +603,7 @@ VERBS: dict[str, tuple[int, Acts]] = {
     "prioritize": (2, _of_place(lambda me, place, name: choosing_calls.prioritize(
         me.queue.sender(), place=place, ids=[name], priority=me.random.choice([2, 4, 8])), *WAITS)),
     "pause a lane": (3, _pause),
+    "limit a lane": (3, _limit),
     "move": (2, _of_place(_move("q"), *WAITS, "dead", "expired")),
     "move back": (2, _move_back),
 }  # fmt: skip
@@ -644,6 +660,7 @@ def recover(lanes: Lanes) -> None:
     pays: list[tuple[Of, str]] = [("key", "a"), ("key", "b"), ("dependency", "pay")]
     for of, name in pays:
         queue.run(managing_calls.pause_lane(queue.keys, of, name, paused=False))
+        queue.run(managing_calls.limit_lane(queue.keys, name, None))
     for _ in range(PATIENCE):
         lanes.clock.advance(2)
         token = lanes.token()

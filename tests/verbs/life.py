@@ -45,6 +45,7 @@ ELSEWHERE = {
     **dict.fromkeys(("pause", "pause_lane", "reset", "restore", "mute"), _ONCE),
     **dict.fromkeys(("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive"), _ONCE),
     "pass_on": "of what this program does not take: T39",
+    "limit_lane": _ONCE,
 }
 """The verbs that are in no life, and why."""
 

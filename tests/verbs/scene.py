@@ -69,6 +69,11 @@ class Scene:
         (first,) = await self.queue.peek(1)
         return str(await self.queue.cancel(first.id))
 
+    async def limit(self) -> None:
+        """Give a key a limit of its own, where the rule is a limit."""
+        await self.queue._broker.policies.set(self.queue.name, per_key="limit 2", pinned=True)
+        await self.queue.key("k").limit(8)
+
     async def mute(self) -> None:
         """Mute the only group."""
         (group,) = await self.queue.dlq.groups()

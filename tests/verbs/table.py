@@ -32,6 +32,7 @@ from tests.model.calls import (
     expire_now,
     held,
     later,
+    limit,
     move_staged,
     mute,
     of_the_returned,
@@ -294,6 +295,10 @@ OPERATING = (
         name="pause_lane", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, drains=True,
         call=lambda w: managing_calls.pause_lane(w.keys, "key", "k", paused=True),
         say=lambda at: at.queue.key("k").pause(),
+    ),
+    Verb(
+        name="limit_lane", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, refused=True,
+        call=limit, say=lambda at: at.limit(),
     ),
     Verb(
         name="mute", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, refused=True,

@@ -85,12 +85,13 @@ def consumer(keys: QueueKeys, token: str) -> Command[str]:
 
 
 class Lane(msgspec.Struct):
-    """What is special about a lane (lua/lib/lane.lua); times in milliseconds."""
+    """What is special about a lane (lua/lib/read_lane.lua); times in milliseconds."""
 
     of: Of = "key"
     name: str = ""
     paused: int | None = None
     ends: int | None = None
+    limit: int | None = None
     open: int | None = None
     drains: int | None = None
     due: int | None = None

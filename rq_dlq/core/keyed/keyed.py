@@ -86,8 +86,8 @@ def _some(queue: QueueState[Any]) -> Steps[list[int]]:
 
 
 def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeyStats]:
-    reads = (calls.blocked, calls.seats, calls.head, calls.holders, calls.slot)
-    blocked, seats, head, holding, slot = yield Batch([read(queue.keys, lane) for read in reads])
+    reads = (calls.blocked, calls.seats, calls.head, calls.holders, calls.slot, calls.special)
+    blocked, seats, head, holding, slot, special = yield Batch([read(queue.keys, lane) for read in reads])
     cancelled = dict(_call_of(member) for member in holding if member.startswith(CANCELLED))
     holding = [member for member in holding if not member.startswith(CANCELLED)]
     ids = [*holding, *([head] if head else [])]
@@ -102,7 +102,8 @@ def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeySta
     for row in rows.values() if key is None else ():
         key = _key_of(queue, row) or key
     next_at = (yield from _next_at(queue, slot)) if slot else None
-    return KeyStats(key or "", blocked, seats, head, tuple(held_by), next_at)
+    limit = special.limit if special is not None else None
+    return KeyStats(key or "", blocked, seats, head, tuple(held_by), limit, next_at)
 
 
 def _next_at(queue: QueueState[Any], slot: float) -> Steps[datetime | None]:
@@ -184,7 +185,8 @@ def _behind(queue: QueueState[Any], place: bytes, key: str, due_at: int) -> Step
     in_front = f"{max(0, rank - before) + found.seats} in front"
     if not found.seats and found.next_at:
         return f"it waits for the rate of its key {key}: {in_front}{_at(found)}"
-    text = f"it waits for its key {key}: {in_front}"
+    limit = "" if found.limit is None else f" (at most {found.limit} at a time)"
+    text = f"it waits for its key {key}{limit}: {in_front}"
     for message_id, consumer in found.held_by[:1]:
         page: Page = yield page_calls.browse(keys, ids=[message_id])
         until = page.rows()[0].lease_until if page.ids else 0

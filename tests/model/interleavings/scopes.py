@@ -100,6 +100,7 @@ ELSEWHERE = {
     ),
     "mute": "of no message: T4, and behaviour/test_muting",
     **dict.fromkeys(("cancel", "pause_lane"), "of seats and gates, which no world has: K1, K2, K3 and K6"),
+    "limit_lane": "of seats, which no world has: K2 and K3",
     "restore": "of messages from outside, dead from the start: T4, and cli/test_exports",
     "delete": "it ends the world: T4, and behaviour/test_delete",
     **dict.fromkeys(("configure", "set_policy"), "a scope is one world of settings: T2 and T4"),

@@ -273,6 +273,7 @@ MAINTENANCE: dict[str, Verb] = {
     "resume": lambda me: me.orders.resume(),
     "pause a dependency": lambda me: me.orders.dependency("payments").pause(),
     "resume a dependency": lambda me: me.orders.dependency("payments").resume() is False,
+    "limit a key": lambda me: me.orders.key("customer-7").limit(None),
     "reset": lambda me: me.orders.reset(),
     "mute": lambda me: [me.orders.dlq.mute(group=one) for one in me.orders.dlq.groups()],
     "unmute": lambda me: me.orders.dlq.unmute(group="lapsed"),

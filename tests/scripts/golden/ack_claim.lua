@@ -143,9 +143,10 @@ local function remove_acked(ids, texts)
       return decoded and type(value) == 'table' and value or {}
     end
     -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-    -- `gated`; lib/tend ends that.
+    -- `gated`, or `limited` where it is a limit; lib/tend ends that.
     --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
     --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+    --   limit: how many messages of a key may hold a seat, where that is not what the rule says
     --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
     --   nobody waited; dead: ids of those that died in the window that opened it
     --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -170,11 +171,12 @@ local function remove_acked(ids, texts)
         local clock = redis.call('TIME')
         local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
         local found
         local function setting(name)
-          found = found
-            or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+          found = found or redis.call(
+            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+          )
           return found[FIELDS[name]]
         end
         -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
@@ -189,16 +191,27 @@ local function remove_acked(ids, texts)
           probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
           longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
         }
-        -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is special any more.
+        -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is any more, but for a
+        -- limit of its own.
         local function write_lane(number, lane)
-          local name = string.format('%.0f', number)
+          local name, before = string.format('%.0f', number), lanes_read[number]
+          lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
+          local is_closed_at_times = lane and (lane.paused or lane.open or lane.due)
+          if lane and not is_closed_at_times and not lane.limit then
+            lane = nil
+          end
           lanes_read[number] = lane or false
           if not lane then
             redis.call('HDEL', lanes, name)
             redis.call('ZREM', gates, name)
             return
           end
-          redis.call('HSET', settings, 'gated', 1)
+          if is_closed_at_times then
+            redis.call('HSET', settings, 'gated', 1)
+          end
+          if lane.limit then
+            redis.call('HSET', settings, 'limited', 1)
+          end
           if lane.due then
             redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
           else
@@ -344,7 +357,7 @@ local function remove_acked(ids, texts)
         -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
         --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
         --   some may be blocked
-        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
         --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
         --   next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
@@ -354,7 +367,7 @@ local function remove_acked(ids, texts)
         local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
         local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = is_read and seats_of_lane or math.huge,
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
           interval = is_read and interval or nil,
         }
@@ -363,12 +376,17 @@ local function remove_acked(ids, texts)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
         end
+        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
         -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
         local BY_RATE = 0.5
         -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
         -- is ready that has come so. And the score of the seat that it takes.
         local function free_seats(lane)
-          local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
           if rule.interval and free > 0 then
             -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
             -- counts as now: the clock stepped back.
@@ -726,11 +744,12 @@ local function remove_acked(ids, texts)
         return tonumber(state.more:match(' expires=(%d+)') or nil)
       end
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
-        found = found
-          or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+        found = found or redis.call(
+          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+        )
         return found[FIELDS[name]]
       end
       -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
@@ -821,11 +840,12 @@ local function remove_acked(ids, texts)
       -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
       local BLOCKED = 2 ^ 43
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
-        found = found
-          or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+        found = found or redis.call(
+          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+        )
         return found[FIELDS[name]]
       end
       -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
@@ -845,7 +865,7 @@ local function remove_acked(ids, texts)
       -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
       --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
       --   some may be blocked
-      --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
       --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
       --   next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
@@ -855,7 +875,7 @@ local function remove_acked(ids, texts)
       local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
       local is_read = seats_of_lane > 0 and (interval or not rate)
       local rule = {
-        limit = is_read and seats_of_lane or math.huge,
+        limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
         in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
         interval = is_read and interval or nil,
       }
@@ -1058,9 +1078,10 @@ local function remove_acked(ids, texts)
         return decoded and type(value) == 'table' and value or {}
       end
       -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-      -- `gated`; lib/tend ends that.
+      -- `gated`, or `limited` where it is a limit; lib/tend ends that.
       --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
       --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   limit: how many messages of a key may hold a seat, where that is not what the rule says
       --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
       --   nobody waited; dead: ids of those that died in the window that opened it
       --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -1083,12 +1104,17 @@ local function remove_acked(ids, texts)
         local lane = setting('gated') and read_lane(number)
         return lane and (lane.of == 'dependency' or is_closed(number)) or false
       end
+      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+      local function limit_of(number)
+        local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+        return lane and tonumber(lane.limit) or rule.limit
+      end
       -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
       local BY_RATE = 0.5
       -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
       -- is ready that has come so. And the score of the seat that it takes.
       local function free_seats(lane)
-        local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+        local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
         if rule.interval and free > 0 then
           -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
           -- counts as now: the clock stepped back.

@@ -110,11 +110,12 @@ if lapsed + fallen_due + outlived > 0 then
     return sound and found or nil
   end
   -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
   local found
   local function setting(name)
-    found = found
-      or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+    found = found or redis.call(
+      'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+    )
     return found[FIELDS[name]]
   end
   -- The immutable half of a message, written once by send:
@@ -256,7 +257,7 @@ if lapsed + fallen_due + outlived > 0 then
         -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
         --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
         --   some may be blocked
-        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
         --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
         --   next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
@@ -266,7 +267,7 @@ if lapsed + fallen_due + outlived > 0 then
         local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
         local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = is_read and seats_of_lane or math.huge,
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
           interval = is_read and interval or nil,
         }
@@ -284,9 +285,10 @@ if lapsed + fallen_due + outlived > 0 then
           return member:sub(member:byte(1) < 16 and 9 or 3)
         end
         -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`; lib/tend ends that.
+        -- `gated`, or `limited` where it is a limit; lib/tend ends that.
         --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
         --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   limit: how many messages of a key may hold a seat, where that is not what the rule says
         --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
         --   nobody waited; dead: ids of those that died in the window that opened it
         --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -304,12 +306,17 @@ if lapsed + fallen_due + outlived > 0 then
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
         end
+        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
         -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
         local BY_RATE = 0.5
         -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
         -- is ready that has come so. And the score of the seat that it takes.
         local function free_seats(lane)
-          local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
           if rule.interval and free > 0 then
             -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
             -- counts as now: the clock stepped back.
@@ -833,7 +840,7 @@ if lapsed + fallen_due + outlived > 0 then
           -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
           --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
           --   some may be blocked
-          --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+          --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
           --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
           --   next; nil: keys have no rate
           local per_key_text = setting('per_key') or ''
@@ -843,7 +850,7 @@ if lapsed + fallen_due + outlived > 0 then
           local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
           local is_read = seats_of_lane > 0 and (interval or not rate)
           local rule = {
-            limit = is_read and seats_of_lane or math.huge,
+            limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
             in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
             interval = is_read and interval or nil,
           }
@@ -929,9 +936,10 @@ if lapsed + fallen_due + outlived > 0 then
             end
           end
           -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-          -- `gated`; lib/tend ends that.
+          -- `gated`, or `limited` where it is a limit; lib/tend ends that.
           --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
           --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+          --   limit: how many messages of a key may hold a seat, where that is not what the rule says
           --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
           --   nobody waited; dead: ids of those that died in the window that opened it
           --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -954,12 +962,17 @@ if lapsed + fallen_due + outlived > 0 then
             local lane = setting('gated') and read_lane(number)
             return lane and (lane.of == 'dependency' or is_closed(number)) or false
           end
+          -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+          local function limit_of(number)
+            local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+            return lane and tonumber(lane.limit) or rule.limit
+          end
           -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
           local BY_RATE = 0.5
           -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
           -- is ready that has come so. And the score of the seat that it takes.
           local function free_seats(lane)
-            local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+            local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
             if rule.interval and free > 0 then
               -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
               -- counts as now: the clock stepped back.
@@ -1312,7 +1325,7 @@ if lapsed + fallen_due + outlived > 0 then
           -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
           --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
           --   some may be blocked
-          --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+          --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
           --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
           --   next; nil: keys have no rate
           local per_key_text = setting('per_key') or ''
@@ -1322,7 +1335,7 @@ if lapsed + fallen_due + outlived > 0 then
           local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
           local is_read = seats_of_lane > 0 and (interval or not rate)
           local rule = {
-            limit = is_read and seats_of_lane or math.huge,
+            limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
             in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
             interval = is_read and interval or nil,
           }
@@ -1354,9 +1367,10 @@ if lapsed + fallen_due + outlived > 0 then
             end
           end
           -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-          -- `gated`; lib/tend ends that.
+          -- `gated`, or `limited` where it is a limit; lib/tend ends that.
           --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
           --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+          --   limit: how many messages of a key may hold a seat, where that is not what the rule says
           --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
           --   nobody waited; dead: ids of those that died in the window that opened it
           --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -1379,12 +1393,17 @@ if lapsed + fallen_due + outlived > 0 then
             local lane = setting('gated') and read_lane(number)
             return lane and (lane.of == 'dependency' or is_closed(number)) or false
           end
+          -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+          local function limit_of(number)
+            local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+            return lane and tonumber(lane.limit) or rule.limit
+          end
           -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
           local BY_RATE = 0.5
           -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
           -- is ready that has come so. And the score of the seat that it takes.
           local function free_seats(lane)
-            local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+            local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
             if rule.interval and free > 0 then
               -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
               -- counts as now: the clock stepped back.
@@ -1546,7 +1565,7 @@ if lapsed + fallen_due + outlived > 0 then
         -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
         --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
         --   some may be blocked
-        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
         --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
         --   next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
@@ -1556,7 +1575,7 @@ if lapsed + fallen_due + outlived > 0 then
         local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
         local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = is_read and seats_of_lane or math.huge,
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
           interval = is_read and interval or nil,
         }
@@ -1588,9 +1607,10 @@ if lapsed + fallen_due + outlived > 0 then
           end
         end
         -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`; lib/tend ends that.
+        -- `gated`, or `limited` where it is a limit; lib/tend ends that.
         --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
         --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   limit: how many messages of a key may hold a seat, where that is not what the rule says
         --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
         --   nobody waited; dead: ids of those that died in the window that opened it
         --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -1613,12 +1633,17 @@ if lapsed + fallen_due + outlived > 0 then
           local lane = setting('gated') and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
+        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
         -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
         local BY_RATE = 0.5
         -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
         -- is ready that has come so. And the score of the seat that it takes.
         local function free_seats(lane)
-          local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
           if rule.interval and free > 0 then
             -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
             -- counts as now: the clock stepped back.
@@ -1757,7 +1782,7 @@ if lapsed + fallen_due + outlived > 0 then
       -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
       --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
       --   some may be blocked
-      --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
       --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
       --   next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
@@ -1767,7 +1792,7 @@ if lapsed + fallen_due + outlived > 0 then
       local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
       local is_read = seats_of_lane > 0 and (interval or not rate)
       local rule = {
-        limit = is_read and seats_of_lane or math.huge,
+        limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
         in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
         interval = is_read and interval or nil,
       }
@@ -1801,9 +1826,10 @@ if lapsed + fallen_due + outlived > 0 then
         end
       end
       -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-      -- `gated`; lib/tend ends that.
+      -- `gated`, or `limited` where it is a limit; lib/tend ends that.
       --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
       --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   limit: how many messages of a key may hold a seat, where that is not what the rule says
       --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
       --   nobody waited; dead: ids of those that died in the window that opened it
       --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -1826,12 +1852,17 @@ if lapsed + fallen_due + outlived > 0 then
         local lane = setting('gated') and read_lane(number)
         return lane and (lane.of == 'dependency' or is_closed(number)) or false
       end
+      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+      local function limit_of(number)
+        local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+        return lane and tonumber(lane.limit) or rule.limit
+      end
       -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
       local BY_RATE = 0.5
       -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
       -- is ready that has come so. And the score of the seat that it takes.
       local function free_seats(lane)
-        local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+        local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
         if rule.interval and free > 0 then
           -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
           -- counts as now: the clock stepped back.
@@ -2017,7 +2048,7 @@ if lapsed + fallen_due + outlived > 0 then
       -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
       --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
       --   some may be blocked
-      --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
       --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
       --   next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
@@ -2027,7 +2058,7 @@ if lapsed + fallen_due + outlived > 0 then
       local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
       local is_read = seats_of_lane > 0 and (interval or not rate)
       local rule = {
-        limit = is_read and seats_of_lane or math.huge,
+        limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
         in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
         interval = is_read and interval or nil,
       }
@@ -2038,9 +2069,10 @@ if lapsed + fallen_due + outlived > 0 then
         return member:sub(member:byte(1) < 16 and 9 or 3)
       end
       -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-      -- `gated`; lib/tend ends that.
+      -- `gated`, or `limited` where it is a limit; lib/tend ends that.
       --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
       --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   limit: how many messages of a key may hold a seat, where that is not what the rule says
       --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
       --   nobody waited; dead: ids of those that died in the window that opened it
       --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -2058,12 +2090,17 @@ if lapsed + fallen_due + outlived > 0 then
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
       end
+      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+      local function limit_of(number)
+        local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+        return lane and tonumber(lane.limit) or rule.limit
+      end
       -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
       local BY_RATE = 0.5
       -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
       -- is ready that has come so. And the score of the seat that it takes.
       local function free_seats(lane)
-        local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+        local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
         if rule.interval and free > 0 then
           -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
           -- counts as now: the clock stepped back.
@@ -2317,11 +2354,12 @@ if part == 'live' then
     local function prepare_lanes(per_key, paced, gated, capacity)
       if gated and capacity > 0 then
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
         local found
         local function setting(name)
-          found = found
-            or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+          found = found or redis.call(
+            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+          )
           return found[FIELDS[name]]
         end
         -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
@@ -2330,9 +2368,10 @@ if part == 'live' then
           return decoded and type(value) == 'table' and value or {}
         end
         -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`; lib/tend ends that.
+        -- `gated`, or `limited` where it is a limit; lib/tend ends that.
         --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
         --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   limit: how many messages of a key may hold a seat, where that is not what the rule says
         --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
         --   nobody waited; dead: ids of those that died in the window that opened it
         --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -2345,16 +2384,27 @@ if part == 'live' then
           end
           return lanes_read[number]
         end
-        -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is special any more.
+        -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is any more, but for a
+        -- limit of its own.
         local function write_lane(number, lane)
-          local name = string.format('%.0f', number)
+          local name, before = string.format('%.0f', number), lanes_read[number]
+          lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
+          local is_closed_at_times = lane and (lane.paused or lane.open or lane.due)
+          if lane and not is_closed_at_times and not lane.limit then
+            lane = nil
+          end
           lanes_read[number] = lane or false
           if not lane then
             redis.call('HDEL', lanes, name)
             redis.call('ZREM', gates, name)
             return
           end
-          redis.call('HSET', settings, 'gated', 1)
+          if is_closed_at_times then
+            redis.call('HSET', settings, 'gated', 1)
+          end
+          if lane.limit then
+            redis.call('HSET', settings, 'limited', 1)
+          end
           if lane.due then
             redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
           else
@@ -2379,7 +2429,7 @@ if part == 'live' then
         -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
         --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
         --   some may be blocked
-        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
         --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
         --   next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
@@ -2389,7 +2439,7 @@ if part == 'live' then
         local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
         local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = is_read and seats_of_lane or math.huge,
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
           interval = is_read and interval or nil,
         }
@@ -2607,12 +2657,17 @@ if part == 'live' then
           local lane = setting('gated') and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
+        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
         -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
         local BY_RATE = 0.5
         -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
         -- is ready that has come so. And the score of the seat that it takes.
         local function free_seats(lane)
-          local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
           if rule.interval and free > 0 then
             -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
             -- counts as now: the clock stepped back.
@@ -2869,11 +2924,12 @@ if part == 'live' then
       end
       if paced and capacity > 0 then
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
         local found
         local function setting(name)
-          found = found
-            or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+          found = found or redis.call(
+            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+          )
           return found[FIELDS[name]]
         end
         -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
@@ -2893,7 +2949,7 @@ if part == 'live' then
         -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
         --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
         --   some may be blocked
-        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
         --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
         --   next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
@@ -2903,7 +2959,7 @@ if part == 'live' then
         local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
         local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = is_read and seats_of_lane or math.huge,
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
           interval = is_read and interval or nil,
         }
@@ -3105,9 +3161,10 @@ if part == 'live' then
           return decoded and type(value) == 'table' and value or {}
         end
         -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`; lib/tend ends that.
+        -- `gated`, or `limited` where it is a limit; lib/tend ends that.
         --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
         --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   limit: how many messages of a key may hold a seat, where that is not what the rule says
         --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
         --   nobody waited; dead: ids of those that died in the window that opened it
         --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -3130,12 +3187,17 @@ if part == 'live' then
           local lane = setting('gated') and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
+        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
         -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
         local BY_RATE = 0.5
         -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
         -- is ready that has come so. And the score of the seat that it takes.
         local function free_seats(lane)
-          local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
           if rule.interval and free > 0 then
             -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
             -- counts as now: the clock stepped back.
@@ -3233,11 +3295,12 @@ if part == 'live' then
       local at = tonumber((redis.call('GET', tended) or ''):match('^%d+') or 0)
       if at > now or now >= at + PAUSE then -- or the clock stepped back
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
         local found
         local function setting(name)
-          found = found
-            or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+          found = found or redis.call(
+            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+          )
           return found[FIELDS[name]]
         end
         -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
@@ -3257,7 +3320,7 @@ if part == 'live' then
         -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
         --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
         --   some may be blocked
-        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
         --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
         --   next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
@@ -3267,7 +3330,7 @@ if part == 'live' then
         local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
         local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = is_read and seats_of_lane or math.huge,
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
           interval = is_read and interval or nil,
         }
@@ -3469,9 +3532,10 @@ if part == 'live' then
           return decoded and type(value) == 'table' and value or {}
         end
         -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`; lib/tend ends that.
+        -- `gated`, or `limited` where it is a limit; lib/tend ends that.
         --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
         --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   limit: how many messages of a key may hold a seat, where that is not what the rule says
         --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
         --   nobody waited; dead: ids of those that died in the window that opened it
         --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -3494,12 +3558,17 @@ if part == 'live' then
           local lane = setting('gated') and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
+        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
         -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
         local BY_RATE = 0.5
         -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
         -- is ready that has come so. And the score of the seat that it takes.
         local function free_seats(lane)
-          local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
           if rule.interval and free > 0 then
             -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
             -- counts as now: the clock stepped back.
@@ -3846,8 +3915,8 @@ if part == 'live' then
           end
           redis.call('SET', tended, now .. ' ' .. after .. ' ' .. tend_seats(place), 'PX', KEPT)
           local nobody_waits = rule.limit < math.huge or redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0
-          if setting('gated') and nobody_waits and redis.call('EXISTS', lanes) == 0 then
-            redis.call('HDEL', settings, 'gated')
+          if (setting('gated') or setting('limited')) and nobody_waits and redis.call('EXISTS', lanes) == 0 then
+            redis.call('HDEL', settings, 'gated', 'limited')
           end
         end
         tend()
@@ -3857,11 +3926,12 @@ if part == 'live' then
         -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
         local BLOCKED = 2 ^ 43
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
         local found
         local function setting(name)
-          found = found
-            or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+          found = found or redis.call(
+            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+          )
           return found[FIELDS[name]]
         end
         -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
@@ -3881,7 +3951,7 @@ if part == 'live' then
         -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
         --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
         --   some may be blocked
-        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
         --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
         --   next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
@@ -3891,7 +3961,7 @@ if part == 'live' then
         local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
         local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = is_read and seats_of_lane or math.huge,
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
           interval = is_read and interval or nil,
         }
@@ -4091,9 +4161,10 @@ if part == 'live' then
           return decoded and type(value) == 'table' and value or {}
         end
         -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`; lib/tend ends that.
+        -- `gated`, or `limited` where it is a limit; lib/tend ends that.
         --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
         --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   limit: how many messages of a key may hold a seat, where that is not what the rule says
         --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
         --   nobody waited; dead: ids of those that died in the window that opened it
         --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -4116,12 +4187,17 @@ if part == 'live' then
           local lane = setting('gated') and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
+        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
         -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
         local BY_RATE = 0.5
         -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
         -- is ready that has come so. And the score of the seat that it takes.
         local function free_seats(lane)
-          local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
           if rule.interval and free > 0 then
             -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
             -- counts as now: the clock stepped back.
@@ -4278,11 +4354,12 @@ if marked then
         return sound and found or nil
       end
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
-        found = found
-          or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+        found = found or redis.call(
+          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+        )
         return found[FIELDS[name]]
       end
       -- Whether so many charged failures are more than the policy in Redis allows now. Where that policy cannot be read,
@@ -4388,11 +4465,12 @@ if per_key and #rows > 0 then
   end
   if not seated then
     -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
     local found
     local function setting(name)
-      found = found
-        or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+      found = found or redis.call(
+        'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+      )
       return found[FIELDS[name]]
     end
     -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
@@ -4412,7 +4490,7 @@ if per_key and #rows > 0 then
     -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
     --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
     --   some may be blocked
-    --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
     --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
     --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
@@ -4422,16 +4500,43 @@ if per_key and #rows > 0 then
     local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
     local is_read = seats_of_lane > 0 and (interval or not rate)
     local rule = {
-      limit = is_read and seats_of_lane or math.huge,
+      limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
       interval = is_read and interval or nil,
     }
+    -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+    local function read_json(text)
+      local decoded, value = pcall(cjson.decode, text or '')
+      return decoded and type(value) == 'table' and value or {}
+    end
+    -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+    -- `gated`, or `limited` where it is a limit; lib/tend ends that.
+    --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+    --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+    --   limit: how many messages of a key may hold a seat, where that is not what the rule says
+    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+    --   nobody waited; dead: ids of those that died in the window that opened it
+    --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+    local lanes_read = {}
+
+    local function read_lane(number)
+      if lanes_read[number] == nil then
+        local text = redis.call('HGET', lanes, string.format('%.0f', number))
+        lanes_read[number] = text and read_json(text) or false
+      end
+      return lanes_read[number]
+    end
+    -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+    local function limit_of(number)
+      local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+      return lane and tonumber(lane.limit) or rule.limit
+    end
     -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
     local BY_RATE = 0.5
     -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
     -- is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
-      local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+      local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
       if rule.interval and free > 0 then
         -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
         -- counts as now: the clock stepped back.
@@ -4452,27 +4557,6 @@ if per_key and #rows > 0 then
     -- The id in a member of an index (lib/order says what precedes it).
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
-    end
-    -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-    local function read_json(text)
-      local decoded, value = pcall(cjson.decode, text or '')
-      return decoded and type(value) == 'table' and value or {}
-    end
-    -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-    -- `gated`; lib/tend ends that.
-    --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-    --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-    --   nobody waited; dead: ids of those that died in the window that opened it
-    --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-    local lanes_read = {}
-
-    local function read_lane(number)
-      if lanes_read[number] == nil then
-        local text = redis.call('HGET', lanes, string.format('%.0f', number))
-        lanes_read[number] = text and read_json(text) or false
-      end
-      return lanes_read[number]
     end
     -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
     local function is_closed(number)
@@ -4795,11 +4879,12 @@ if gated and #rows > 0 then
   -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
   local PASS = '\1'
   -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
   local found
   local function setting(name)
-    found = found
-      or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+    found = found or redis.call(
+      'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+    )
     return found[FIELDS[name]]
   end
   -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
@@ -4819,7 +4904,7 @@ if gated and #rows > 0 then
   -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
   --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
   --   some may be blocked
-  --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+  --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
   --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
   --   next; nil: keys have no rate
   local per_key_text = setting('per_key') or ''
@@ -4829,7 +4914,7 @@ if gated and #rows > 0 then
   local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
   local is_read = seats_of_lane > 0 and (interval or not rate)
   local rule = {
-    limit = is_read and seats_of_lane or math.huge,
+    limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
     in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
     interval = is_read and interval or nil,
   }
@@ -4939,9 +5024,10 @@ if gated and #rows > 0 then
     return decoded and type(value) == 'table' and value or {}
   end
   -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-  -- `gated`; lib/tend ends that.
+  -- `gated`, or `limited` where it is a limit; lib/tend ends that.
   --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
   --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+  --   limit: how many messages of a key may hold a seat, where that is not what the rule says
   --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
   --   nobody waited; dead: ids of those that died in the window that opened it
   --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -5087,12 +5173,17 @@ if gated and #rows > 0 then
     local lane = setting('gated') and read_lane(number)
     return lane and (lane.of == 'dependency' or is_closed(number)) or false
   end
+  -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+  local function limit_of(number)
+    local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+    return lane and tonumber(lane.limit) or rule.limit
+  end
   -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
   local BY_RATE = 0.5
   -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
   -- is ready that has come so. And the score of the seat that it takes.
   local function free_seats(lane)
-    local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+    local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
     if rule.interval and free > 0 then
       -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
       -- counts as now: the clock stepped back.
@@ -5478,11 +5569,12 @@ for place = 1, #ids do
         return decoded and type(value) == 'table' and value or {}
       end
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
-        found = found
-          or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+        found = found or redis.call(
+          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+        )
         return found[FIELDS[name]]
       end
       -- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
@@ -5529,7 +5621,7 @@ for place = 1, #ids do
             -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
             --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
             --   some may be blocked
-            --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+            --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
             --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
             --   next; nil: keys have no rate
             local per_key_text = setting('per_key') or ''
@@ -5539,7 +5631,7 @@ for place = 1, #ids do
             local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
             local is_read = seats_of_lane > 0 and (interval or not rate)
             local rule = {
-              limit = is_read and seats_of_lane or math.huge,
+              limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
               in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
               interval = is_read and interval or nil,
             }
@@ -5557,9 +5649,10 @@ for place = 1, #ids do
               return member:sub(member:byte(1) < 16 and 9 or 3)
             end
             -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-            -- `gated`; lib/tend ends that.
+            -- `gated`, or `limited` where it is a limit; lib/tend ends that.
             --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
             --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+            --   limit: how many messages of a key may hold a seat, where that is not what the rule says
             --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
             --   nobody waited; dead: ids of those that died in the window that opened it
             --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -5577,12 +5670,17 @@ for place = 1, #ids do
               local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
               return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
             end
+            -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+            local function limit_of(number)
+              local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+              return lane and tonumber(lane.limit) or rule.limit
+            end
             -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
             local BY_RATE = 0.5
             -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
             -- is ready that has come so. And the score of the seat that it takes.
             local function free_seats(lane)
-              local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+              local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
               if rule.interval and free > 0 then
                 -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
                 -- counts as now: the clock stepped back.
@@ -5960,7 +6058,7 @@ for place = 1, #ids do
               -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
               --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
               --   some may be blocked
-              --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+              --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
               --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
               --   next; nil: keys have no rate
               local per_key_text = setting('per_key') or ''
@@ -5970,7 +6068,7 @@ for place = 1, #ids do
               local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
               local is_read = seats_of_lane > 0 and (interval or not rate)
               local rule = {
-                limit = is_read and seats_of_lane or math.huge,
+                limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
                 in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
                 interval = is_read and interval or nil,
               }
@@ -6002,9 +6100,10 @@ for place = 1, #ids do
                 end
               end
               -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-              -- `gated`; lib/tend ends that.
+              -- `gated`, or `limited` where it is a limit; lib/tend ends that.
               --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
               --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+              --   limit: how many messages of a key may hold a seat, where that is not what the rule says
               --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
               --   nobody waited; dead: ids of those that died in the window that opened it
               --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -6027,12 +6126,17 @@ for place = 1, #ids do
                 local lane = setting('gated') and read_lane(number)
                 return lane and (lane.of == 'dependency' or is_closed(number)) or false
               end
+              -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+              local function limit_of(number)
+                local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+                return lane and tonumber(lane.limit) or rule.limit
+              end
               -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
               local BY_RATE = 0.5
               -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
               -- is ready that has come so. And the score of the seat that it takes.
               local function free_seats(lane)
-                local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+                local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
                 if rule.interval and free > 0 then
                   -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
                   -- counts as now: the clock stepped back.
@@ -6256,11 +6360,12 @@ for place = 1, #ids do
     end
     if not records[place] then -- left behind by a send or a purge that was cut off
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
-        found = found
-          or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+        found = found or redis.call(
+          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+        )
         return found[FIELDS[name]]
       end
       -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
@@ -6313,7 +6418,7 @@ for place = 1, #ids do
           -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
           --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
           --   some may be blocked
-          --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+          --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
           --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
           --   next; nil: keys have no rate
           local per_key_text = setting('per_key') or ''
@@ -6323,7 +6428,7 @@ for place = 1, #ids do
           local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
           local is_read = seats_of_lane > 0 and (interval or not rate)
           local rule = {
-            limit = is_read and seats_of_lane or math.huge,
+            limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
             in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
             interval = is_read and interval or nil,
           }
@@ -6523,9 +6628,10 @@ for place = 1, #ids do
             return decoded and type(value) == 'table' and value or {}
           end
           -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-          -- `gated`; lib/tend ends that.
+          -- `gated`, or `limited` where it is a limit; lib/tend ends that.
           --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
           --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+          --   limit: how many messages of a key may hold a seat, where that is not what the rule says
           --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
           --   nobody waited; dead: ids of those that died in the window that opened it
           --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -6548,12 +6654,17 @@ for place = 1, #ids do
             local lane = setting('gated') and read_lane(number)
             return lane and (lane.of == 'dependency' or is_closed(number)) or false
           end
+          -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+          local function limit_of(number)
+            local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+            return lane and tonumber(lane.limit) or rule.limit
+          end
           -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
           local BY_RATE = 0.5
           -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
           -- is ready that has come so. And the score of the seat that it takes.
           local function free_seats(lane)
-            local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+            local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
             if rule.interval and free > 0 then
               -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
               -- counts as now: the clock stepped back.
@@ -6688,11 +6799,12 @@ local let_in_since, unwatched = per_key and capacity > 0, false
 if let_in_since then
   if (paced or per_key:find('^fair')) and #chosen > 0 then
     -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
     local found
     local function setting(name)
-      found = found
-        or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+      found = found or redis.call(
+        'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+      )
       return found[FIELDS[name]]
     end
     -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
@@ -6712,7 +6824,7 @@ if let_in_since then
     -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
     --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
     --   some may be blocked
-    --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
     --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
     --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
@@ -6722,7 +6834,7 @@ if let_in_since then
     local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
     local is_read = seats_of_lane > 0 and (interval or not rate)
     local rule = {
-      limit = is_read and seats_of_lane or math.huge,
+      limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
       interval = is_read and interval or nil,
     }
@@ -6951,9 +7063,10 @@ if let_in_since then
           return decoded and type(value) == 'table' and value or {}
         end
         -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`; lib/tend ends that.
+        -- `gated`, or `limited` where it is a limit; lib/tend ends that.
         --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
         --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   limit: how many messages of a key may hold a seat, where that is not what the rule says
         --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
         --   nobody waited; dead: ids of those that died in the window that opened it
         --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -6976,12 +7089,17 @@ if let_in_since then
           local lane = setting('gated') and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
+        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
         -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
         local BY_RATE = 0.5
         -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
         -- is ready that has come so. And the score of the seat that it takes.
         local function free_seats(lane)
-          local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
           if rule.interval and free > 0 then
             -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
             -- counts as now: the clock stepped back.

@@ -284,11 +284,12 @@ end
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
 local function drop_rest(left)
   -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
   local found
   local function setting(name)
-    found = found
-      or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+    found = found or redis.call(
+      'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+    )
     return found[FIELDS[name]]
   end
   -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
@@ -341,7 +342,7 @@ local function drop_rest(left)
       -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
       --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
       --   some may be blocked
-      --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
       --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
       --   next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
@@ -351,7 +352,7 @@ local function drop_rest(left)
       local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
       local is_read = seats_of_lane > 0 and (interval or not rate)
       local rule = {
-        limit = is_read and seats_of_lane or math.huge,
+        limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
         in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
         interval = is_read and interval or nil,
       }
@@ -382,9 +383,10 @@ local function drop_rest(left)
         end
       end
       -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-      -- `gated`; lib/tend ends that.
+      -- `gated`, or `limited` where it is a limit; lib/tend ends that.
       --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
       --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   limit: how many messages of a key may hold a seat, where that is not what the rule says
       --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
       --   nobody waited; dead: ids of those that died in the window that opened it
       --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -407,12 +409,17 @@ local function drop_rest(left)
         local lane = setting('gated') and read_lane(number)
         return lane and (lane.of == 'dependency' or is_closed(number)) or false
       end
+      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+      local function limit_of(number)
+        local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+        return lane and tonumber(lane.limit) or rule.limit
+      end
       -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
       local BY_RATE = 0.5
       -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
       -- is ready that has come so. And the score of the seat that it takes.
       local function free_seats(lane)
-        local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+        local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
         if rule.interval and free > 0 then
           -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
           -- counts as now: the clock stepped back.
@@ -656,11 +663,12 @@ local function remember_expiry(id, state)
   end
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
 local found
 local function setting(name)
-  found = found
-    or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+  found = found or redis.call(
+    'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+  )
   return found[FIELDS[name]]
 end
 -- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
@@ -707,7 +715,7 @@ local function put(id, state, head, waits, rest, arrive)
       -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
       --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
       --   some may be blocked
-      --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
       --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
       --   next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
@@ -717,7 +725,7 @@ local function put(id, state, head, waits, rest, arrive)
       local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
       local is_read = seats_of_lane > 0 and (interval or not rate)
       local rule = {
-        limit = is_read and seats_of_lane or math.huge,
+        limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
         in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
         interval = is_read and interval or nil,
       }
@@ -731,9 +739,10 @@ local function put(id, state, head, waits, rest, arrive)
       -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
       local BLOCKED = 2 ^ 43
       -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-      -- `gated`; lib/tend ends that.
+      -- `gated`, or `limited` where it is a limit; lib/tend ends that.
       --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
       --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   limit: how many messages of a key may hold a seat, where that is not what the rule says
       --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
       --   nobody waited; dead: ids of those that died in the window that opened it
       --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -751,12 +760,17 @@ local function put(id, state, head, waits, rest, arrive)
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
       end
+      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+      local function limit_of(number)
+        local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+        return lane and tonumber(lane.limit) or rule.limit
+      end
       -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
       local BY_RATE = 0.5
       -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
       -- is ready that has come so. And the score of the seat that it takes.
       local function free_seats(lane)
-        local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+        local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
         if rule.interval and free > 0 then
           -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
           -- counts as now: the clock stepped back.
@@ -1125,7 +1139,7 @@ local function bury(id, state, head, part, reason, detail)
         -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
         --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
         --   some may be blocked
-        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
         --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
         --   next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
@@ -1135,7 +1149,7 @@ local function bury(id, state, head, part, reason, detail)
         local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
         local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = is_read and seats_of_lane or math.huge,
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
           interval = is_read and interval or nil,
         }
@@ -1163,9 +1177,10 @@ local function bury(id, state, head, part, reason, detail)
           end
         end
         -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`; lib/tend ends that.
+        -- `gated`, or `limited` where it is a limit; lib/tend ends that.
         --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
         --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+        --   limit: how many messages of a key may hold a seat, where that is not what the rule says
         --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
         --   nobody waited; dead: ids of those that died in the window that opened it
         --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -1188,12 +1203,17 @@ local function bury(id, state, head, part, reason, detail)
           local lane = setting('gated') and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
+        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
         -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
         local BY_RATE = 0.5
         -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
         -- is ready that has come so. And the score of the seat that it takes.
         local function free_seats(lane)
-          local free = rule.limit - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
           if rule.interval and free > 0 then
             -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
             -- counts as now: the clock stepped back.

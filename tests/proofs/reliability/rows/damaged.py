@@ -159,6 +159,12 @@ def _scan(shop: Shop) -> None:
         shop.run(scanned(shop.queue._core.keys, index))
 
 
+def _limit(shop: Shop) -> None:
+    shop.raw.hset(shop.keys["settings"], "per_key", "limit 2")
+    shop.queue.key("k").limit(8)
+    shop.queue.key("k").limit(None)
+
+
 def _edited(shop: Shop) -> None:
     for letters in (shop.queue.dlq, shop.queue.expired):
         letters.redrive(all=True, edit=lambda body: {"was": body})
@@ -183,6 +189,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
     "scan": (EVERYWHERE, _scan),
     "pause": (EVERYWHERE, lambda shop: (shop.queue.pause(), shop.queue.resume())),
     "pause_lane": (EVERYWHERE, lambda shop: (shop.queue.key("k").pause(), shop.queue.key("k").resume())),
+    "limit_lane": (EVERYWHERE, _limit),
     "reset": (EVERYWHERE, lambda shop: shop.queue.reset()),
     "redrive": (
         DEAD,
