@@ -42,9 +42,9 @@ def test_one_key_is_limited(shell: Shell, broker: rq_dlq.Broker) -> None:
     shell("send", "orders", typed="x")
     assert "does not limit keys" in shell("key", "limit", "orders", "k", "3", code=2).stderr
     shell("policy", "set", "orders", "--per-key", "limit 8")
-    said = shell("key", "limit", "orders", "k", "3").stdout
+    said = shell("key", "limit", "orders", "k", "3").stderr
     assert said == "key k of orders: at most 3 at a time\n"
     assert shell.json("key", "show", "orders", "k")["limit"] == 3
-    assert "as the rule says" in shell("key", "limit", "orders", "k", "--default").stdout
+    assert "as the rule says" in shell("key", "limit", "orders", "k", "--default").stderr
     assert broker.queue("orders").key("k").stats().limit is None
     assert "pass N, or --default" in shell("key", "limit", "orders", "k", code=2).stderr

@@ -26,7 +26,6 @@ from rq_dlq.values.sent import Sent
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Argument
-    from rq_dlq.values.sent import Known
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -142,7 +141,7 @@ def _put(
     left = [
         (queue.senders.lend(queue.keys), first, items) for first, items in zip(firsts, chunks, strict=False)
     ]
-    known, why = dict[int, "Known | None"](), ""
+    known, why = dict[int, sending_calls.Place](), ""
     replies: list[sending_calls.Places | None]
     while True:
         calls = [
@@ -160,7 +159,7 @@ def _put(
             if places is None:
                 refused.append((first, items))
             elif places:
-                known.update((first + n, where) for n, where in places.items())
+                known.update((first + n, place) for n, place in places.items())
         if not refused:
             return known, why
         left = [(queue.senders.lend(queue.keys), first, items) for first, items in refused]

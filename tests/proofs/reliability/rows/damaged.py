@@ -15,6 +15,7 @@ import rq_dlq
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import batches
 from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.settling import settle
 from rq_dlq.core.steps.call import Call
@@ -161,8 +162,8 @@ def _scan(shop: Shop) -> None:
 
 def _limit(shop: Shop) -> None:
     shop.raw.hset(shop.keys["settings"], "per_key", "limit 2")
-    shop.queue.key("k").limit(8)
-    shop.queue.key("k").limit(None)
+    for limit in (8, None):
+        shop.run(managing_calls.limit_lane(shop.queue._core.keys, "k", limit))
 
 
 def _edited(shop: Shop) -> None:
