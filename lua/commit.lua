@@ -54,7 +54,7 @@ else -- cut off before this, a repetition sends the rest; after it, acks the res
 end
 for _, q in ipairs(queues) do
   if #q.ids > 0 then
-    q.remove_acked(q.ids, q.texts)
+    q.remove_acked(q.ids, q.texts, {})
     q.let_go(q.held)
   end
 end

@@ -21,8 +21,13 @@ SETTINGS = {*WRITTEN, "version", "declared", "paused", "paused_until", "opening"
 GONE = ("acked", "purged", "cancelled", "discarded", "moved")
 TOTALS = {
     "birth", "rate_until", "sent", "nacked", "lapsed", "released", "passed_on", "redriven", "exhausted",
-    "poison", "unprocessable", "expired", "put_off", "returned", "known", "reindexed", "mutes", *GONE,
+    "poison", "unprocessable", "expired", "put_off", "returned", "known", "reindexed", "mutes",
+    "results_dropped", *GONE,
 }  # fmt: skip
+EXPIRES_ALONE = (
+    *("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended", "strikes", "muted"),
+    *("results", "result_times"),
+)
 WAITING = ("ready", "scheduled")
 EXPIRES, BAND, LONG = 0x10, 1 << 42, 2_048  # lua/lib/record.lua, order.lua, LONG.lua
 BLOCKED, PASS = 1 << 43, "\x01"  # lua/lib/BLOCKED.lua, PASS.lua
@@ -99,17 +104,15 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
         assert int(claims[f"{token}:held"]) == count, f"{token} holds {count}: {claims}"
 
     check_seats(raw, keys, messages)
+    check_results(raw, keys)
     totals = {key.decode(): int(value) for key, value in raw.hgetall(keys["counters"]).items()}
     assert totals.keys() <= TOTALS, f"unknown totals: {totals.keys() - TOTALS}"
     gone = sum(totals.get(name, 0) for name in GONE)
     assert totals.get("sent", 0) == gone + sum(counts.values()), f"I1: {totals} and {counts}"
     check_committed(raw, keys)
     check_schedules(raw, keys)
-    settings = {key.decode() for key in raw.hkeys(keys["settings"])}
-    assert settings <= SETTINGS, f"unknown settings: {settings - SETTINGS}"
-    for name in (
-        *("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended", "strikes", "muted"),
-    ):
+    assert {*map(bytes.decode, raw.hkeys(keys["settings"]))} <= SETTINGS, "unknown settings"
+    for name in EXPIRES_ALONE:
         assert raw.ttl(keys[name]) != -1, f"{name} does not go by itself"
     if not messages:
         left = {name for name, key in keys.by_name.items() if raw.ttl(key) == -1}
@@ -212,6 +215,16 @@ def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[
             score = due
     expected = (order + message_id.encode(), (9 - priority) * BAND + due if place == "ready" else due)
     assert (member, score) == expected, f"{message_id} stands in {place} at {(member, score)}, not {expected}"
+
+
+def check_results(raw: Present, keys: QueueKeys) -> None:
+    """Each result has its time, and the other way round; their bytes add up."""
+    results = {key.decode(): value for key, value in raw.hgetall(keys["results"]).items()}
+    total = int(results.pop("", b"0"))
+    times = {key.decode() for key, _ in raw.zrange(keys["result_times"], 0, -1, withscores=True)}
+    assert results.keys() == times, f"results {results.keys()}, and times of {times}"
+    taken = sum(2 * len(name.encode()) + len(end) + 200 for name, end in results.items())
+    assert total == taken, f"results take {taken} bytes, and {total} are noted"
 
 
 def check_committed(raw: Present, keys: QueueKeys) -> None:

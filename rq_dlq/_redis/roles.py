@@ -23,6 +23,7 @@ from rq_dlq.core.policies import calls as policy_calls
 from rq_dlq.core.processes import calls as process_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.redrive import calls as redrive_calls
+from rq_dlq.core.results import calls as result_calls
 from rq_dlq.core.schedules import calls as schedule_calls
 from rq_dlq.core.steps.call import Command
 from rq_dlq.core.steps.step import Wait
@@ -139,8 +140,17 @@ def _upkeep(keys: QueueKeys) -> Steps:
     yield redrive_calls.first(keys)
 
 
+def _hearing(keys: QueueKeys) -> Steps:
+    """What becomes of messages for whose results somebody waits."""
+    channel = keys.result(ID)
+    yield result_calls.tell(channel)
+    yield Command(result_calls.subscribe(channel))
+    yield Command(result_calls.unsubscribe(channel))
+
+
 def _sending(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
+    yield from _hearing(keys)
     yield from _scheduling(keys)
     yield from _staging(keys)
     yield job_calls.note_list(keys, *JOB)
@@ -164,6 +174,7 @@ def _consuming(keys: QueueKeys) -> Steps:
     yield from _scheduling(keys)
     yield from _reporting(keys)
     yield Wait(keys["wake"], 1)
+    yield result_calls.tell(keys.result(ID))
     yield from _reading(keys)
     yield batch_calls.given_counts(keys, TOKENS)
     yield batch_calls.held_counts(keys, TOKENS)
@@ -179,7 +190,7 @@ def _reporting(keys: QueueKeys) -> Steps:
     yield process_calls.processes(keys.namespace)
     yield process_calls.note_process(keys.namespace, ID, b"{}")
     yield process_calls.forget_processes(keys.namespace, [ID])
-    yield cancelling_calls.notices(keys.namespace, ID)
+    yield cancelling_calls.notices(keys.namespace, "*")
 
 
 def _scheduling(keys: QueueKeys) -> Steps:
@@ -197,6 +208,7 @@ def _reading(keys: QueueKeys) -> Steps:
 def _looking(keys: QueueKeys) -> Steps:
     yield from _naming(keys)
     yield from _scheduling(keys)
+    yield from _hearing(keys)
     yield queue_calls.clock()
     yield process_calls.processes(keys.namespace)
     yield looking_calls.page(keys, limit=1)
@@ -234,7 +246,7 @@ def _maintaining(keys: QueueKeys) -> Steps:
     yield redrive_calls.cut(keys, ID, 1)
     yield redrive_calls.keep(keys, ID, 1)
     yield Wait(keys.silent, 1)
-    yield from cancelling_calls.tell(keys.namespace, ID, cancelling_calls.Notice(ID, (ID, ID)))
+    yield from cancelling_calls.tell(keys.namespace, "*", cancelling_calls.Notice(ID, (ID, ID)))
 
 
 _SCHEDULES = ("due", "schedule")
@@ -252,15 +264,25 @@ _UPKEEP = (
     ),
     *_SCHEDULES,
 )
-_LOOKING = ("browse", "scan", "groups", "stats")
+_LOOKING = ("browse", "scan", "groups", "stats", "result")
 
 ROLES = {
     role.name: role
     for role in (
         Role(
             "producer",
-            "sends (also in sessions, from Spark and by schedules), and sees the counts of queues",
-            ("send", "commit", "configure", "commit_job", "move_staged", "drop_staged", "stats", *_SCHEDULES),
+            "sends (also in sessions, from Spark and by schedules), reads results, sees the counts of queues",
+            (
+                "send",
+                "commit",
+                "configure",
+                "commit_job",
+                "move_staged",
+                "drop_staged",
+                "stats",
+                "result",
+                *_SCHEDULES,
+            ),
             _sending,
         ),
         Role(

@@ -9,6 +9,7 @@ from rq_dlq.asyncio.batches import Batches
 from rq_dlq.asyncio.delivery import Delivery
 from rq_dlq.asyncio.dlq import DeadLetters
 from rq_dlq.asyncio.managed import Managed
+from rq_dlq.asyncio.results import Asked, Results, asked, has_results
 from rq_dlq.asyncio.scheduled import Scheduled
 from rq_dlq.asyncio.session import Session
 from rq_dlq.client.settings import count_of
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Queue(Batches[T], Managed[T], Scheduled[T]):
+class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
     """A queue of one broker; `broker.queue(name)` makes it."""
 
     @answering
@@ -82,6 +83,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         new: bool = False,
         key: str | None = None,
         dependency: str | None = None,
+        result: bool = False,
     ) -> Sent:
         """Send a message.
 
@@ -102,6 +104,8 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 none. A queue with `per_key` orders or limits messages by it, others ignore it.
             dependency: what the work needs to succeed, as "payments", a text of at most 200 bytes that the
                 message has for life; None: it has none. A queue with a `breaker` counts failures by it.
+            result: True: keep what its handler returns, for `result` of what this returns, and of the queue.
+                The messages of a queue with `results` need not say it.
 
         Returns:
             The message's id; its `new` says whether the message was sent, its `known` where the known one is.
@@ -114,9 +118,11 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 it. It is safe to send again with the same id.
         """
         options = send.send_options(
-            delay, ttl, priority, headers, persistent=persistent, new=new, key=key, dependency=dependency
-        )
-        return await self._run(send.send_one(self._core, body, id, options))
+            delay, ttl, priority, headers,
+            persistent=persistent, new=new, key=key, dependency=dependency, result=result,
+        )  # fmt: skip
+        sent = await self._run(send.send_one(self._core, body, id, options))
+        return Asked(sent, self) if has_results(self._core, result=result) else sent
 
     async def send_many(
         self,
@@ -130,6 +136,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         new: bool = False,
         key: str | None = None,
         dependency: str | None = None,
+        result: bool = False,
     ) -> list[Sent]:
         """Send any number of messages, a thousand per round trip.
 
@@ -152,9 +159,11 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 messages were not sent.
         """
         options = send.send_options(
-            delay, ttl, priority, headers, persistent=persistent, new=new, key=key, dependency=dependency
-        )
-        return await self._send_all(bodies, options)
+            delay, ttl, priority, headers,
+            persistent=persistent, new=new, key=key, dependency=dependency, result=result,
+        )  # fmt: skip
+        sent = await self._send_all(bodies, options)
+        return [*asked(sent, self)] if has_results(self._core, result=result) else sent
 
     async def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None

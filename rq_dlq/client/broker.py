@@ -151,6 +151,7 @@ class Broker(OwnBroker):
         missed: Missed = ...,
         key: str | Callable[..., str | None] | None = ...,
         dependency: str | Callable[..., str | None] | None = ...,
+        result: bool = ...,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     @answering
     def task(
@@ -170,6 +171,7 @@ class Broker(OwnBroker):
         missed: Missed = "last",
         key: str | Callable[..., str | None] | None = None,
         dependency: str | Callable[..., str | None] | None = None,
+        result: bool = False,
     ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
         """Make a function a task: its calls can be sent, and `broker.run()` runs them.
 
@@ -190,6 +192,7 @@ class Broker(OwnBroker):
                 arguments; see `Queue.schedule`. A worker writes this schedule when it starts.
             key, dependency: of each call (`Queue.send`), or a function that gets a call's arguments and
                 returns it.
+            result: keep what the calls return, for `result` of what `send` returns (`Queue.send`).
 
         Returns:
             The task; with brackets, a decorator.
@@ -202,7 +205,7 @@ class Broker(OwnBroker):
         running = Running(concurrency, timeout, ack_each, deadline)
 
         def make(function: Callable[P, R]) -> Task[P, R]:
-            call = TaskFunction(function, name, rule, {"key": key, "dependency": dependency})
+            call = TaskFunction(function, name, rule, {"key": key, "dependency": dependency}, result=result)
             place = self._place(call.name if queue is None else queue)
             named = queue is None or isinstance(queue, str)
             return Task(call, register(place, call, running, named=named))

@@ -7,6 +7,7 @@ import time
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rq_dlq.core.results.results import results_of
 from rq_dlq.core.settling import settle
 from rq_dlq.errors import LeaseLost, Poison, Redeliver
 from rq_dlq.values.durations import Duration, milliseconds
@@ -76,20 +77,27 @@ class Delivery(Leased[T]):
         left = self._time_to_live(time.monotonic())
         return None if left == inf else max(0.0, left)
 
-    def ack(self) -> Settlement:
+    def ack(self, *, result: Any = None) -> Settlement:
         """Report success: the message is removed; in a loop of `Queue.consume`, by its next step.
+
+        Args:
+            result: what `Queue.result` gives to whoever asked for it when the message was sent, at most 64
+                kB: a JSON value, or bytes. It is left out where nobody did.
 
         Returns:
             What became of it; "deferred" if it is the delivery that such a loop handed out last.
 
         Raises:
             LeaseLost: the token is stale; nothing was changed.
+            InvalidMessage: the result is too large, or cannot be encoded; nothing was changed.
         """
+        self._returned = result
+        results = results_of([self])
         if self._consuming is not None:
             self._refuse_if_deferred()
             if self._consuming.defer(self):
                 return Settlement(self.id, "deferred")
-        return self._settle(settle.ack(self._queue._core, [self._held]))
+        return self._settle(settle.ack(self._queue._core, [self._held], results))
 
     def nack(
         self, error: BaseException | str | None = None, *, delay: Duration | None = None, charge: bool = True

@@ -10,6 +10,7 @@ from rq_dlq.client.batches import Batches
 from rq_dlq.client.delivery import Delivery
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.managed import Managed
+from rq_dlq.client.results import Asked, Results, asked, has_results
 from rq_dlq.client.scheduled import Scheduled
 from rq_dlq.client.session import Session
 from rq_dlq.client.settings import count_of
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Queue(Batches[T], Managed[T], Scheduled[T]):
+class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
     """A queue of one broker; `broker.queue(name)` makes it."""
 
     @answering
@@ -83,6 +84,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         new: bool = False,
         key: str | None = None,
         dependency: str | None = None,
+        result: bool = False,
     ) -> Sent:
         """Send a message.
 
@@ -103,6 +105,8 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 none. A queue with `per_key` orders or limits messages by it, others ignore it.
             dependency: what the work needs to succeed, as "payments", a text of at most 200 bytes that the
                 message has for life; None: it has none. A queue with a `breaker` counts failures by it.
+            result: True: keep what its handler returns, for `result` of what this returns, and of the queue.
+                The messages of a queue with `results` need not say it.
 
         Returns:
             The message's id; its `new` says whether the message was sent, its `known` where the known one is.
@@ -115,9 +119,11 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 it. It is safe to send again with the same id.
         """
         options = send.send_options(
-            delay, ttl, priority, headers, persistent=persistent, new=new, key=key, dependency=dependency
-        )
-        return self._run(send.send_one(self._core, body, id, options))
+            delay, ttl, priority, headers,
+            persistent=persistent, new=new, key=key, dependency=dependency, result=result,
+        )  # fmt: skip
+        sent = self._run(send.send_one(self._core, body, id, options))
+        return Asked(sent, self) if has_results(self._core, result=result) else sent
 
     def send_many(
         self,
@@ -131,6 +137,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         new: bool = False,
         key: str | None = None,
         dependency: str | None = None,
+        result: bool = False,
     ) -> list[Sent]:
         """Send any number of messages, a thousand per round trip.
 
@@ -153,9 +160,11 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 messages were not sent.
         """
         options = send.send_options(
-            delay, ttl, priority, headers, persistent=persistent, new=new, key=key, dependency=dependency
-        )
-        return self._send_all(bodies, options)
+            delay, ttl, priority, headers,
+            persistent=persistent, new=new, key=key, dependency=dependency, result=result,
+        )  # fmt: skip
+        sent = self._send_all(bodies, options)
+        return [*asked(sent, self)] if has_results(self._core, result=result) else sent
 
     def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None

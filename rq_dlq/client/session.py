@@ -80,6 +80,7 @@ class Session(Generic[T]):
         persistent: bool = True,
         key: str | None = None,
         dependency: str | None = None,
+        result: bool = False,
     ) -> Sent:
         """Send a message at the end of the session. The other arguments are those of `Queue.send`.
 
@@ -95,8 +96,9 @@ class Session(Generic[T]):
         """
         target = work_of(queue, self._queue._broker)
         options = send.send_options(
-            delay, ttl, priority, headers, persistent=persistent, key=key, dependency=dependency
-        )
+            delay, ttl, priority, headers,
+            persistent=persistent, key=key, dependency=dependency, result=result,
+        )  # fmt: skip
         return self._queue._run(session.send(self._core, target, body, id, options))
 
     def commit(self) -> int:

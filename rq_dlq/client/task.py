@@ -4,24 +4,25 @@
 from __future__ import annotations
 
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
+from rq_dlq.client.results import Asked, asked
 from rq_dlq.core.sending import send
 from rq_dlq.errors import InvalidInput
 from rq_dlq.errors.guesses import Answering, answering
 from rq_dlq.values.codec import DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Coroutine, Iterable, Mapping
 
     from rq_dlq.client.queue import Queue
     from rq_dlq.client.task_function import TaskFunction
     from rq_dlq.core.sending.packing import SendOptions
     from rq_dlq.values.durations import Duration
-    from rq_dlq.values.sent import Sent
 
 P = ParamSpec("P")
 R = TypeVar("R")
+V = TypeVar("V")
 _NOT_GIVEN: Any = ...  # None is a value that a later call may give
 
 
@@ -64,14 +65,18 @@ class Task(Answering, Generic[P, R]):
         """The name that messages have in their header `task`."""
         return self._function.name
 
-    def send(self, *args: P.args, **kwargs: P.kwargs) -> Sent:
+    @overload
+    def send(self: Task[P, Coroutine[Any, Any, V]], *args: P.args, **kwargs: P.kwargs) -> Asked[V]: ...
+    @overload
+    def send(self, *args: P.args, **kwargs: P.kwargs) -> Asked[R]: ...
+    def send(self, *args: P.args, **kwargs: P.kwargs) -> Asked[Any]:
         """Send a call of the function.
 
         Args:
             args, kwargs: those of the function, except the one that takes the delivery.
 
         Returns:
-            The message's id, as from `Queue.send`.
+            The message's id, as from `Queue.send`; its `result` is of the type that the function returns.
 
         Raises:
             InvalidMessage: the arguments do not fit the function; nothing was sent.
@@ -79,9 +84,16 @@ class Task(Answering, Generic[P, R]):
         """
         body = self._function.body(args, kwargs)
         options = self._function.saying(self._options, args, kwargs, self._given)
-        return self._queue._run(send.send_one(self._queue._core, body, self._id, options))
+        sent = self._queue._run(send.send_one(self._queue._core, body, self._id, options))
+        return Asked(sent, self._queue, self._function.returned)
 
-    def send_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[Sent]:
+    @overload
+    def send_many(
+        self: Task[P, Coroutine[Any, Any, V]], calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]
+    ) -> list[Asked[V]]: ...
+    @overload
+    def send_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[Asked[R]]: ...
+    def send_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[Asked[Any]]:
         """Send any number of calls of the function, a thousand per round trip.
 
         Args:
@@ -102,7 +114,8 @@ class Task(Answering, Generic[P, R]):
         if self._id is not None:
             raise InvalidInput(f"the id {self._id!r} is of one call: use send, or leave the id out")
         messages = self._function.messages(calls, self._given)
-        return self._queue._run(send.send(self._queue._core, messages, self._options))
+        sent = self._queue._run(send.send(self._queue._core, messages, self._options))
+        return asked(sent, self._queue, self._function.returned)
 
     @answering
     def options(
@@ -117,6 +130,7 @@ class Task(Answering, Generic[P, R]):
         new: bool = _NOT_GIVEN,
         key: str | None = _NOT_GIVEN,
         dependency: str | None = _NOT_GIVEN,
+        result: bool = _NOT_GIVEN,
     ) -> Task[P, R]:
         """The same task, whose `send` and `send_many` have these options; they are those of `Queue.send`.
 
@@ -135,6 +149,7 @@ class Task(Answering, Generic[P, R]):
             "new": new,
             "key": key,
             "dependency": dependency,
+            "result": result,
         }
         given = {name: value for name, value in now.items() if value is not _NOT_GIVEN}
         return (self._plain or self)._with({**self._given, **given})
@@ -153,4 +168,5 @@ def _options_of(function: TaskFunction, given: Mapping[str, Any]) -> SendOptions
         new=given.get("new", False),
         key=given.get("key"),
         dependency=given.get("dependency"),
+        result=given.get("result", function.result),
     )

@@ -9,6 +9,8 @@
     ├── DataLoss                 a checkpoint and its queue disagree about what was done
     ├── KnownId                  the queue has a message with an id that was to be new
     ├── LeaseLost                the token is stale: somebody else has the message, or it is gone
+    ├── ResultError              the message ended without a result
+    ├── ResultUnavailable        there is no result, not yet or not any more
     ├── UpgradeRequired          a later version wrote data in a form that this one cannot read
     ├── UnprocessableMessage     the body cannot be decoded
     │   └── UnfitMessage             it can, but this program does not take the message: another version may
@@ -28,7 +30,7 @@ Every message says what to do next. None contains a password or a body.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rq_dlq.errors.durations import read_duration
 from rq_dlq.errors.guesses import answering
@@ -116,6 +118,34 @@ class KnownId(RqDlqError):
 
 class LeaseLost(RqDlqError):
     """The token is stale: the message was redelivered, settled or removed in the meantime."""
+
+
+End = Literal["dead", "expired", "discarded", "purged", "cancelled", "moved"]
+"""How a message ended that has no result. One that is dead or expired may be redriven, and have one then."""
+
+
+class ResultError(RqDlqError):
+    """The message whose result was asked for ended without one.
+
+    Attributes:
+        end: dead, expired, discarded (by the queue's strategy, or kept long enough), purged, cancelled, or
+            moved to another queue.
+        reason: of one that died or expired: exhausted, poison, unprocessable or expired; else empty.
+        cause: the error of its last attempt, its class and its text; empty: there was none.
+    """
+
+    def __init__(self, message: str, end: End = "dead", reason: str = "", cause: str = "") -> None:
+        super().__init__(message, end, reason, cause)
+        self.end: End = end
+        self.reason = reason
+        self.cause = cause
+
+
+class ResultUnavailable(RqDlqError):
+    """There is no result: the message is not done yet, nobody asked for a result, or it was kept long enough.
+
+    The text says which of these it is, as far as the queue knows.
+    """
 
 
 class UpgradeRequired(RqDlqError):

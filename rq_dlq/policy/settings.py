@@ -43,6 +43,8 @@ class _Everywhere(TypedDict, total=False):
     dedup_window: Duration | UnsetType | None
     dead_letter_aliases: str | Sequence[str] | UnsetType | None
     per_key: PerKey | str | Mapping[str, object] | UnsetType | None
+    results: Duration | UnsetType | None
+    results_bytes: str | int | UnsetType | None
     breaker: Breaker | str | Mapping[str, object] | UnsetType | None
 
 
@@ -61,6 +63,9 @@ class EntryFields(_Everywhere, total=False):
     dead_letter_aliases: more names under which its dead letters are found, such as one for many queues: each
         letter is there once, whichever name it is claimed by. A list, or text with blanks between them.
     per_key: what messages of one key do: a `PerKey`, its text or a mapping; None: keys are ignored.
+    results: how long the results of its messages are kept, for `Queue.result`, without `result=True` of those
+        who send; None: only where they pass that, for an hour.
+    results_bytes: how much memory they may take, about; the oldest go first: "64MB", or a number; None: that.
     breaker: when a dependency counts as down: a `Breaker`, its text or a mapping; None: never.
     """
 
@@ -106,6 +111,8 @@ class QueueSettings:
         dedup_window: seconds for which the ids of acked messages are known; None: they are not.
         dead_letter_aliases: more names of the dead-letter queue, with blanks between them; None: none.
         per_key: what messages of one key do; None: keys are ignored.
+        results: seconds for which the results of all messages are kept; None: of those that ask for it.
+        results_bytes: the memory of results, about; None: 64 MB.
         breaker: when a dependency counts as down; None: never. Without `errors`, which the client judges.
         dead_name: of the queue's dead-letter queue, also where dead letters are dropped.
         expired_name: of its expiry queue.
@@ -121,6 +128,8 @@ class QueueSettings:
     dedup_window: float | None
     dead_letter_aliases: str | None
     per_key: PerKey | None
+    results: float | None
+    results_bytes: int | None
     breaker: Breaker | None
     dead_name: str
     expired_name: str

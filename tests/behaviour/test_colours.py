@@ -38,7 +38,7 @@ NAMES = {
     "Broker": """audit close dependency lifespan observe overview policies queue queues run schedules task url
         workers""",
     "Queue": """ack cancel claim consume delete dependency dlq expired explain extend handler key keys
-        maintain nack name open outcomes pause pause_schedule peek poison purge release reset resume
+        maintain nack name open outcomes pause pause_schedule peek poison purge release reset result resume
         resume_schedule schedule select send send_many session settings stats unschedule""",
     "Delivery": """ack attempt body cancelled cause charged data delivery_count dependency died_at due
         enqueued_at expires_at extend fingerprint headers history key lapsed lease_until lost nack nacked

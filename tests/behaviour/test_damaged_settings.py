@@ -42,6 +42,8 @@ NONSENSE: dict[str, list[str | bytes]] = {
         "1e9 - -", "0x10 - -", "1.5 - -", "9" * 30 + " - -", "- " + "9" * 30 + " -", b"\xff \xff \xff",
     ],
     "max_in_flight": ["", "x", "-1", "0", "nan", "inf", "1.5", "1e0", " 1", b"\xff", "9" * 40],
+    "results": ["", "x", "-1", "0", "nan", "1.5", "0x10", b"\xff", "9" * 40],
+    "results_bytes": ["", "x", "-1", "nan", "1.5", "0x10", b"\xff"],
     "outcomes": ["", "x", "-1", "0", "nan", "1.5", "0x10", b"\xff", "9" * 40],
     "dedup_window": ["", "x", "-1", "0", "nan", "inf", "1.5", " 1", b"\xff", "9" * 40],
     "breaker": ["", "x", "distinct=0 ", "distinct=x within=y", "distinct=2 within=0ms", "1", b"\xff",

@@ -17,8 +17,8 @@ TEXTS = {
 # Keys in which no message is, and `expiring` and `groups`, whose rows say no more than states and `dead` do.
 NOT_MESSAGES = {
     "acked_ids", "alarm", "claims", "cleared", "committed", "counters", "expiring", "grouped", "groups",
-    "gates", "lanes", "leases", "policies", "redrives", "redriving", "reindexed", "schedules", "seats",
-    "settings", "staged", "strikes", "tended", "ticks", "wake",
+    "gates", "lanes", "leases", "policies", "redrives", "redriving", "reindexed", "result_times", "results",
+    "schedules", "seats", "settings", "staged", "strikes", "tended", "ticks", "wake",
 }  # fmt: skip
 COMMANDS = {"lib/gone": "HDEL|DEL|UNLINK", "lib/put": "ZADD|ZINCRBY", "lib/leave": "ZREM\\w*|ZPOP\\w*"}
 """Of the one file that gives them for messages."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rq_dlq import IndividualDeadLetterStrategy, RedeliveryPolicy
+import pytest
+
+from rq_dlq import IndividualDeadLetterStrategy, RedeliveryPolicy, ResultUnavailable
 from rq_dlq.core.batches import batches
 from rq_dlq.core.jobs import jobs
 from rq_dlq.core.jobs.stage import Stage
@@ -63,6 +65,11 @@ class Scene:
         """A redrive that is left to others, and a verb for it."""
         job = await self.queue.dlq.redrive(all=True, detach=True)
         await getattr(job, verb)()
+
+    async def result(self) -> None:
+        """Ask for the result of a message that has none."""
+        with pytest.raises(ResultUnavailable):
+            await self.queue.result("r1")
 
     async def cancel(self) -> str:
         """Cancel the next message."""

@@ -12,6 +12,7 @@ from rq_dlq.core.jobs import jobs
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.results import calls as result_calls
 from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.settling import settle
@@ -319,6 +320,10 @@ CONFIGURING = (
 )  # fmt: skip
 
 LOOKING = (
+    Verb(
+        name="result", kind="look", roles=PRODUCER | LOOKS, again=Again.SAME,
+        call=lambda w: result_calls.result(w.keys, ["r1", "gone"]), say=lambda at: at.result(),
+    ),
     Verb(
         name="browse", kind="look", roles=LOOKS, again=Again.SAME,
         call=lambda w: page_calls.browse(w.keys, place="ready", ids=["r1"]),

@@ -10,6 +10,7 @@ from weakref import ref
 
 from rq_dlq.core.claiming.claim import claim
 from rq_dlq.core.claiming.cut_off import give_back
+from rq_dlq.core.results.results import results_of
 from rq_dlq.core.settling.settle import ack, extend, held_or_raise, release
 from rq_dlq.core.steps.riding import riding
 from rq_dlq.errors import BrokerRefused, LeaseLost
@@ -191,7 +192,9 @@ class Consuming(Generic[D]):
     def _ack(self) -> Steps[None]:
         acked = self._take_acked()
         try:
-            settlements = yield from ack(self._queue, [delivery._held for delivery in acked])
+            settlements = yield from ack(
+                self._queue, [delivery._held for delivery in acked], results_of(acked)
+            )
         except BaseException:
             self._acked.extend(acked)
             raise

@@ -45,18 +45,21 @@ def send_options(
     new: bool = False,
     key: str | None = None,
     dependency: str | None = None,
+    result: bool = False,
 ) -> SendOptions:
     """The options that a user passed, checked.
 
     Raises:
         InvalidDuration: a delay below 0 or a ttl below one millisecond.
-        InvalidInput: `persistent` or `new` is neither True nor False.
+        InvalidInput: `persistent`, `new` or `result` is neither True nor False.
     """
     plain = delay is None and ttl is None and headers is None and persistent is True and new is False
+    plain = plain and result is False
     if plain and priority is DEFAULT_PRIORITY and key is None and dependency is None:  # nearly always
         return PLAIN
     check_flag(persistent, "persistent")
     check_flag(new, "new")
+    check_flag(result, "result")
     return SendOptions(
         0 if delay is None else milliseconds(delay, name="delay"),
         0 if ttl is None else milliseconds(ttl, name="ttl", minimum=1),
@@ -66,6 +69,7 @@ def send_options(
         new,
         key=key,
         dependency=dependency,
+        result=result,
     )
 
 

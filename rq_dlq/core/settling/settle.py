@@ -7,16 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq.core.queues.observers import NO_CAUSE
+from rq_dlq.core.results.results import MOST
 from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.settling.calls import NO_RESULTS
 from rq_dlq.core.settling.outages import counts_against, log_opened
-from rq_dlq.core.steps.step import CHANGED, CHUNK, WINDOW, Batch, Steps, chunks, seed
+from rq_dlq.core.steps.step import CHANGED, CHUNK, CHUNK_BYTES, WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.flags import check_flag
 from rq_dlq.values.settlement import Fate, Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.queues.queue import QueueState
@@ -29,9 +31,18 @@ GOLDEN = (
 )
 
 
-def ack(queue: QueueState[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
-    """Ack: the messages are done."""
-    return _settle(queue, held, settling_calls.ack, CHUNK)
+def ack(
+    queue: QueueState[Any], held: Sequence[Held], results: Mapping[str, bytes] = NO_RESULTS
+) -> Steps[list[Settlement]]:
+    """Ack: the messages are done; `results` as for `calls.ack`."""
+    if not results:
+        return _settle(queue, held, settling_calls.ack, CHUNK)
+
+    def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
+        return settling_calls.ack(keys, chunk, {id_: results[id_] for id_, _ in chunk if id_ in results})
+
+    is_small = sum(map(len, results.values())) <= CHUNK_BYTES
+    return _settle(queue, held, call, CHUNK if is_small else CHUNK_BYTES // MOST)
 
 
 def nack(

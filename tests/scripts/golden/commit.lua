@@ -10,7 +10,7 @@ local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance 
 -- messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of messages; then the list that is
 -- staged for it, as in `committed`, and its length; empty and 0: none.
 local sender = KEYS[1]
--- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, committed, outcomes, acked_ids, redrives, audit, seats, gates, lanes, strikes, staged
+-- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, committed, outcomes, acked_ids, redrives, audit, seats, gates, lanes, strikes, results, result_times, staged
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -124,12 +124,12 @@ local LONG = 2048
 -- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
 local function queue(n)
-  local base = 1 + (n - 1) * 21
+  local base = 1 + (n - 1) * 23
   local messages, states, history, ready, scheduled = KEYS[base + 1], KEYS[base + 2], KEYS[base + 3], KEYS[base + 4], KEYS[base + 5]
   local expiring, leases, claims, counters, settings = KEYS[base + 6], KEYS[base + 7], KEYS[base + 8], KEYS[base + 9], KEYS[base + 10]
   local wake, committed, outcomes, acked_ids, redrives = KEYS[base + 11], KEYS[base + 12], KEYS[base + 13], KEYS[base + 14], KEYS[base + 15]
   local audit, seats, gates, lanes, strikes = KEYS[base + 16], KEYS[base + 17], KEYS[base + 18], KEYS[base + 19], KEYS[base + 20]
-  local staged = KEYS[base + 21]
+  local results, result_times, staged = KEYS[base + 21], KEYS[base + 22], KEYS[base + 23]
   -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
   -- So no client polls, and a message wakes one of a thousand.
   local function wake_one()
@@ -142,13 +142,14 @@ local function queue(n)
   local function add(items, first, last, delay, ttl, opening)
     -- Looks at what is to be sent, items[first] to items[last] (id, payload, …), and at the settings. `existing`: of each id what
     -- the queue knows, in whatever state, or true where it was acked within the dedup_window. `opened`: `opening` is that of the
-    -- queue, or empty; else nothing is looked up. Statements, as in lib/chosen, since every send runs them.
+    -- queue, or empty; else nothing is looked up. `all_asked`: the results of all messages are kept. Statements, as in lib/chosen, since every send runs them.
     local asked, ids = (last - first + 1) / 2, {}
     for n = 1, asked do
       ids[n] = items[first + 2 * n - 2]
     end
-    local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening', 'per_key')
+    local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening', 'per_key', 'results')
     local opened, paused, keys_count = opening == '' or opening == values[4], values[2] == '1', values[5]
+    local all_asked = (values[6] or ''):find('^[1-9]%d*$')
     if values[1] then
       -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
       local function span(text)
@@ -194,8 +195,7 @@ local function queue(n)
     -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
     -- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
     local PACKED, ABOVE, LAST = 0x20, 0x40, 2 -- the flag of fields and headers, and the next; the last field of lib/lanes_in
-    -- Tables cost Redis as much as a part of a command: none that only some need.
-    local records, places, known, head, packed = {}, {}, {}, {}, 0
+    local records, places, known, head, packed = {}, {}, {}, {}, 0 -- a table costs as much as a part of a command
     local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
     local ends, expiry = deadlines and string.format('%.0f', now + ttl), deadlines and pack_number(now + ttl, 6)
     local birth, stated, blocked, score_if_blocked, new_seats
@@ -296,11 +296,22 @@ local function queue(n)
           row = string.char(9 - priority) .. lead .. low .. id -- as in lib/order
           blocked_at = score_if_blocked and score_if_blocked(id, payload)
         end
+        -- Whether somebody asks for the result of a message: its sender, or the settings. Statements, as in lib/chosen.
+        --   payload: as it was sent: its flags, then the length of a part whose fields are in the order of their numbers
+        local asks_result = all_asked
+        if not all_asked and payload:byte(1) % 0x40 >= 0x20 then -- the flag of such a part
+          local at, stop = 4, 4 + payload:byte(2) * 256 + payload:byte(3)
+          while at < stop do
+            local field, high, length = payload:byte(at, at + 2)
+            asks_result = field == 3 -- rq_dlq/values/record.py
+            at = field < 3 and length and at + 3 + high * 256 + length or stop
+          end
+        end
         if deadlines then
           payload = string.char(payload:byte(1) + EXPIRES) .. expiry .. payload:sub(2)
           deadlines[2 * packed + 1], deadlines[2 * packed + 2] = ends, id
         end
-        local record, word = lead .. low .. payload, ''
+        local record, word = lead .. low .. payload, asks_result and ' result=1' or ''
         if #record > LONG then
           -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
           -- of all that its sender packed beside the body. nil: it has none.
@@ -367,7 +378,7 @@ local function queue(n)
             lanes = lanes .. (head.needs and string.format(' needs=%.0f', head.needs) or '')
             return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record) .. lanes
           end
-          word = head_word(record)
+          word = head_word(record) .. word
         end
         if delay > 0 or word ~= '' then
           stated = stated or {}
@@ -605,10 +616,11 @@ local function queue(n)
       redis.call('PERSIST', staged)
     end
   end
-  -- Removes messages that were acked, from their ids and the states that they had (lib/acked).
-  local function remove_acked(ids, texts)
+  -- Removes messages that were acked, from their ids, the states that they had, and their results (lib/acked).
+  local function remove_acked(ids, texts, given)
     -- Removes messages that were acked, and accounts for them. Statements, as in lib/chosen.
     --   ids, texts: of the messages, and the states that they had
+    --   given: id → its result (lib/keep_results)
     local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
     local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated')
     local noted, dedup_window, per_key, gated = values[1], values[2], values[3], values[5]
@@ -1193,8 +1205,86 @@ local function queue(n)
         -- their names once.
         --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
         --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
+        -- An event that ends a message for who waits for its result is kept for them, too (lib/keep_results).
+        local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
         local names = {} -- of consumers, by their JSON
         local function outcome(event, id, head, state, delay, detail)
+          if ENDS[event] and state.more:find(' result=', 1, true) then
+            -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+            local function span(text)
+              local value = tonumber(text and text:match('^%d+$') or nil)
+              return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+            end
+            -- Milliseconds for which results are kept where the settings do not say it.
+            local RESULTS_KEPT = 3600000
+            -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
+            -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
+            -- nothing, since the queue goes on when memory is full: who waits is told that there is no result.
+            --   ends: of each message "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty: none was
+            --   given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
+            local BYTES, EACH = 67108864, 200 -- of all; of one, in Redis, beside its text and twice its id
+            local MOST = 1000 -- that make room for others in one script (I9)
+
+            local function size_of(id, length)
+              return length > 0 and 2 * #id + length + EACH or 0
+            end
+
+            -- Returns how many bytes that frees. The row goes last: by it is found what was cut off.
+            local function forget(ids)
+              local freed = 0
+              for _, id in ipairs(ids) do
+                freed = freed + size_of(id, redis.call('HSTRLEN', results, id))
+                redis.call('HDEL', results, id)
+                redis.call('ZREM', result_times, id)
+              end
+              return freed
+            end
+
+            local function keep_results(ids, ends)
+              local values = redis.call('HMGET', settings, 'results', 'results_bytes')
+              local kept_for, limit = span(values[1]) or RESULTS_KEPT, tonumber((values[2] or ''):match('^%d+$') or nil) or BYTES
+              local before = redis.call('HMGET', results, '', unpack(ids)) -- under the empty id: the bytes of all
+              local old = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - kept_for, 'LIMIT', 0, 2 * #ids)
+              for n, id in ipairs(ids) do
+                old[#old + 1] = before[n + 1] and id or nil
+              end
+              local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
+              for n, id in ipairs(ids) do
+                local more = size_of(id, ends[n] and #ends[n] or 0)
+                while total + more > limit and more <= limit and dropped < MOST do
+                  local oldest = redis.call('ZRANGE', result_times, 0, 0)
+                  total = oldest[1] and total - forget(oldest) or 0
+                  dropped = dropped + #oldest
+                end
+                if more > 0 and total + more <= limit then
+                  total, kept[n] = total + more, true
+                  rows[#rows + 1], rows[#rows + 2] = string.format('%.0f', now), id
+                  cells[#cells + 1], cells[#cells + 2] = id, ends[n]
+                elseif more > 0 then
+                  dropped = dropped + 1
+                end
+              end
+              cells[2] = string.format('%.0f', math.max(0, total))
+              local written = #rows == 0 or type(redis.pcall('ZADD', result_times, unpack(rows))) == 'number'
+              if written and (#rows > 0 or before[1]) then
+                written = type(redis.pcall('HSET', results, unpack(cells))) == 'number'
+              end
+              redis.call('PEXPIRE', results, kept_for)
+              redis.call('PEXPIRE', result_times, kept_for)
+              if dropped > 0 then
+                redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
+              end
+              for n, id in ipairs(ids) do
+                if ends[n] then -- without the right to, who waits finds it within a second
+                  redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] and ends[n] or 'unkept 0 ')
+                end
+              end
+            end
+            local word = event == 'undone' and state.part or event
+            local cause = detail and detail.error and detail.error:match('^[^\t]*') or ''
+            local rest = string.format('%.0f', now) .. ' ' .. state.reason .. '\t' .. cause
+            keep_results({ id }, { event ~= 'redriven' and word .. ' ' .. rest })
+          end
           local kept = setting('outcomes')
           if not kept then
             return
@@ -1230,6 +1320,87 @@ local function queue(n)
           heads[n] = head_of(id, texts[n])
         end
       end
+    end
+    local with_result, became
+    for n, id in ipairs(ids) do
+      if texts[n]:find(' result=', 1, true) then
+        with_result, became = with_result or {}, became or {}
+        with_result[#with_result + 1] = id
+        became[#became + 1] = 'acked ' .. string.format('%.0f', now) .. ' ' .. (given[id] or '')
+      end
+    end
+    if with_result then -- first, so that what is gone has its result
+      -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+      local function span(text)
+        local value = tonumber(text and text:match('^%d+$') or nil)
+        return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+      end
+      -- Milliseconds for which results are kept where the settings do not say it.
+      local RESULTS_KEPT = 3600000
+      -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
+      -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
+      -- nothing, since the queue goes on when memory is full: who waits is told that there is no result.
+      --   ends: of each message "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty: none was
+      --   given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
+      local BYTES, EACH = 67108864, 200 -- of all; of one, in Redis, beside its text and twice its id
+      local MOST = 1000 -- that make room for others in one script (I9)
+
+      local function size_of(id, length)
+        return length > 0 and 2 * #id + length + EACH or 0
+      end
+
+      -- Returns how many bytes that frees. The row goes last: by it is found what was cut off.
+      local function forget(ids)
+        local freed = 0
+        for _, id in ipairs(ids) do
+          freed = freed + size_of(id, redis.call('HSTRLEN', results, id))
+          redis.call('HDEL', results, id)
+          redis.call('ZREM', result_times, id)
+        end
+        return freed
+      end
+
+      local function keep_results(ids, ends)
+        local values = redis.call('HMGET', settings, 'results', 'results_bytes')
+        local kept_for, limit = span(values[1]) or RESULTS_KEPT, tonumber((values[2] or ''):match('^%d+$') or nil) or BYTES
+        local before = redis.call('HMGET', results, '', unpack(ids)) -- under the empty id: the bytes of all
+        local old = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - kept_for, 'LIMIT', 0, 2 * #ids)
+        for n, id in ipairs(ids) do
+          old[#old + 1] = before[n + 1] and id or nil
+        end
+        local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
+        for n, id in ipairs(ids) do
+          local more = size_of(id, ends[n] and #ends[n] or 0)
+          while total + more > limit and more <= limit and dropped < MOST do
+            local oldest = redis.call('ZRANGE', result_times, 0, 0)
+            total = oldest[1] and total - forget(oldest) or 0
+            dropped = dropped + #oldest
+          end
+          if more > 0 and total + more <= limit then
+            total, kept[n] = total + more, true
+            rows[#rows + 1], rows[#rows + 2] = string.format('%.0f', now), id
+            cells[#cells + 1], cells[#cells + 2] = id, ends[n]
+          elseif more > 0 then
+            dropped = dropped + 1
+          end
+        end
+        cells[2] = string.format('%.0f', math.max(0, total))
+        local written = #rows == 0 or type(redis.pcall('ZADD', result_times, unpack(rows))) == 'number'
+        if written and (#rows > 0 or before[1]) then
+          written = type(redis.pcall('HSET', results, unpack(cells))) == 'number'
+        end
+        redis.call('PEXPIRE', results, kept_for)
+        redis.call('PEXPIRE', result_times, kept_for)
+        if dropped > 0 then
+          redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
+        end
+        for n, id in ipairs(ids) do
+          if ends[n] then -- without the right to, who waits finds it within a second
+            redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] and ends[n] or 'unkept 0 ')
+          end
+        end
+      end
+      keep_results(with_result, became)
     end
     do
       -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
@@ -1607,7 +1778,7 @@ else -- cut off before this, a repetition sends the rest; after it, acks the res
 end
 for _, q in ipairs(queues) do
   if #q.ids > 0 then
-    q.remove_acked(q.ids, q.texts)
+    q.remove_acked(q.ids, q.texts, {})
     q.let_go(q.held)
   end
 end

@@ -83,13 +83,14 @@ local function member_of(id, head, due)
 end
 -- Looks at what is to be sent, items[first] to items[last] (id, payload, …), and at the settings. `existing`: of each id what
 -- the queue knows, in whatever state, or true where it was acked within the dedup_window. `opened`: `opening` is that of the
--- queue, or empty; else nothing is looked up. Statements, as in lib/chosen, since every send runs them.
+-- queue, or empty; else nothing is looked up. `all_asked`: the results of all messages are kept. Statements, as in lib/chosen, since every send runs them.
 local asked, ids = (last - first + 1) / 2, {}
 for n = 1, asked do
   ids[n] = items[first + 2 * n - 2]
 end
-local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening', 'per_key')
+local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening', 'per_key', 'results')
 local opened, paused, keys_count = opening == '' or opening == values[4], values[2] == '1', values[5]
+local all_asked = (values[6] or ''):find('^[1-9]%d*$')
 if values[1] then
   -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
   local function span(text)
@@ -135,8 +136,7 @@ end
 -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
 -- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
 local PACKED, ABOVE, LAST = 0x20, 0x40, 2 -- the flag of fields and headers, and the next; the last field of lib/lanes_in
--- Tables cost Redis as much as a part of a command: none that only some need.
-local records, places, known, head, packed = {}, {}, {}, {}, 0
+local records, places, known, head, packed = {}, {}, {}, {}, 0 -- a table costs as much as a part of a command
 local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
 local ends, expiry = deadlines and string.format('%.0f', now + ttl), deadlines and pack_number(now + ttl, 6)
 local birth, stated, blocked, score_if_blocked, new_seats
@@ -237,11 +237,22 @@ for n = 1, opened and asked or 0 do
       row = string.char(9 - priority) .. lead .. low .. id -- as in lib/order
       blocked_at = score_if_blocked and score_if_blocked(id, payload)
     end
+    -- Whether somebody asks for the result of a message: its sender, or the settings. Statements, as in lib/chosen.
+    --   payload: as it was sent: its flags, then the length of a part whose fields are in the order of their numbers
+    local asks_result = all_asked
+    if not all_asked and payload:byte(1) % 0x40 >= 0x20 then -- the flag of such a part
+      local at, stop = 4, 4 + payload:byte(2) * 256 + payload:byte(3)
+      while at < stop do
+        local field, high, length = payload:byte(at, at + 2)
+        asks_result = field == 3 -- rq_dlq/values/record.py
+        at = field < 3 and length and at + 3 + high * 256 + length or stop
+      end
+    end
     if deadlines then
       payload = string.char(payload:byte(1) + EXPIRES) .. expiry .. payload:sub(2)
       deadlines[2 * packed + 1], deadlines[2 * packed + 2] = ends, id
     end
-    local record, word = lead .. low .. payload, ''
+    local record, word = lead .. low .. payload, asks_result and ' result=1' or ''
     if #record > LONG then
       -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
       -- of all that its sender packed beside the body. nil: it has none.
@@ -308,7 +319,7 @@ for n = 1, opened and asked or 0 do
         lanes = lanes .. (head.needs and string.format(' needs=%.0f', head.needs) or '')
         return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record) .. lanes
       end
-      word = head_word(record)
+      word = head_word(record) .. word
     end
     if delay > 0 or word ~= '' then
       stated = stated or {}
