@@ -25,17 +25,19 @@ if noted or dedup_window then
     end
   end
 end
-local with_result, became
+local with_result
 for n, id in ipairs(ids) do
   if texts[n]:find(' result=', 1, true) then
-    -- needs: now
-    with_result, became = with_result or {}, became or {}
+    with_result = with_result or {}
     with_result[#with_result + 1] = id
-    became[#became + 1] = 'acked ' .. string.format('%.0f', now) .. ' ' .. (given[id] or '')
   end
 end
 if with_result then -- first, so that what is gone has its result
-  -- needs: keep_results
+  -- needs: now, keep_results
+  local became, acked_at = {}, 'acked ' .. string.format('%.0f', now) .. ' '
+  for n, id in ipairs(with_result) do
+    became[n] = acked_at .. (given[id] or '')
+  end
   keep_results(with_result, became)
 end
 do

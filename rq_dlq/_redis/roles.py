@@ -143,7 +143,6 @@ def _upkeep(keys: QueueKeys) -> Steps:
 def _hearing(keys: QueueKeys) -> Steps:
     """What becomes of messages for whose results somebody waits."""
     channel = keys.result(ID)
-    yield result_calls.tell(channel)
     yield Command(result_calls.subscribe(channel))
     yield Command(result_calls.unsubscribe(channel))
 
@@ -151,6 +150,7 @@ def _hearing(keys: QueueKeys) -> Steps:
 def _sending(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
     yield from _hearing(keys)
+    yield result_calls.tell(keys.result(ID))
     yield from _scheduling(keys)
     yield from _staging(keys)
     yield job_calls.note_list(keys, *JOB)
@@ -235,6 +235,7 @@ def _looking(keys: QueueKeys) -> Steps:
 
 def _maintaining(keys: QueueKeys) -> Steps:
     yield from _upkeep(keys)
+    yield result_calls.tell(keys.result(ID))
     yield from _looking(keys)
     yield queue_calls.add_aliases(keys.namespace, [ID])
     yield queue_calls.note(keys.namespace, did=ID)

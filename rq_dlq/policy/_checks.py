@@ -193,9 +193,9 @@ def size(value: object, name: str) -> int | None:
     """Bytes, as a whole number or as text such as "64MB"; None: as many as usual."""
     found = re.fullmatch(r"([1-9]\d{0,11}) ?(k|M|G)?B", value) if isinstance(value, str) else None
     if found:
-        return int(found[1]) * 1024 ** " kMG".index(found[2] or " ")
+        return int(found[1]) << 10 * " kMG".index(found[2] or " ")
     if value is None or type(value) is int:
-        return value and whole(value, name, 1, LARGEST_WHOLE)
+        return None if value is None else whole(value, name, 1, LARGEST_WHOLE)
     raise PolicyError(f'{name} is {shown(value)}. Pass text such as "64MB" (kB, MB, GB), or bytes')
 
 

@@ -28,7 +28,7 @@ def ack(
     Args:
         results: by id, of those whose results were asked for (`results.packed`).
     """
-    given = [*chain.from_iterable(results.items())]
+    given: list[Argument] = [*chain.from_iterable(results.items())]
     return _settle("ack", keys, {"with_results": len(results)}, held, done="acked", before=given)
 
 

@@ -1100,6 +1100,7 @@ if #settled > 0 then
               old[#old + 1] = before[n + 1] and id or nil
             end
             local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
+            local kept_at = string.format('%.0f', now)
             for n, id in ipairs(ids) do
               local more = size_of(id, ends[n] and #ends[n] or 0)
               while total + more > limit and more <= limit and dropped < MOST do
@@ -1109,7 +1110,7 @@ if #settled > 0 then
               end
               if more > 0 and total + more <= limit then
                 total, kept[n] = total + more, true
-                rows[#rows + 1], rows[#rows + 2] = string.format('%.0f', now), id
+                rows[#rows + 1], rows[#rows + 2] = kept_at, id
                 cells[#cells + 1], cells[#cells + 2] = id, ends[n]
               elseif more > 0 then
                 dropped = dropped + 1
@@ -1172,15 +1173,11 @@ if #settled > 0 then
       end
     end
   end
-  local with_result, became
+  local with_result
   for n, id in ipairs(ids) do
     if texts[n]:find(' result=', 1, true) then
-      -- The server's clock in whole milliseconds, read once a script (I11).
-      local clock = redis.call('TIME')
-      local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-      with_result, became = with_result or {}, became or {}
+      with_result = with_result or {}
       with_result[#with_result + 1] = id
-      became[#became + 1] = 'acked ' .. string.format('%.0f', now) .. ' ' .. (given[id] or '')
     end
   end
   if with_result then -- first, so that what is gone has its result
@@ -1226,6 +1223,7 @@ if #settled > 0 then
         old[#old + 1] = before[n + 1] and id or nil
       end
       local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
+      local kept_at = string.format('%.0f', now)
       for n, id in ipairs(ids) do
         local more = size_of(id, ends[n] and #ends[n] or 0)
         while total + more > limit and more <= limit and dropped < MOST do
@@ -1235,7 +1233,7 @@ if #settled > 0 then
         end
         if more > 0 and total + more <= limit then
           total, kept[n] = total + more, true
-          rows[#rows + 1], rows[#rows + 2] = string.format('%.0f', now), id
+          rows[#rows + 1], rows[#rows + 2] = kept_at, id
           cells[#cells + 1], cells[#cells + 2] = id, ends[n]
         elseif more > 0 then
           dropped = dropped + 1
@@ -1256,6 +1254,10 @@ if #settled > 0 then
           redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] and ends[n] or 'unkept 0 ')
         end
       end
+    end
+    local became, acked_at = {}, 'acked ' .. string.format('%.0f', now) .. ' '
+    for n, id in ipairs(with_result) do
+      became[n] = acked_at .. (given[id] or '')
     end
     keep_results(with_result, became)
   end

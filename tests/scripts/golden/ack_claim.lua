@@ -730,6 +730,7 @@ local function remove_acked(ids, texts, given)
               old[#old + 1] = before[n + 1] and id or nil
             end
             local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
+            local kept_at = string.format('%.0f', now)
             for n, id in ipairs(ids) do
               local more = size_of(id, ends[n] and #ends[n] or 0)
               while total + more > limit and more <= limit and dropped < MOST do
@@ -739,7 +740,7 @@ local function remove_acked(ids, texts, given)
               end
               if more > 0 and total + more <= limit then
                 total, kept[n] = total + more, true
-                rows[#rows + 1], rows[#rows + 2] = string.format('%.0f', now), id
+                rows[#rows + 1], rows[#rows + 2] = kept_at, id
                 cells[#cells + 1], cells[#cells + 2] = id, ends[n]
               elseif more > 0 then
                 dropped = dropped + 1
@@ -802,15 +803,11 @@ local function remove_acked(ids, texts, given)
       end
     end
   end
-  local with_result, became
+  local with_result
   for n, id in ipairs(ids) do
     if texts[n]:find(' result=', 1, true) then
-      -- The server's clock in whole milliseconds, read once a script (I11).
-      local clock = redis.call('TIME')
-      local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-      with_result, became = with_result or {}, became or {}
+      with_result = with_result or {}
       with_result[#with_result + 1] = id
-      became[#became + 1] = 'acked ' .. string.format('%.0f', now) .. ' ' .. (given[id] or '')
     end
   end
   if with_result then -- first, so that what is gone has its result
@@ -856,6 +853,7 @@ local function remove_acked(ids, texts, given)
         old[#old + 1] = before[n + 1] and id or nil
       end
       local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
+      local kept_at = string.format('%.0f', now)
       for n, id in ipairs(ids) do
         local more = size_of(id, ends[n] and #ends[n] or 0)
         while total + more > limit and more <= limit and dropped < MOST do
@@ -865,7 +863,7 @@ local function remove_acked(ids, texts, given)
         end
         if more > 0 and total + more <= limit then
           total, kept[n] = total + more, true
-          rows[#rows + 1], rows[#rows + 2] = string.format('%.0f', now), id
+          rows[#rows + 1], rows[#rows + 2] = kept_at, id
           cells[#cells + 1], cells[#cells + 2] = id, ends[n]
         elseif more > 0 then
           dropped = dropped + 1
@@ -886,6 +884,10 @@ local function remove_acked(ids, texts, given)
           redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] and ends[n] or 'unkept 0 ')
         end
       end
+    end
+    local became, acked_at = {}, 'acked ' .. string.format('%.0f', now) .. ' '
+    for n, id in ipairs(with_result) do
+      became[n] = acked_at .. (given[id] or '')
     end
     keep_results(with_result, became)
   end

@@ -1249,6 +1249,7 @@ local function queue(n)
                 old[#old + 1] = before[n + 1] and id or nil
               end
               local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
+              local kept_at = string.format('%.0f', now)
               for n, id in ipairs(ids) do
                 local more = size_of(id, ends[n] and #ends[n] or 0)
                 while total + more > limit and more <= limit and dropped < MOST do
@@ -1258,7 +1259,7 @@ local function queue(n)
                 end
                 if more > 0 and total + more <= limit then
                   total, kept[n] = total + more, true
-                  rows[#rows + 1], rows[#rows + 2] = string.format('%.0f', now), id
+                  rows[#rows + 1], rows[#rows + 2] = kept_at, id
                   cells[#cells + 1], cells[#cells + 2] = id, ends[n]
                 elseif more > 0 then
                   dropped = dropped + 1
@@ -1321,12 +1322,11 @@ local function queue(n)
         end
       end
     end
-    local with_result, became
+    local with_result
     for n, id in ipairs(ids) do
       if texts[n]:find(' result=', 1, true) then
-        with_result, became = with_result or {}, became or {}
+        with_result = with_result or {}
         with_result[#with_result + 1] = id
-        became[#became + 1] = 'acked ' .. string.format('%.0f', now) .. ' ' .. (given[id] or '')
       end
     end
     if with_result then -- first, so that what is gone has its result
@@ -1369,6 +1369,7 @@ local function queue(n)
           old[#old + 1] = before[n + 1] and id or nil
         end
         local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
+        local kept_at = string.format('%.0f', now)
         for n, id in ipairs(ids) do
           local more = size_of(id, ends[n] and #ends[n] or 0)
           while total + more > limit and more <= limit and dropped < MOST do
@@ -1378,7 +1379,7 @@ local function queue(n)
           end
           if more > 0 and total + more <= limit then
             total, kept[n] = total + more, true
-            rows[#rows + 1], rows[#rows + 2] = string.format('%.0f', now), id
+            rows[#rows + 1], rows[#rows + 2] = kept_at, id
             cells[#cells + 1], cells[#cells + 2] = id, ends[n]
           elseif more > 0 then
             dropped = dropped + 1
@@ -1399,6 +1400,10 @@ local function queue(n)
             redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] and ends[n] or 'unkept 0 ')
           end
         end
+      end
+      local became, acked_at = {}, 'acked ' .. string.format('%.0f', now) .. ' '
+      for n, id in ipairs(with_result) do
+        became[n] = acked_at .. (given[id] or '')
       end
       keep_results(with_result, became)
     end

@@ -1316,6 +1316,7 @@ local function outcome(event, id, head, state, delay, detail)
         old[#old + 1] = before[n + 1] and id or nil
       end
       local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
+      local kept_at = string.format('%.0f', now)
       for n, id in ipairs(ids) do
         local more = size_of(id, ends[n] and #ends[n] or 0)
         while total + more > limit and more <= limit and dropped < MOST do
@@ -1325,7 +1326,7 @@ local function outcome(event, id, head, state, delay, detail)
         end
         if more > 0 and total + more <= limit then
           total, kept[n] = total + more, true
-          rows[#rows + 1], rows[#rows + 2] = string.format('%.0f', now), id
+          rows[#rows + 1], rows[#rows + 2] = kept_at, id
           cells[#cells + 1], cells[#cells + 2] = id, ends[n]
         elseif more > 0 then
           dropped = dropped + 1
