@@ -104,9 +104,8 @@ class Codec(Generic[T]):
         if priority is not DEFAULT_PRIORITY:
             check_priority(priority)
         if headers or key is not None or dependency is not None or result:
-            block = _pack_headers(
-                headers, key, dependency, record.pack_field(record.RESULT, b"") if result else b""
-            )
+            fields = record.pack_field(record.RESULT, b"") if result else b""
+            block = _pack_headers(headers, key, dependency, fields)
             return self._packer(priority, block, persistent)
         pack = self._plain.get((priority, persistent))
         if pack is None:
