@@ -45,6 +45,10 @@ SAYS = {
         "100 done, 0 dead",
         "fewer than 40 attempts failed: True",
     ],
+    "15_results.py": [
+        "dead: ValueError: no data for November yet",
+        "{'month': '2026-11', 'total': 2000}",
+    ],
     "11_sentry.py": [
         "reported: ConnectionError: the bank does not answer",
         "reported: ValueError: the amount is negative",

@@ -140,16 +140,9 @@ def _upkeep(keys: QueueKeys) -> Steps:
     yield redrive_calls.first(keys)
 
 
-def _hearing(keys: QueueKeys) -> Steps:
-    """What becomes of messages for whose results somebody waits."""
-    channel = keys.result(ID)
-    yield Command(result_calls.subscribe(channel))
-    yield Command(result_calls.unsubscribe(channel))
-
-
 def _sending(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
-    yield from _hearing(keys)
+    yield from result_calls.hearing(keys.result(ID))
     yield result_calls.tell(keys.result(ID))
     yield from _scheduling(keys)
     yield from _staging(keys)
@@ -208,12 +201,13 @@ def _reading(keys: QueueKeys) -> Steps:
 def _looking(keys: QueueKeys) -> Steps:
     yield from _naming(keys)
     yield from _scheduling(keys)
-    yield from _hearing(keys)
+    yield from result_calls.hearing(keys.result(ID))
     yield queue_calls.clock()
     yield process_calls.processes(keys.namespace)
     yield looking_calls.page(keys, limit=1)
     yield looking_calls.newest(keys, limit=1)
     yield looking_calls.count(keys)
+    yield looking_calls.acked_at(keys, ID)
     yield page_calls.rank(keys, "ready", 0)
     yield page_calls.size(keys, "ready")
     yield page_calls.position(keys, "ready", 0)
@@ -274,15 +268,8 @@ ROLES = {
             "producer",
             "sends (also in sessions, from Spark and by schedules), reads results, sees the counts of queues",
             (
-                "send",
-                "commit",
-                "configure",
-                "commit_job",
-                "move_staged",
-                "drop_staged",
-                "stats",
-                "result",
-                *_SCHEDULES,
+                *("send", "commit", "configure", "commit_job", "move_staged", "drop_staged", "stats"),
+                *("result", *_SCHEDULES),
             ),
             _sending,
         ),
@@ -291,7 +278,7 @@ ROLES = {
             "claims messages and acks or nacks them (also as a worker), and sends in its sessions",
             (
                 *("claim", "ack", "ack_all", "nack", "poison", "release", "pass_on", "extend", "send"),
-                *("ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
+                *("progress", "ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
                 *("configure", "commit", "stats", *_UPKEEP),
             ),
             _consuming,

@@ -9,7 +9,7 @@ from rq_dlq.asyncio.batches import Batches
 from rq_dlq.asyncio.delivery import Delivery
 from rq_dlq.asyncio.dlq import DeadLetters
 from rq_dlq.asyncio.managed import Managed
-from rq_dlq.asyncio.results import Asked, Results, asked, has_results
+from rq_dlq.asyncio.results import Asked, Results, asked
 from rq_dlq.asyncio.scheduled import Scheduled
 from rq_dlq.asyncio.session import Session
 from rq_dlq.client.settings import count_of
@@ -122,7 +122,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
         )  # fmt: skip
         sent = await self._run(send.send_one(self._core, body, id, options))
-        return Asked(sent, self) if has_results(self._core, result=result) else sent
+        return Asked(sent, self) if result or self._core.given.get("results") else sent
 
     async def send_many(
         self,
@@ -163,7 +163,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
         )  # fmt: skip
         sent = await self._send_all(bodies, options)
-        return [*asked(sent, self)] if has_results(self._core, result=result) else sent
+        return [*asked(sent, self)] if result or self._core.given.get("results") else sent
 
     async def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None

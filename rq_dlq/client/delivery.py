@@ -8,7 +8,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq.core.results.results import results_of
-from rq_dlq.core.settling import settle
+from rq_dlq.core.settling import progress, settle
+from rq_dlq.core.settling.held import held_or_raise
 from rq_dlq.errors import LeaseLost, Poison, Redeliver
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.forks import this_process
@@ -44,6 +45,8 @@ class Delivery(Leased[T]):
 
     _process = 0
     """The one that entered the block."""
+    _told = -inf
+    """When it last said how far it is, monotonic seconds."""
 
     def __init__(
         self,
@@ -153,6 +156,28 @@ class Delivery(Leased[T]):
         steps = settle.release(self._queue._core, [self._held], begun=begun, delay=delay)
         return self._settle(steps)
 
+    def progress(self, part: float, text: str = "") -> None:
+        """Say how far the work on the message is, for `Queue.explain` and the page.
+
+        At most one a second is written, so a loop may say it each time. It extends no lease.
+
+        Args:
+            part: how much is done, 0 to 1.
+            text: in words, as "rows read"; its first 100 characters are kept.
+
+        Raises:
+            LeaseLost: the token is stale.
+            InvalidInput: an argument is not valid.
+
+        Example:
+            >>> for n, row in enumerate(rows):
+            ...     delivery.progress(n / len(rows), f"{n} rows read")
+        """
+        now = time.monotonic()
+        if now - self._told >= 1 or part == 1:
+            self._told = now
+            self._queue._run(progress.progress(self._queue._core, self, part, text))
+
     def extend(self, lease: Duration | None = None) -> datetime:
         """Restart the lease. All messages of a claim share one lease.
 
@@ -210,7 +235,7 @@ class Delivery(Leased[T]):
         return self._note(settlement, error)
 
     def _note(self, settlement: Settlement, error: BaseException | str | None) -> Settlement:
-        self.outcome = settle.held_or_raise(settlement, self.outcome).outcome
+        self.outcome = held_or_raise(settlement, self.outcome).outcome
         self._settled = (settlement, error)
         return settlement
 

@@ -10,7 +10,7 @@ from rq_dlq.client.batches import Batches
 from rq_dlq.client.delivery import Delivery
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.managed import Managed
-from rq_dlq.client.results import Asked, Results, asked, has_results
+from rq_dlq.client.results import Asked, Results, asked
 from rq_dlq.client.scheduled import Scheduled
 from rq_dlq.client.session import Session
 from rq_dlq.client.settings import count_of
@@ -123,7 +123,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
         )  # fmt: skip
         sent = self._run(send.send_one(self._core, body, id, options))
-        return Asked(sent, self) if has_results(self._core, result=result) else sent
+        return Asked(sent, self) if result or self._core.given.get("results") else sent
 
     def send_many(
         self,
@@ -164,7 +164,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
         )  # fmt: skip
         sent = self._send_all(bodies, options)
-        return [*asked(sent, self)] if has_results(self._core, result=result) else sent
+        return [*asked(sent, self)] if result or self._core.given.get("results") else sent
 
     def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None

@@ -17,7 +17,6 @@ from rq_dlq.values.sent import Sent
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.results.calls import Found
     from rq_dlq.values.codec import Codec
     from rq_dlq.values.sent import Known
@@ -113,8 +112,3 @@ class Asked(Sent, Generic[R]):
 def asked(sent: Iterable[Sent], queue: Results[Any], codec: Codec[Any] | None = None) -> list[Asked[Any]]:
     """The same ids, which know how to get the results."""
     return [Asked(one, queue, codec) for one in sent]
-
-
-def has_results(queue: QueueState[Any], *, result: bool) -> bool:
-    """Whether the sender of a message asks for its result: by the send, or by what the queue declares."""
-    return result or bool(queue.given.get("results"))

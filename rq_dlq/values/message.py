@@ -196,6 +196,11 @@ class Received(Answering, Generic[T]):
         return self._state.part
 
     @property
+    def progress_made(self) -> states.Progress | None:
+        """How far its call is, by what that said (`Delivery.progress`); None: nothing, in this delivery."""
+        return states.progress_of(self._row.state)
+
+    @property
     def due(self) -> int:
         """When it becomes or became ready, or when it died; milliseconds of the server's clock."""
         return self._state.due or records.birth_of(self._row.record)

@@ -42,8 +42,8 @@ NAMES = {
         resume_schedule schedule select send send_many session settings stats unschedule""",
     "Delivery": """ack attempt body cancelled cause charged data delivery_count dependency died_at due
         enqueued_at expires_at extend fingerprint headers history key lapsed lease_until lost nack nacked
-        original_queue outcome part poison priority queue reason redelivered redriven release released
-        remaining settled state token untried""",
+        original_queue outcome part poison priority progress progress_made queue reason redelivered
+        redriven release released remaining settled state token untried""",
     "DeadLetters": "browse groups job jobs mute purge redrive select unmute",
     "Dependency": "pause resume stats",
     "DependencyOfAll": "pause resume stats",

@@ -196,7 +196,7 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
     given |= {"after": START, "upto": END, "wanted": ALL}
     given |= {"offers": [Offer("id", "1/0", b"record")]}
     given |= {"job": "j", "attempt": "a.0.0", "lengths": {"a.0.0": 2}}
-    given |= {"results": {"id": b"result"}}
+    given |= {"results": {"id": b"result"}, "text": "half"}
     given |= {"takers": ["0a", "?"]}
     given |= {"declared_before": b"", "declared": b"", "entry": b"{}"}
     given["shares"] = [
@@ -206,6 +206,8 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
         )
     ] * 2  # fmt: skip
     parameters = inspect.signature(CONSTRUCTORS[name]).parameters
+    if name == "progress":
+        given["held"] = ("id", "token")
     if name == "restore":
         given["items"] = ["id", b"record", b"state", b"history"]
     call = CONSTRUCTORS[name](**{word: given.get(word, 1) for word in parameters})

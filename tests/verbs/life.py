@@ -121,6 +121,7 @@ class Life:
             (name, n, 1) for n, name in enumerate(names)
         ])  # fmt: skip
         await self.say("extend", held[0].extend)
+        await self.say("progress", lambda: held[0].progress(0.5, "half"))
         await self.say("ack", held[0].ack)
         await self.say("nack", lambda: held[1].nack("boom"))
         await self.say("poison", lambda: held[2].poison("bad"))

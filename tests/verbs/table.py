@@ -120,6 +120,11 @@ DELIVERING = (
         ),
     ),
     Verb(
+        name="progress", kind="settle", roles=CONSUMER, again=Again.SAME, refused=True,
+        call=lambda w: settling_calls.progress(w.keys, held("T", T[0])[0], part=0.4, text="x"),
+        say=lambda at: at.held[0].progress(0.4, "rows read"),
+    ),
+    Verb(
         name="extend", kind="settle", roles=CONSUMER, again=Again.SAME, drains=True,
         call=lambda w: settling_calls.extend(w.keys, held("T", *T), lease=60_000),
         say=lambda at: at.queue.extend(at.held),

@@ -11,7 +11,8 @@ from weakref import ref
 from rq_dlq.core.claiming.claim import claim
 from rq_dlq.core.claiming.cut_off import give_back
 from rq_dlq.core.results.results import results_of
-from rq_dlq.core.settling.settle import ack, extend, held_or_raise, release
+from rq_dlq.core.settling.held import held_or_raise
+from rq_dlq.core.settling.settle import ack, extend, release
 from rq_dlq.core.steps.riding import riding
 from rq_dlq.errors import BrokerRefused, LeaseLost
 from rq_dlq.values.deques import take_all

@@ -37,3 +37,8 @@ def subscribe(*channels: str) -> tuple[Any, ...]:
 def unsubscribe(*channels: str) -> tuple[Any, ...]:
     """The command that ends that; no channels: all."""
     return (b"UNSUBSCRIBE", *channels)
+
+
+def hearing(channel: str) -> tuple[Command[Any], Command[Any]]:
+    """Both of these as commands, for who grants the rights to them."""
+    return Command(subscribe(channel)), Command(unsubscribe(channel))

@@ -115,6 +115,12 @@ def value_of(queue: QueueState[Any], message_id: str, found: Found, codec: Codec
     raise ResultError(f"{what} ended without a result, {word}{why}", cast("End", word), reason.decode(), text)
 
 
+def end_of(found: Found) -> tuple[str, int] | None:
+    """How and when a message ended, milliseconds; None: that is not known."""
+    read = _END.fullmatch(found) if isinstance(found, bytes) else None
+    return (read[1].decode(), int(read[2])) if read else None
+
+
 def _text_of(cause: bytes) -> str:
     """An error as its class and its text; empty: there was none."""
     with suppress(*NO_JSON):

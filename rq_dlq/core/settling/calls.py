@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain, groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import quote
 
 from rq_dlq.core.steps.call import Argument, Call, Held, whole
 from rq_dlq.values.later import upgrade
@@ -115,6 +116,21 @@ def pass_on(
         "error": cause.cells(),
     }
     return _settle("pass_on", keys, args, held, done="passed_on")
+
+
+def progress(keys: QueueKeys, held: Held, *, part: float, text: str) -> Call[bool]:
+    """Note how far the call of a message is. Reads as whether it is still held.
+
+    Args:
+        part: 0 to 1.
+    """
+    message_id, token = held
+    args: dict[str, Argument] = {
+        "id": message_id,
+        "token": token,
+        "progress": f"{part:.4g}/{quote(text, safe='')}",
+    }
+    return Call("progress", keys, args, (), lambda reply: reply == _SETTLED)
 
 
 def extend(

@@ -10,12 +10,17 @@ from rq_dlq.core.queues.observers import NO_CAUSE
 from rq_dlq.core.results.results import MOST
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.settling.calls import NO_RESULTS
+from rq_dlq.core.settling.held import held_or_raise
 from rq_dlq.core.settling.outages import counts_against, log_opened
 from rq_dlq.core.steps.step import CHANGED, CHUNK, CHUNK_BYTES, WINDOW, Batch, Steps, chunks, seed
-from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
+from rq_dlq.errors import (
+    Poison,
+    Redeliver,
+    UnprocessableMessage,
+)
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.flags import check_flag
-from rq_dlq.values.settlement import Fate, Settlement
+from rq_dlq.values.settlement import Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -282,30 +287,3 @@ def _say(
     for call, held in parts:
         queue.indeterminate.settle(call, held)
     return replies
-
-
-def held_or_raise(settlement: Settlement, before: Fate | None = None) -> Settlement:
-    """The settlement.
-
-    Args:
-        before: the outcome of an earlier settlement through the same delivery object.
-
-    Raises:
-        LeaseLost: nothing was settled.
-    """
-    if before is not None and not settlement:
-        message = (
-            f"message {settlement.id}: this delivery was settled before, its outcome is {before!r}; "
-            "nothing was changed"
-        )
-        raise LeaseLost(message)
-    if settlement.outcome == "lost":
-        message = (
-            f"message {settlement.id}: the lease was lost, so nothing was changed; "
-            "it is redelivered to someone else. Use a longer lease or extend it"
-        )
-        raise LeaseLost(message)
-    if settlement.outcome == "gone":
-        message = f"message {settlement.id} is no longer in the queue: it was settled or removed before"
-        raise LeaseLost(message)
-    return settlement

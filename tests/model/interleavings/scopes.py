@@ -91,6 +91,7 @@ ELSEWHERE = {
     "pass_on": "it gives back as a nack with a delay does, by facts that no world has: T2, T4 and T39",
     "groups": "it only reads, and the index that it reads is in every world",
     "reindex": "for keys that were deleted: T2, T4 and T40",
+    "progress": "it writes a word that no script reads: T4, and behaviour/test_progress",
     "result": "it changes nothing, and no world has a result: behaviour/test_results, and T43",
     "regroup": "for rows that are missing where a script was cut off: T2 and T4",
     **dict.fromkeys(("begin_batch", "note_batch"), "of no message: T2 and T4"),

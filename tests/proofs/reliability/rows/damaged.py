@@ -175,6 +175,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
     "poison": (LEASED, lambda shop: shop.queue.poison(shop.held, "bad")),
     "release": (LEASED, lambda shop: shop.queue.release(shop.held)),
     "pass_on": (LEASED, _pass_on),
+    "progress": (LEASED, lambda shop: [held.progress(0.5) for held in shop.held]),
     "extend": (LEASED, lambda shop: [held.extend() for held in shop.held]),
     "ack_all": (LEASED, lambda shop: shop.run(session_calls.ack_all(shop.queue._core.keys, shop.pairs))),
     "commit": (LEASED, _commit),
@@ -216,6 +217,7 @@ WITHOUT = {
     **dict.fromkeys(("begin_batch", "note_batch"), "it reads only what is noted of a query"),
     "set_policy": "it reads only the map of policies",
     "mute": "it reads only the rows of groups",
+    "result": "it reads only what is kept of messages that are gone",
     "steer_redrive": "it reads only the record of a redrive",
     "delete": "it counts, then removes whole keys, whatever they hold",
     **dict.fromkeys(
