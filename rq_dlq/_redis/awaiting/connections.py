@@ -202,13 +202,9 @@ class AsyncConnections:
                     for result in stop.value
                 ]
 
-    def any_link(self) -> AsyncLink:
-        """The link to the server, or to any node of a cluster."""
-        return self._link.any_link()
-
     async def listen(self, waiting: Waiting) -> None:
         """Listen for those who wait for results, until nobody does."""
-        await AsyncListener(self, waiting).listen()
+        await AsyncListener(waiting, self._link.any_link, self.run).listen()
 
     async def alone(self, talk: Exchange) -> Any:
         """Run an exchange on one connection, without other calls in between.

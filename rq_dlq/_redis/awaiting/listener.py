@@ -18,7 +18,8 @@ from rq_dlq.core.steps.driving import unrepeated
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
-    from rq_dlq._redis.awaiting.connections import AsyncConnections
+    from collections.abc import Callable
+
     from rq_dlq._redis.awaiting.link import AsyncLink
     from rq_dlq._redis.waiting import Waiting
 
@@ -30,10 +31,14 @@ class AsyncListener:
     """Subscribes to the channels of messages for which somebody waits, and looks, until nobody does.
 
     Where it cannot subscribe, as without the right to, it looks each second.
+
+    Args:
+        any_link: gives the link to the server, or to any node of a cluster.
+        run: runs steps.
     """
 
-    def __init__(self, connections: AsyncConnections, waiting: Waiting) -> None:
-        self._connections, self._waiting = connections, waiting
+    def __init__(self, waiting: Waiting, any_link: Callable[[], AsyncLink], run: Callable[..., Any]) -> None:
+        self._waiting, self._any_link, self._run = waiting, any_link, run
         self._link: AsyncLink | None = None  # of the connection
         self._connection: Any = None
         self._subscribed = frozenset[str]()
@@ -63,7 +68,7 @@ class AsyncListener:
 
     async def _subscribe(self, channels: frozenset[str]) -> None:
         if self._connection is None:
-            self._link = self._connections.any_link()
+            self._link = self._any_link()
             self._connection, self._subscribed = await self._link.lend(), frozenset()
         for command, names in (
             (calls.subscribe, channels - self._subscribed),
@@ -84,9 +89,8 @@ class AsyncListener:
             seconds = TOGETHER
 
     async def _look(self, *, every: bool) -> None:
-        if await self._connections.run(
-            unrepeated(self._waiting.look(every=every))
-        ):  # the connection hears nothing any more, perhaps
+        missed = await self._run(unrepeated(self._waiting.look(every=every)))
+        if missed:  # the connection hears nothing any more, perhaps
             await uninterrupted(self._drop(None))
 
     async def _leave(self, failure: BaseException | None) -> None:

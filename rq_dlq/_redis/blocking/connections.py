@@ -203,13 +203,9 @@ class Connections:
                     for result in stop.value
                 ]
 
-    def any_link(self) -> Link:
-        """The link to the server, or to any node of a cluster."""
-        return self._link.any_link()
-
     def listen(self, waiting: Waiting) -> None:
         """Listen for those who wait for results, until nobody does."""
-        Listener(self, waiting).listen()
+        Listener(waiting, self._link.any_link, self.run).listen()
 
     def alone(self, talk: Exchange) -> Any:
         """Run an exchange on one connection, without other calls in between.

@@ -19,7 +19,8 @@ from rq_dlq.core.steps.driving import unrepeated
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
-    from rq_dlq._redis.blocking.connections import Connections
+    from collections.abc import Callable
+
     from rq_dlq._redis.blocking.link import Link
     from rq_dlq._redis.waiting import Waiting
 
@@ -31,10 +32,14 @@ class Listener:
     """Subscribes to the channels of messages for which somebody waits, and looks, until nobody does.
 
     Where it cannot subscribe, as without the right to, it looks each second.
+
+    Args:
+        any_link: gives the link to the server, or to any node of a cluster.
+        run: runs steps.
     """
 
-    def __init__(self, connections: Connections, waiting: Waiting) -> None:
-        self._connections, self._waiting = connections, waiting
+    def __init__(self, waiting: Waiting, any_link: Callable[[], Link], run: Callable[..., Any]) -> None:
+        self._waiting, self._any_link, self._run = waiting, any_link, run
         self._link: Link | None = None  # of the connection
         self._connection: Any = None
         self._subscribed = frozenset[str]()
@@ -64,7 +69,7 @@ class Listener:
 
     def _subscribe(self, channels: frozenset[str]) -> None:
         if self._connection is None:
-            self._link = self._connections.any_link()
+            self._link = self._any_link()
             self._connection, self._subscribed = self._link.lend(), frozenset()
         for command, names in (
             (calls.subscribe, channels - self._subscribed),
@@ -85,9 +90,8 @@ class Listener:
             seconds = TOGETHER
 
     def _look(self, *, every: bool) -> None:
-        if self._connections.run(
-            unrepeated(self._waiting.look(every=every))
-        ):  # the connection hears nothing any more, perhaps
+        missed = self._run(unrepeated(self._waiting.look(every=every)))
+        if missed:  # the connection hears nothing any more, perhaps
             self._drop(None)
 
     def _leave(self, failure: BaseException | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote
@@ -29,7 +29,7 @@ def ack(
     Args:
         results: by id, of those whose results were asked for (`results.packed`).
     """
-    given: list[Argument] = [*chain.from_iterable(results.items())]
+    given: list[Argument] = [cell for pair in results.items() for cell in pair]
     return _settle("ack", keys, {"with_results": len(results)}, held, done="acked", before=given)
 
 
