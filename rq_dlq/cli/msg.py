@@ -20,6 +20,7 @@ from rq_dlq.cli._options import (
 )
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.queues import is_view, used
+from rq_dlq.cli.results import result
 from rq_dlq.client.selection import Selection
 from rq_dlq.core.choosing.changing import TAKES, WAITING
 from rq_dlq.core.choosing.choice import PLACES
@@ -152,6 +153,9 @@ def bulk(takes: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., 
         return pass_context(function)
 
     return decorate
+
+
+msg.add_command(result)
 
 
 @msg.command("cancel", short_help="Take messages back, also those in work.")

@@ -67,6 +67,7 @@ class _File(click.Path):
 )
 @click.option("--key", help="The key of each message, by which a queue may order or limit them.")
 @click.option("--dependency", help="What the work needs to succeed: a queue may notice an outage by it.")
+@click.option("--result", is_flag=True, help="Keep what their handlers return, for `msg result`.")
 @click.option(
     "--skip-bad",
     is_flag=True,

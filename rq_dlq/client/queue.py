@@ -123,7 +123,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
         )  # fmt: skip
         sent = self._run(send.send_one(self._core, body, id, options))
-        return Asked(sent, self) if result or self._core.given.get("results") else sent
+        return Asked[Any](sent, self) if result or self._core.given.get("results") else sent
 
     def send_many(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -214,6 +215,19 @@ async def test_queues_that_share_a_tag(broker: Any, raw: Any) -> None:
     assert await counts(other) == {"ready": 1, "leased": 2}
     for name in TAGGED:
         audit(raw, name)
+
+
+async def test_a_result_is_heard_of(broker: Any) -> None:
+    """Of two queues of different slots, over one connection."""
+    queues = [broker.queue(name) for name in APART]
+    sent = [await queue.send(queue.name, result=True) for queue in queues]
+    waiting = [
+        asyncio.create_task(queue.result(message, wait="20s"))
+        for queue, message in zip(queues, sent, strict=True)
+    ]
+    for queue in queues:
+        await (await one(queue)).ack(result=queue.name)
+    assert await asyncio.gather(*waiting) == APART
 
 
 async def test_a_session_through_a_shared_name(broker: Any) -> None:

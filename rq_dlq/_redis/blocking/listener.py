@@ -70,7 +70,7 @@ class Listener:
     def _subscribe(self, channels: frozenset[str]) -> None:
         if self._connection is None:
             self._link = self._any_link()
-            self._connection, self._subscribed = self._link.lend(), frozenset()
+            self._connection, self._subscribed = self._link.lend(), frozenset[str]()
         for command, names in (
             (calls.subscribe, channels - self._subscribed),
             (calls.unsubscribe, self._subscribed - channels),

@@ -130,7 +130,11 @@ def progress(keys: QueueKeys, held: Held, *, part: float, text: str) -> Call[boo
         "token": token,
         "progress": f"{part:.4g}/{quote(text, safe='')}",
     }
-    return Call("progress", keys, args, (), lambda reply: reply == _SETTLED)
+
+    def read(reply: Any) -> bool:
+        return bool(reply == _SETTLED)
+
+    return Call("progress", keys, args, (), read)
 
 
 def extend(
