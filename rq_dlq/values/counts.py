@@ -163,9 +163,9 @@ class QueueStats:
         next_due: seconds until the next scheduled message is due; None: there is none, or all are blocked.
         totals: since the queue began, or the last reset: sent, acked, nacked, lapsed, released, exhausted,
             poison, unprocessable, expired, redriven, discarded, moved, purged, cancelled, passed_on,
-            known, results_dropped. `passed_on` are those released that rest for another version of the program;
-            `known` are sends that added nothing, since a dead letter has the id; `results_dropped` are results
-            that made room for others, or found none.
+            known, results_dropped. `passed_on` are those released that rest for another version of the
+            program; `known` are sends that added nothing, since a dead letter has the id; `results_dropped`
+            are results that made room for others, or found none.
         paused: no messages are delivered until it is resumed.
         overdue: seconds since maintenance or a claim should have moved a message that is due, or whose lease
             lapsed; 0: none waits for that.
