@@ -1,8 +1,8 @@
 """Processes that begin warm: forked from one that has imported what they need.
 
-What a process imports is most of what it costs in a test of signals, of a terminal or of a log, and as one of the
-hundred that Spark starts. That programs start by themselves is what the tests of the root, of Ctrl-C, of the
-README and of examples see, and those of workers with `--processes`, whose children are no forks.
+What a process imports is most of what it costs in a test of signals, of a terminal or of a log, and as one of
+the hundred that Spark starts. That programs start by themselves is what the tests of the root, of Ctrl-C, of
+the README and of examples see, and those of workers with `--processes`, whose children are no forks.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class WarmProcess(subprocess.Popen[Any]):
 def serve(asked: socket.socket, lives: int) -> dict[str, Any]:
     """Fork for each request; returns in the new processes only, with the request."""
     while True:
-        if lives in select.select([asked, lives], [], [])[0]:
+        if lives in select.select([asked.fileno(), lives], [], [])[0]:
             os._exit(0)  # the tests are over
         with asked.accept()[0] as asking:
             data, descriptors, _, _ = socket.recv_fds(asking, REQUEST, STDIO + 1)

@@ -1,6 +1,6 @@
 """Spark's Python processes are forked from one that has imported what they need: tests/servers/warm.py.
 
-Each would import it anew, for a second of CPU. What was started stays, passes signals on, and ends as the fork does.
+Each would import it anew, for a second of CPU. What was started stays, passes signals on, ends as its fork.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ def hand_over(path: str, module: str, words: list[str]) -> None:
     import socket  # noqa: PLC0415
 
     request = {
-        "module": module, "words": words, "before": f"import sys; sys.path[1:] = {sys.path!r}",
-        "session": False, "cwd": os.getcwd(), "env": {**os.environ},
-    }  # fmt: skip
+        "module": module,
+        "words": words,
+        "before": f"import sys; sys.path[1:] = {sys.path!r}",
+        "session": False,
+        "cwd": os.getcwd(),  # noqa: PTH109 - `pathlib` is one import more
+        "env": {**os.environ},
+    }
     told, telling = os.pipe()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
         asking.connect(path)
