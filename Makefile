@@ -3,7 +3,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv check lint types test slow proofs reliability sabotage mutants live-brokers spark-chaos triage-demo soak spark-matrix redis-matrix python-matrix bench wheel format constraints clean tools
+.PHONY: help .venv check lint types docs test slow proofs reliability sabotage mutants live-brokers spark-chaos triage-demo soak spark-matrix redis-matrix python-matrix bench wheel format constraints clean tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -17,13 +17,16 @@ tools: # where there are none, as in a clean clone, .venv is made
 	@python3 -c 'import psutil, pytest, redis' 2>/dev/null || $(MAKE) .venv
 
 check: ## all that CI runs
-	@.ci/run lint types wheel tests
+	@.ci/run lint types docs wheel tests
 
 lint: ## ruff, import-linter, luacheck on the assembled scripts, the blocking colour as it is made
 	@.ci/run lint
 
 types: ## mypy and pyright
 	@.ci/run types
+
+docs: ## the site, in build/site; a warning or a dead link fails
+	@.ci/run docs
 
 test: ## the tests; for some of them: pytest tests/policy -k jitter
 	@.ci/run tests

@@ -16,7 +16,7 @@ for i = 1, #ARGV, 2 do
   end
 end
 if #lost == 0 then
-  remove_acked(ids, texts)
+  remove_acked(ids, texts, {})
   let_go(held)
 end
 return lost

@@ -16,7 +16,7 @@ for n, id in ipairs(ids) do
   end
 end
 if size > 0 then
-  remove_acked(held, held_texts)
+  remove_acked(held, held_texts, {})
 end
 redis.call('HDEL', claims, token, token .. ':held')
 redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off

@@ -20,7 +20,7 @@ if given then
     return reply
   end
 end
--- needs: behind, capacity, by_rate, rows, more, marked, only_suspects, seated, passed, chosen, taken, let_in_since
+-- needs: behind, capacity, by_rate, rows, more, marked, only_suspects, seated, passed, chosen, taken, let_in_since, unwatched
 if by_rate and #chosen > 0 then
   -- needs: spend
   spend(by_rate, #chosen)
@@ -37,7 +37,7 @@ if part == 'live' then
       reply[2] = set_alarm()
     end
   end
-  if alarmed == '1' and (#chosen > 0 or patience == 0 or only_suspects) then -- another client has to watch the time
+  if unwatched or alarmed == '1' and (#chosen > 0 or patience == 0 or only_suspects) then -- another client has to watch the time
     -- needs: wake_one
     redis.call('DEL', alarm)
     wake_one()

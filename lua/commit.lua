@@ -2,8 +2,9 @@
 -- the queues must share a hash tag. That all is sent is noted before anything is acked, so a repetition acks the rest
 -- (I12). What is too large for one script was staged, and is moved afterwards (`move_staged`). Returns 1 and which
 -- messages were not sent, since a dead letter has their id: the queue's number, and the position of the id among the
--- arguments, in pairs; 0 and what is not held: the queue's number and the id, in pairs; -1 where a queue was deleted since
--- the client opened it; -2 where what was staged has outlived its time to live. In the last three nothing was done.
+-- arguments, in pairs, below 0 where a known message has another key; 0 and what is not held: the queue's number and the id, in
+-- pairs; -1 where a queue was deleted since the client opened it; -2 where what was staged has outlived its time to live. In the
+-- last three nothing was done.
 local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance moves what was staged
 -- items from ARGV[3]: opening, acks, id, token; groups, delay, ttl, count, id, payload; member, length
 -- For each queue its opening (`lib/is_open.lua`); the number of its acks and those; then the number of its groups of
@@ -39,8 +40,12 @@ for n, q in ipairs(done and {} or queues) do
   for _, group in ipairs(q.groups) do
     local known = q.add(ARGV, group.first, group.first + 2 * group.size - 1, group.delay, group.ttl, '')
     for k = 1, #known, 2 do
-      if known[k + 1] == 'dead' then
-        blocked[#blocked + 1], blocked[#blocked + 2] = n, group.first + 2 * known[k] - 2
+      local item = group.first + 2 * known[k] - 2
+      if known[k + 1]:find('^dead') then
+        blocked[#blocked + 1], blocked[#blocked + 2] = n, item
+      end
+      if known[k + 1]:find('/key', 1, true) then
+        blocked[#blocked + 1], blocked[#blocked + 2] = n, -item
       end
     end
   end
@@ -54,7 +59,7 @@ else -- cut off before this, a repetition sends the rest; after it, acks the res
 end
 for _, q in ipairs(queues) do
   if #q.ids > 0 then
-    q.remove_acked(q.ids, q.texts)
+    q.remove_acked(q.ids, q.texts, {})
     q.let_go(q.held)
   end
 end

@@ -1,8 +1,8 @@
 -- Writes the settings of a queue. A client works them out from the map of policies, of this `version`, and from what
 -- the queue's own program declared. If the settings have changed since that client looked, nothing is written and the
 -- client looks again. Fields that are not passed stay as they are. Where keys count no more, `per_key` is off until nobody
--- waits (lib/tend); where they count from now on, or it gets a breaker, the queue has to be opened again, so that no program
--- goes on that does not know of them. Returns 1, or 0 where the client has to look again.
+-- waits (lib/tend); where they count from now on, or get a rate, or it gets a breaker, the queue has to be opened again, so that
+-- no program goes on that does not know of them. Returns 1, or 0 where the client has to look again.
 local version, version_before, declared_before = ARGV[1], ARGV[2], ARGV[3]
 -- items from ARGV[4]: name of a field, value (empty: not set)
 -- needs: keys: settings
@@ -14,9 +14,10 @@ local unset, cells = {}, { 'version', version }
 for i = 4, #ARGV, 2 do
   local name, value = ARGV[i], ARGV[i + 1]
   local was_off = name == 'per_key' and (not known[3] or known[3] == 'off') or name == 'breaker' and not known[5]
+  local gets_rate = name == 'per_key' and value:find('rate ', 1, true) and not (known[3] or ''):find('rate ', 1, true)
   if name == 'per_key' and value == '' and known[3] then
     value = 'off'
-  elseif was_off and value ~= '' and known[4] then
+  elseif (was_off or gets_rate) and value ~= '' and known[4] then
     cells[#cells + 1], cells[#cells + 2] = 'opening', known[4] .. 'k'
   end
   if value == '' then

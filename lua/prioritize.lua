@@ -17,7 +17,7 @@ local changed = each_chosen(index, 5, function(id, state, head, member, score)
   end
   record = record:sub(1, 7) .. string.char(flags - flags % EXPIRES + priority) .. record:sub(9)
   head.priority, state.more = priority, with_head(state.more, record)
-  leave(id, index, member, put(id, state, head, place == 'scheduled' and score < BLOCKED, nil, function()
+  leave(id, index, member, put(id, state, head, place == 'scheduled' and (score < BLOCKED or score), nil, function()
     redis.call('HSET', messages, id, record)
   end))
 end)

@@ -25,7 +25,14 @@ return settle_messages(3, function(id, state, head)
       state.due = state.due + 1
     end
   end
-  put(id, state, head, waits, delay > 0 and state.part ~= 'live' and now + delay or nil)
+  if state.part == 'live' and head.lane and setting('per_key') then
+    -- needs: token_back
+    token_back(head.lane, function()
+      put(id, state, head, waits)
+    end)
+  else
+    put(id, state, head, waits, delay > 0 and state.part ~= 'live' and now + delay or nil)
+  end
   outcome('released', id, head, state, delay, { consumer = setting('outcomes') and holder(state.token) })
 end, function()
   local rate = live > 0 and setting('rate')

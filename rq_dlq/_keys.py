@@ -68,6 +68,14 @@ class QueueKeys(Keys):
         """The ids of the messages of a redrive; it expires."""
         return self._key(f"redrive:{job}")
 
+    def result(self, message_id: str) -> str:
+        """A channel, not a key: what became of this message is published there."""
+        return f"{self['results']}:{message_id}"
+
+    def heard(self, nonce: str) -> str:
+        """A channel, too: of the one that listens for all who wait in a process."""
+        return self._key(f"heard:{nonce}")
+
     @property
     def confirm(self) -> str:
         """The mark that is written before a WAIT for replicas; it expires."""
@@ -118,6 +126,7 @@ NAMES = (
     "groups", "cleared", "grouped", "reindexed",
     "redrives", "redriving", "audit",
     "seats", "tended", "gates", "lanes", "strikes", "muted",
+    "results", "result_times", "slots",
 )  # fmt: skip
 """The keys of a queue, in the order in which scripts take them."""
 OTHERS = ("policies", "sender", "job", "staged", "stream", "redrive")

@@ -4,6 +4,7 @@ from rq_dlq.client.broker import Broker
 from rq_dlq.client.delivery import Delivery
 from rq_dlq.client.queue import Queue
 from rq_dlq.client.redrive import RedriveJob
+from rq_dlq.client.results import SentForResult
 from rq_dlq.client.selection import Selection
 from rq_dlq.client.session import Session
 from rq_dlq.client.settings import BrokerSettings
@@ -29,6 +30,8 @@ from rq_dlq.errors import (
     Poison,
     PolicyError,
     Redeliver,
+    ResultError,
+    ResultUnavailable,
     RqDlqError,
     Unconfirmed,
     UnfitMessage,
@@ -107,11 +110,14 @@ __all__ = [
     "RedriveJob",
     "RedrivePlan",
     "Refusal",
+    "ResultError",
+    "ResultUnavailable",
     "RqDlqError",
     "Schedule",
     "Selection",
     "Sending",
     "Sent",
+    "SentForResult",
     "Session",
     "Settled",
     "Settlement",

@@ -17,12 +17,17 @@ NOTHING_LEFT = {
     *("counters", "settings", "committed", "outcomes", "schedules", "ticks"),
     *("redrives", "redriving", "audit", "gates", "lanes"),
 }
-SETTINGS = {*WRITTEN, "version", "declared", "paused", "paused_until", "opening", "gated"}
+SETTINGS = {*WRITTEN, "version", "declared", "paused", "paused_until", "opening", "gated", "limited"}
 GONE = ("acked", "purged", "cancelled", "discarded", "moved")
 TOTALS = {
     "birth", "rate_until", "sent", "nacked", "lapsed", "released", "passed_on", "redriven", "exhausted",
-    "poison", "unprocessable", "expired", "put_off", "returned", "known", "reindexed", "mutes", *GONE,
+    "poison", "unprocessable", "expired", "put_off", "returned", "known", "reindexed", "mutes",
+    "results_dropped", *GONE,
 }  # fmt: skip
+EXPIRES_ALONE = (
+    *("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended", "strikes", "muted"),
+    *("results", "result_times", "slots"),
+)
 WAITING = ("ready", "scheduled")
 EXPIRES, BAND, LONG = 0x10, 1 << 42, 2_048  # lua/lib/record.lua, order.lua, LONG.lua
 BLOCKED, PASS = 1 << 43, "\x01"  # lua/lib/BLOCKED.lua, PASS.lua
@@ -91,14 +96,9 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
         {member: states.get(name, "") for name, (place, member, _) in places.items() if place == "dead"},
     )
 
-    leases = {token.decode() for token in raw.zrange(keys["leases"], 0, -1)}
-    claims = {key.decode(): value for key, value in raw.hgetall(keys["claims"]).items()}
-    assert leases == set(held), f"leases {leases} for what is held under {set(held)}"
-    assert claims.keys() == leases | {f"{token}:held" for token in leases}, "claims and leases differ"
-    for token, count in held.items():
-        assert int(claims[f"{token}:held"]) == count, f"{token} holds {count}: {claims}"
-
+    check_leases(raw, keys, held)
     check_seats(raw, keys, messages)
+    check_results(raw, keys)
     totals = {key.decode(): int(value) for key, value in raw.hgetall(keys["counters"]).items()}
     assert totals.keys() <= TOTALS, f"unknown totals: {totals.keys() - TOTALS}"
     gone = sum(totals.get(name, 0) for name in GONE)
@@ -107,14 +107,22 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     check_schedules(raw, keys)
     settings = {key.decode() for key in raw.hkeys(keys["settings"])}
     assert settings <= SETTINGS, f"unknown settings: {settings - SETTINGS}"
-    for name in (
-        *("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended", "strikes", "muted"),
-    ):
+    for name in EXPIRES_ALONE:
         assert raw.ttl(keys[name]) != -1, f"{name} does not go by itself"
     if not messages:
         left = {name for name, key in keys.by_name.items() if raw.ttl(key) == -1}
         assert left <= NOTHING_LEFT, f"left behind in an empty queue: {left - NOTHING_LEFT}"
     return counts
+
+
+def check_leases(raw: Any, keys: QueueKeys, held: Counter[str]) -> None:
+    """Each lease is of a claim that holds something, and knows how much."""
+    leases = {token.decode() for token in raw.zrange(keys["leases"], 0, -1)}
+    claims = {key.decode(): value for key, value in raw.hgetall(keys["claims"]).items()}
+    assert leases == set(held), f"leases {leases} for what is held under {set(held)}"
+    assert claims.keys() == leases | {f"{token}:held" for token in leases}, "claims and leases differ"
+    for token, count in held.items():
+        assert int(claims[f"{token}:held"]) == count, f"{token} holds {count}: {claims}"
 
 
 class Present:
@@ -209,9 +217,21 @@ def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[
     if lanes and (score - BLOCKED in lanes or (place == "ready" and score // BAND == 9 - priority)):
         due = score % BAND if place == "ready" else due  # type: ignore[assignment]  # it was let in later
         if place == "scheduled":
-            score = due
+            score = due  # it waits for its seat
+    elif lanes and place == "scheduled" and due < score < BLOCKED:
+        due = score  # type: ignore[assignment]  # it waits with its seat, for a slot of its key
     expected = (order + message_id.encode(), (9 - priority) * BAND + due if place == "ready" else due)
     assert (member, score) == expected, f"{message_id} stands in {place} at {(member, score)}, not {expected}"
+
+
+def check_results(raw: Present, keys: QueueKeys) -> None:
+    """Each result has its time, and the other way round; their bytes add up."""
+    results = {key.decode(): value for key, value in raw.hgetall(keys["results"]).items()}
+    total = int(results.pop("", b"0"))
+    times = {key.decode() for key, _ in raw.zrange(keys["result_times"], 0, -1, withscores=True)}
+    assert results.keys() == times, f"results {results.keys()}, and times of {times}"
+    taken = sum(2 * len(name.encode()) + len(end) + 200 for name, end in results.items())
+    assert total == taken, f"results take {taken} bytes, and {total} are noted"
 
 
 def check_committed(raw: Present, keys: QueueKeys) -> None:

@@ -30,7 +30,7 @@ from tests.scripts import test_needs
 
 DESIGN = ROOT / "docs" / "design.md"
 HEAD = "| counted | now | goal |"
-LONG_FILE, LONG_FUNCTION = 300, 40
+LONG_FILE, LONG_FUNCTION = 280, 40
 GENERATED = re.compile(r"\bgenerated\b", re.IGNORECASE)
 LUACHECK = "not counted: install luacheck (Debian: lua-check)"
 REDIS = "not counted: install redis-server"
@@ -77,8 +77,8 @@ class Tree:
 
     @property
     def long_files(self) -> list[str]:
-        """More than LONG_FILE lines."""
-        return [path for path, text in self.files.items() if text.count("\n") > LONG_FILE]
+        """More than LONG_FILE lines, docstrings left out."""
+        return [path for path, text in self.files.items() if lines_of_code(path, text) > LONG_FILE]
 
     @property
     def long_functions(self) -> list[str]:
@@ -99,6 +99,16 @@ def product(root: Path = ROOT) -> Tree:
 def is_generated(text: str) -> bool:
     """Whether its first line, a comment or a docstring, says so."""
     return bool(GENERATED.search(text.partition("\n")[0]))
+
+
+def lines_of_code(path: str, text: str) -> int:
+    """The lines of a file without its docstrings, which the reference is made of."""
+    lines = text.count("\n")
+    for found in ast.walk(parsed(text)) if path.endswith(".py") else ():
+        if isinstance(found, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            docstring = found.body[0] if ast.get_docstring(found, clean=False) is not None else None
+            lines -= docstring.end_lineno - docstring.lineno + 1 if docstring and docstring.end_lineno else 0
+    return lines
 
 
 def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -168,14 +178,14 @@ GOALS = (
     Goal("files that a new field of messages touches", 15, lambda _: CHANGES["field"].product()),
     Goal("files that a new verb touches", 8, lambda _: CHANGES["verb"].product()),
     Goal("names that a fragment of Lua uses without saying so", 0, free_names),
-    Goal("lines of `lua` and `rq_dlq` written by hand", 56_600, lambda tree: tree.lines),
+    Goal("lines of `lua` and `rq_dlq` written by hand", 59_800, lambda tree: tree.lines),
     Goal("lines of the largest subject of `core`", 1_300, lambda tree: max(tree.subjects.values())),
     Goal("rooms that a redrive lives in", 4, lambda tree: tree.rooms.lives_in("redrive")),
     Goal("top-level rooms", 22, lambda tree: sorted(tree.rooms.uses)),
     Goal("floors that they stand on", 11, lambda tree: tree.rooms.floors),
     Goal("arrows up between them", 0, lambda tree: tree.rooms.arrows_up),
     Goal("modules that import each other in a circle", 0, lambda tree: tree.rooms.circle),
-    Goal(f"files of more than {LONG_FILE} lines", 0, lambda tree: tree.long_files),
+    Goal(f"files of more than {LONG_FILE} lines, docstrings left out", 0, lambda tree: tree.long_files),
     Goal(f"functions of more than {LONG_FUNCTION} lines", 0, lambda tree: tree.long_functions),
     Goal("calls of our functions that a send makes", 30, calls_of_a_send),
 )

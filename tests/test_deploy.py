@@ -190,7 +190,7 @@ def test_the_image_is_built_of_what_is_there() -> None:
     assert (DEPLOY / source).exists()
     assert found["USER"].isdecimal()
     assert found["USER"] != "0"
-    (extra,) = re.findall(r'"rq-dlq\[(\w+)\]"', (DEPLOY / "Dockerfile").read_text())
+    (extra,) = re.findall(r'\.whl\)\[(\w+)\]"', (DEPLOY / "Dockerfile").read_text())
     assert extra in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert (
         json.loads(found["CMD"])

@@ -265,7 +265,7 @@ def test_what_follows_an_unknown_script_is_said_again_with_it() -> None:
     assert [command[0] for command in again] == [b"SCRIPT", b"EVALSHA", b"SET", b"WAIT"]
     with pytest.raises(StopIteration) as end:
         talk.send([b"sha", [1, b"acked"], b"OK", 0])
-    assert end.value.value == [1000, {}, {0: "acked"}, b"OK", 0]
+    assert end.value.value == [1000, {}, {0: ("acked", False)}, b"OK", 0]
 
 
 # What is refused at first use

@@ -45,6 +45,15 @@ SAYS = {
         "100 done, 0 dead",
         "fewer than 40 attempts failed: True",
     ],
+    "15_canary.py": [
+        "100 dead: ConnectionRefusedError",
+        "5 came back, then it paused: 0 of 5 messages that came to an end were acked",
+        "100 came back, then it is done; 0 are dead",
+    ],
+    "16_results.py": [
+        "dead: ValueError: no data for November yet",
+        "{'month': '2026-11', 'total': 2000}",
+    ],
     "11_sentry.py": [
         "reported: ConnectionError: the bank does not answer",
         "reported: ValueError: the amount is negative",

@@ -10,13 +10,15 @@ from typing import Protocol
 from rq_dlq import ErrorGroup, QueueStats
 
 from ..flights import LEASE
-from .stage import Stage
-from .sums import Figures, many
+from .stage import DEPENDENCY, Stage
+from .sums import Figures, Outage, many
 
 TICK = 0.02  # seconds
 PATIENCE = 120.0  # seconds without any change after which something is wrong
 OUTAGE = 0.1  # when the outage begins, as a part of the time of sending
 MOST_DEAD = 100  # so many messages run out of tries in the outage, or every eighth payment if these are fewer
+DISTINCT = 10  # so many payments fail until their service counts as down, or every eighth if these are fewer
+DOWN = 2.0  # seconds of the outage with a breaker
 TRIES = 3  # a machine that is very busy may let a redriven message fail again
 LOOK = 1.5  # seconds in which a person can read the screen
 
@@ -61,7 +63,8 @@ class Play:
         self._began = time.monotonic()
         self._sending_since: float | None = None  # when sending began
         self._owed = [n for n, flight in enumerate(stage.flights) if flight.owed]
-        self._most = self.payment(1, 3)  # so many flights may be sent in this scene
+        self._most = self.payment(1, 4)  # so many flights may be sent in this scene
+        self._hurry = False  # whether they are sent at once
         self._changed: tuple[object, ...] = ()  # what the last change was
         self._changed_at = self._began
         self._acked: deque[tuple[float, int]] = deque()
@@ -80,6 +83,11 @@ class Play:
         """The number of payments that are owed."""
         return len(self._owed)
 
+    @property
+    def exhausted(self) -> int:
+        """How many messages ran out of tries."""
+        return self.scene.stats.totals.get("exhausted", 0)
+
     def begin(self) -> None:
         """Begin to send flights: those of the first scene."""
         self._sending_since = time.monotonic()
@@ -87,6 +95,10 @@ class Play:
     def allow(self, flights: int) -> None:
         """Send no more than this in the scene that begins, so that later ones have payments, too."""
         self._most = flights
+
+    def send_the_rest(self) -> None:
+        """Send all flights that are left, at once."""
+        self._most, self._hurry = len(self.stage.flights), True
 
     def tell(self, what: str, now: str | None = None) -> None:
         """Show an event, and what happens from now on."""
@@ -128,7 +140,8 @@ class Play:
         stage, rows = self.stage, len(self.stage.flights)
         if self._sending_since is None or stage.sent == rows:
             return
-        due = min(self._most, round(min(1.0, self.sent_for / self._sending) * rows))
+        part = 1.0 if self._hurry else min(1.0, self.sent_for / self._sending)
+        due = min(self._most, round(part * rows))
         if due > stage.sent:
             stage.send_until(due)
         if stage.sent == rows:
@@ -143,11 +156,10 @@ def perform(stage: Stage, view: View, sending: float) -> Figures:
     play.begin()
     _outage(play, OUTAGE * sending)
     _murder(play)
-    play.until(lambda: stage.sent == len(stage.flights))
-    play.until(lambda: _is_empty(play))
+    second = _outage_with_a_breaker(play)
     groups = stage.queue.dlq.groups()
     redriven, took = _redrive(play, groups)
-    return _figures(play, groups, redriven, took)
+    return _figures(play, groups, redriven, took, second)
 
 
 def _outage(play: Play, begin: float) -> None:
@@ -156,10 +168,10 @@ def _outage(play: Play, begin: float) -> None:
     play.until(lambda: play.sent_for >= begin)
     payments.down = True
     since = play.sent_for
-    play.allow(play.payment(2, 3))
+    play.allow(play.payment(2, 4))
     play.tell("the payment service fails", "the payment service is down: what it refuses is redelivered")
     enough = max(1, min(MOST_DEAD, play.payments // 8))
-    play.until(lambda: play.scene.stats.totals.get("exhausted", 0) >= enough)
+    play.until(lambda: play.exhausted >= enough)
     payments.down = False
     seconds = play.sent_for - since
     play.tell(
@@ -173,7 +185,7 @@ def _murder(play: Play) -> None:
     stage = play.stage
     play.until(lambda: not play.scene.stats.scheduled)
     stage.kill_next_payer()
-    play.allow(len(stage.flights))
+    play.allow(play.payment(3, 4))
     play.until(lambda: bool(stage.held))
     victim = next(worker.number for worker in stage.workers.all if worker.killed)
     play.tell(
@@ -184,7 +196,34 @@ def _murder(play: Play) -> None:
     held, slowest = many(len(stage.rescued), "message"), max(stage.rescued)
     play.tell(
         f"the leases of worker {victim} ended: {held} redelivered, {slowest:.1f} s after the kill",
-        "the rest is paid",
+        "the next are paid",
+    )
+
+
+def _outage_with_a_breaker(play: Play) -> Outage:
+    """The payment service fails again; this time the queue notices, and nobody runs out of tries."""
+    stage, book = play.stage, play.stage.payments.book
+    play.until(lambda: stage.sent == play.payment(3, 4) and _is_empty(play))
+    stage.guard(max(2, min(DISTINCT, play.payments // 8)))
+    refused, exhausted = book.refused, play.exhausted
+    stage.payments.down = True
+    since = play.sent_for
+    play.tell("the payment service fails again; now the queue has a breaker")
+    play.send_the_rest()
+    play.until(lambda: stage.queue.dependency(DEPENDENCY).stats().open)
+    play.tell("the breaker is open: what needs the payment service waits, and is not charged")
+    play.until(lambda: stage.sent == len(stage.flights) and play.sent_for - since > DOWN)
+    waited, back = play.scene.stats.waiting + play.scene.stats.leased, play.sent_for
+    stage.payments.down = False
+    refused = book.refused - refused
+    play.tell(f"the payment service is back: it refused {refused:,} times; {many(waited, 'message')} waited")
+    play.until(lambda: _is_empty(play))
+    return Outage(
+        seconds=back - since,
+        refused=refused,
+        waited=waited,
+        died=play.exhausted - exhausted,
+        drained=play.sent_for - back,
     )
 
 
@@ -219,7 +258,7 @@ def _quantile(values: list[float], part: float) -> float:
     return sorted(values)[int(part * (len(values) - 1))] if values else 0.0
 
 
-def _figures(play: Play, groups: list[ErrorGroup], redriven: int, took: float) -> Figures:
+def _figures(play: Play, groups: list[ErrorGroup], redriven: int, took: float, second: Outage) -> Figures:
     stage, stats, book = play.stage, play.scene.stats, play.stage.payments.book
     owed = [flight.owed for flight in stage.flights if flight.owed]
     return Figures(
@@ -232,6 +271,7 @@ def _figures(play: Play, groups: list[ErrorGroup], redriven: int, took: float) -
         groups=tuple(groups),
         redriven=redriven,
         redrive_took=took,
+        second_outage=second,
         payments_owed=len(owed),
         dollars_owed=sum(owed),
         payments=len(book.lines),

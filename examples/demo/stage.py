@@ -9,11 +9,14 @@ from pathlib import Path
 
 import msgspec
 
+from rq_dlq import Breaker, Message
+
 from .. import flights as app
 from .payments import Payments
 from .workers import Workers
 
 WORKERS = 4
+DEPENDENCY = "payments"
 FILE = Path(app.__file__).with_name("flights.csv")
 
 
@@ -32,7 +35,7 @@ class Stage:
     Attributes:
         sent: the number of flights that were sent.
         waits: seconds from when a message was due (sent, or to be redelivered) until it was paid, except for
-            redriven messages, which come back all at once.
+            redriven messages and those that waited for the service, which come back all at once.
         held: what the killed worker held and still holds: ids, and how often each had been delivered by then.
         rescued: seconds from the kill to the redelivery, of each message that it held.
     """
@@ -43,6 +46,7 @@ class Stage:
         self.payments = Payments(self._on_paid)
         self.workers = Workers(WORKERS, self.payments.address)
         self.sent = 0
+        self._needs: str | None = None  # what flights say that are paid for
         self.waits: list[float] = []
         self.held: dict[str, int] = {}
         self.rescued: list[float] = []
@@ -63,7 +67,19 @@ class Stage:
 
     def send_until(self, number: int) -> None:
         """Send flights until so many are sent."""
-        self.sent += len(self.queue.send_many(self.flights[self.sent : number]))
+        flights = self.flights[self.sent : number]
+        messages = [Message(one, dependency=self._needs if one.owed else None) for one in flights]
+        self.sent += len(self.queue.send_many(messages))
+
+    def guard(self, distinct: int) -> None:
+        """Give the queue a breaker; from now on flights say what paying for them needs.
+
+        Args:
+            distinct: flights that fail until it opens.
+        """
+        breaker = Breaker(distinct=distinct, probe="300ms", longest_probe="1s")
+        app.broker.policies.set(self.queue.name, breaker=breaker)
+        self._needs = DEPENDENCY
 
     def kill_next_payer(self) -> None:
         """Kill the worker that pays next, when the payment is made and not yet answered."""
@@ -87,7 +103,8 @@ class Stage:
     def _on_paid(self, payment: str, payer: int) -> None:
         leased = self.queue.select(ids=[payment], places=["leased"]).browse()
         now = time.monotonic() + self._ahead
-        self.waits += [now - message.due / 1000 for message in leased if not message.redriven]
+        alone = (one for one in leased if not (one.redriven or one.dependency))
+        self.waits += [now - message.due / 1000 for message in alone]
         with self._killing:
             if self._doomed and leased:  # else the worker was so slow that its lease is over
                 self._doomed = False

@@ -13,9 +13,28 @@ from .payments import TAKES
 SLACK = 1.0  # seconds; a dead worker's messages must be redelivered within the lease and this
 
 
-def many(number: int, what: str) -> str:
+def many(number: int, what: str, more: str = "") -> str:
     """1 message, 2 messages."""
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
+    return f"{number:,} {what if number == 1 else more or f'{what}s'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outage:
+    """What an outage did while the queue had a breaker.
+
+    Attributes:
+        seconds: how long it was.
+        refused: payments that the service refused.
+        waited: messages that waited for it when it was back.
+        died: messages that ran out of tries.
+        drained: seconds until all that had waited were done.
+    """
+
+    seconds: float
+    refused: int
+    waited: int
+    died: int
+    drained: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +46,9 @@ class Figures:
         groups: the dead letters by kind, before the redrive.
         rescued: seconds from the kill to the redelivery, for each message of the killed worker.
         redrive_took: seconds until all redriven messages were done.
-        p50, p99: seconds from when a message was due until it was paid, except for redriven messages.
+        second_outage: the one with a breaker.
+        p50, p99: seconds from when a message was due until it was paid, except for redriven messages and
+            those that waited for the service.
     """
 
     rows: int
@@ -39,6 +60,7 @@ class Figures:
     groups: tuple[ErrorGroup, ...]
     redriven: int
     redrive_took: float
+    second_outage: Outage
     payments_owed: int
     dollars_owed: int
     payments: int
@@ -68,6 +90,7 @@ class Check:
 
 def checks(f: Figures) -> list[Check]:
     """The sums that a sceptic would check."""
+    second = f.second_outage
     again = f"{many(f.asked_again, 'payment')} {'was' if f.asked_again == 1 else 'were'}"
     return [
         Check("sent", f.sent == f.rows, f"{f.sent:,} messages for {f.rows:,} rows of the file"),
@@ -86,6 +109,12 @@ def checks(f: Figures) -> list[Check]:
             "settled twice",
             f.twice == 0,
             f"{f.twice:,}; {again} requested twice and recognised by the message's id",
+        ),
+        Check(
+            "died with a breaker",
+            second.died == 0 < second.waited,
+            f"{second.died:,} in {second.seconds:.1f} s; {many(second.waited, 'message')} waited, "
+            f"{many(second.refused, 'try', 'tries')} failed, all was paid {second.drained:.1f} s later",
         ),
         Check(
             "redriven",

@@ -20,7 +20,7 @@ FRAME = 0.1  # seconds between two pictures
 STATES = (
     ("ready", "", "can be claimed now"),
     ("leased", "cyan", "held by a worker"),
-    ("scheduled", "yellow", "failed, waiting for the next try"),
+    ("scheduled", "yellow", "waiting for the next try, or the service"),
     ("dead", "red", "dead letters"),
     ("acked", "green", "done"),
 )

@@ -1,6 +1,7 @@
 -- Removes messages that were acked, and accounts for them. Statements, as in lib/chosen.
 --   ids, texts: of the messages, and the states that they had
--- needs: keys: counters, settings, strikes, lanes; locals: ids, texts
+--   given: id → its result (lib/keep_results)
+-- needs: keys: counters, settings, strikes, lanes; locals: ids, texts, given
 -- gives: acked
 local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
 local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated')
@@ -23,6 +24,21 @@ if noted or dedup_window then
       heads[n] = head_of(id, texts[n])
     end
   end
+end
+local with_result
+for n, id in ipairs(ids) do
+  if texts[n]:find(' result=', 1, true) then
+    with_result = with_result or {}
+    with_result[#with_result + 1] = id
+  end
+end
+if with_result then -- first, so that what is gone has its result
+  -- needs: now, keep_results
+  local became, acked_at = {}, 'acked ' .. string.format('%.0f', now) .. ' '
+  for n, id in ipairs(with_result) do
+    became[n] = acked_at .. (given[id] or '')
+  end
+  keep_results(with_result, became)
 end
 do
   -- needs: gone

@@ -1,14 +1,15 @@
 -- Looks at what is to be sent, items[first] to items[last] (id, payload, …), and at the settings. `existing`: of each id what
 -- the queue knows, in whatever state, or true where it was acked within the dedup_window. `opened`: `opening` is that of the
--- queue, or empty; else nothing is looked up. Statements, as in lib/chosen, since every send runs them.
+-- queue, or empty; else nothing is looked up. `all_asked`: the results of all messages are kept. Statements, as in lib/chosen, since every send runs them.
 -- needs: now; keys: messages, settings; locals: items, first, last, ttl, opening
--- gives: asked, existing, opened, paused, keys_count
+-- gives: asked, existing, opened, paused, keys_count, all_asked
 local asked, ids = (last - first + 1) / 2, {}
 for n = 1, asked do
   ids[n] = items[first + 2 * n - 2]
 end
-local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening', 'per_key')
+local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening', 'per_key', 'results')
 local opened, paused, keys_count = opening == '' or opening == values[4], values[2] == '1', values[5]
+local all_asked = (values[6] or ''):find('^[1-9]%d*$')
 if values[1] then
   -- needs: allowed_ttl
   ttl = allowed_ttl(ttl, values[1])

@@ -2,11 +2,11 @@
 -- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
 -- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
 -- command. A claim ends here where the queue was deleted since the client opened it. `per_key`, `gated`: what the settings say
--- of keys and of closed lanes; `resumes`: when the pause ends, nil: it does not, or there is none; `by_rate`: what the rate
+-- of keys and of closed lanes; `paced`: whether keys have a rate; `resumes`: when the pause ends, nil: it does not, or there is none; `by_rate`: what the rate
 -- leaves, nil: there is none.
 -- needs: now; keys: messages, ready, scheduled, dead, expired, settings; args: part, count, opening
--- gives: capacity, per_key, gated, resumes, by_rate
-local capacity, per_key, gated, resumes, by_rate = count, nil, nil, nil, nil
+-- gives: capacity, per_key, paced, gated, resumes, by_rate
+local capacity, per_key, paced, gated, resumes, by_rate = count, nil, nil, nil, nil, nil
 if part == 'live' then
   local values = redis.call(
     'HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'gated', 'paused_until', 'rate'
@@ -15,6 +15,7 @@ if part == 'live' then
     return { now, -3 }
   end
   per_key, gated = values[4], values[5]
+  paced = per_key and per_key:find('rate ', 1, true)
   local most = tonumber((values[2] or ''):match('^%d+$') or nil)
   resumes = values[1] == '1' and tonumber(values[6] or nil) or nil
   if resumes and resumes <= now then
@@ -37,6 +38,6 @@ if part == 'live' then
   end
   if per_key or gated then
     -- needs: prepare_lanes
-    prepare_lanes(per_key, gated, capacity)
+    prepare_lanes(per_key, paced, gated, capacity)
   end
 end

@@ -1,62 +1,11 @@
--- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
--- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
---   room: so many of each lane, whether seats are free or not; nil: as many as are
--- needs: rule, BLOCKED, now, id_of, is_blocked_row, score_of, wake_one, is_gated; keys: messages, states, seats, ready, scheduled
+-- Lets in the heads of lanes (lib/heads_in), which is made at the first call: it takes much, and most scripts let nobody in.
+-- once
 -- gives: let_in
-local MOST = 1000 -- rows that one call looks at (I9)
-local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-local place_of = {} -- by the first byte of a row, which stands for its priority
-
--- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
--- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-local function next_score(first)
-  local band = score_of(9 - first, 0)
-  if not place_of[first] then
-    local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-    place_of[first] = last > now and last < now + 60000 and last or now + 1
+local made
+local function let_in(...)
+  if not made then
+    -- needs: heads_in
+    made = heads_in
   end
-  place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-  return string.format('%.17g', band + place_of[first])
-end
-
--- The first rows of these lanes, their ids and their lanes.
-local function heads_of(lanes, room)
-  local rows, ids, lane_of = {}, {}, {}
-  for _, lane in ipairs(lanes) do
-    local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-    if free > 0 then
-      local score = string.format('%.0f', BLOCKED + lane)
-      for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-        rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
-      end
-    end
-  end
-  return rows, ids, lane_of
-end
-
-local let_in
-function let_in(lanes, room)
-  local rows, ids, lane_of = heads_of(lanes, room)
-  if #rows == 0 then
-    return
-  end
-  local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-  local taken, came, again = {}, {}, {}
-  for n, row in ipairs(rows) do
-    if is_blocked_row(row, ids[n], texts[n], records[n]) then
-      taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-      came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-    else
-      again[#again + 1] = lane_of[n]
-    end
-  end
-  if #came > 0 then
-    redis.call('ZADD', seats, unpack(taken))
-    redis.call('ZADD', ready, unpack(came))
-    wake_one()
-  end
-  redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-  if #again > 0 then
-    let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-  end
+  made(...)
 end

@@ -5,9 +5,18 @@
 --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 -- needs: setting, now, read_json, attempts; keys: outcomes
+-- An event that ends a message for who waits for its result is kept for them, too (lib/keep_results).
 -- gives: outcome
+local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
+  if ENDS[event] and state.more:find(' result=', 1, true) then
+    -- needs: keep_results
+    local word = event == 'undone' and state.part or event
+    local cause = detail and detail.error and detail.error:match('^[^\t]*') or ''
+    local rest = string.format('%.0f', now) .. ' ' .. state.reason .. '\t' .. cause
+    keep_results({ id }, { event ~= 'redriven' and word .. ' ' .. rest })
+  end
   local kept = setting('outcomes')
   if not kept then
     return

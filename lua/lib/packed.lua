@@ -1,12 +1,11 @@
 -- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
 -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
 -- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
--- needs: now, EXPIRES, LONG, pack_number, score_of, order_of, asked, existing, opened, keys_count; keys: counters
+-- needs: now, EXPIRES, LONG, pack_number, score_of, order_of, asked, existing, opened, keys_count, all_asked; keys: counters
 -- needs: locals: items, first, delay, ttl
 -- gives: packed, known, records, places, blocked, new_seats, stated, deadlines
 local PACKED, ABOVE, LAST = 0x20, 0x40, 2 -- the flag of fields and headers, and the next; the last field of lib/lanes_in
--- Tables cost Redis as much as a part of a command: none that only some need.
-local records, places, known, head, packed = {}, {}, {}, {}, 0
+local records, places, known, head, packed = {}, {}, {}, {}, 0 -- a table costs as much as a part of a command
 local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
 local ends, expiry = deadlines and string.format('%.0f', now + ttl), deadlines and pack_number(now + ttl, 6)
 local birth, stated, blocked, score_if_blocked, new_seats
@@ -44,14 +43,15 @@ for n = 1, opened and asked or 0 do
       row = string.char(9 - priority) .. lead .. low .. id -- as in lib/order
       blocked_at = score_if_blocked and score_if_blocked(id, payload)
     end
+    -- needs: asks_result
     if deadlines then
       payload = string.char(payload:byte(1) + EXPIRES) .. expiry .. payload:sub(2)
       deadlines[2 * packed + 1], deadlines[2 * packed + 2] = ends, id
     end
-    local record, word = lead .. low .. payload, ''
+    local record, word = lead .. low .. payload, asks_result and ' result=1' or ''
     if #record > LONG then
       -- needs: head_word
-      word = head_word(record)
+      word = head_word(record) .. word
     end
     if delay > 0 or word ~= '' then
       stated = stated or {}

@@ -11,7 +11,11 @@ local function promote(limit)
     return function(row)
       local id = id_of(row)
       local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
-      return is_own and not enter(id, lane, full) and BLOCKED + lane
+      if not is_own then
+        return false
+      end
+      local may, slot = enter(id, lane, full)
+      return not may and (slot or BLOCKED + lane)
     end
   end)()
   for i = 1, #rows, 2 do

@@ -2,7 +2,7 @@
 -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
 -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
 -- row: its index and its member.
---   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+--   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped back, a message that was ready may
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
@@ -13,7 +13,7 @@
 local in_group, seat_or_block, give_back
 
 local function put(id, state, head, waits, rest, arrive)
-  local member, score = member_of(id, head, state.due), state.due
+  local member, score = member_of(id, head, state.due), type(waits) == 'number' and waits or state.due
   local index = state.part == 'dead' and dead or state.part == 'expired' and expired or scheduled
   if state.part == 'live' and not waits then
     index, score = ready, score_of(head.priority, state.due)
@@ -64,7 +64,7 @@ local function put(id, state, head, waits, rest, arrive)
     redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
   end
   if in_lane then
-    give_back(id, state, waits)
+    give_back(id, state, waits or index == scheduled)
   end
   return index, member
 end

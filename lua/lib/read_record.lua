@@ -1,7 +1,7 @@
 -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
--- needs: EXPIRES, lanes_in
+-- needs: EXPIRES, lanes_of
 -- gives: as_head, read_record
-local HEADERS, TRANSIENT = 0x20, 0x80
+local TRANSIENT = 0x80
 
 local function unpack_number(text, first, width)
   local value = 0
@@ -30,9 +30,6 @@ local function read_record(record)
     return { birth = 0, priority = 4 }
   end
   local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-  local lane, needs
-  if math.floor(flags / HEADERS) % 2 == 1 then
-    lane, needs = lanes_in(record, expires and 15 or 9)
-  end
+  local lane, needs = lanes_of(record)
   return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
 end

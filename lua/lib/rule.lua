@@ -1,13 +1,20 @@
--- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
--- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
---   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
---   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
---   rule.in_turn: given back when the message is handed out
--- needs: setting
+-- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+-- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+--   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+--   some may be blocked
+--   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+--   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+--   next; nil: keys have no rate
+-- needs: setting, interval_of
 -- gives: rule
-local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+local per_key_text = setting('per_key') or ''
+local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+local interval = rate and interval_of(rate)
+local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+local is_read = seats_of_lane > 0 and (interval or not rate)
 local rule = {
-  limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-  in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+  limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+  in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+  interval = is_read and interval or nil,
 }

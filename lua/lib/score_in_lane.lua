@@ -1,6 +1,6 @@
 -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one, or
 -- has one since a send was cut off. `taken_seats`: lanes and ids, to be written before the rows.
--- needs: lanes_in, rule, BLOCKED; keys: seats, scheduled
+-- needs: lanes_in, rule, BLOCKED, free_seats, seat_in; keys: seats, scheduled
 -- gives: score_in_lane, taken_seats
 local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats
 
@@ -11,7 +11,7 @@ local function room_of(lane)
   if somebody_waits and redis.call('ZCOUNT', scheduled, BLOCKED + lane, BLOCKED + lane) > 0 then
     return 0
   end
-  return rule.limit - redis.call('ZCOUNT', seats, lane, lane)
+  return free_seats(lane)
 end
 
 local function score_in_lane(id, payload)
@@ -22,7 +22,7 @@ local function score_in_lane(id, payload)
   local room = rooms[lane] or room_of(lane)
   rooms[lane] = math.max(room - 1, 0)
   if room > 0 then
-    taken_seats[#taken_seats + 1], taken_seats[#taken_seats + 2] = lane, id
+    taken_seats[#taken_seats + 1], taken_seats[#taken_seats + 2] = seat_in(lane), id
     return false
   end
   return not redis.call('ZSCORE', seats, id) and BLOCKED + lane

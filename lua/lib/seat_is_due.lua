@@ -1,9 +1,11 @@
 -- Whether a message keeps the seat that it holds; one that is blocked in the lane of its key all the same becomes ready. The
--- seat of a call whose message was cancelled stays as long as the lease (lib/cancelled_seat).
+-- seat of a call whose message was cancelled stays as long as the lease (lib/cancelled_seat). Where keys have a rate, who is
+-- blocked gives its seat back; and a claim that was cut off takes its slots now.
+--   own: the score of the seat
 -- needs: now, rule, keeps_seat, is_closed, BLOCKED, head_of, parse_state, member_of, score_of, wake_one
 -- needs: keys: states, ready, scheduled, leases
 -- gives: seat_is_due
-local function seat_is_due(id)
+local function seat_is_due(id, own)
   local token, cancelled = id:match('^\2(%S+) (.*)$')
   if token then -- where the cancel was cut off, the message is still held, and has its own
     local still_held = (redis.call('HGET', states, cancelled) or ''):find(' +' .. token .. ' ', 1, true)
@@ -16,12 +18,16 @@ local function seat_is_due(id)
   end
   local state = parse_state(text, head.birth)
   if state.mark == '+' then
+    if rule.interval and own % 1 > 0 then
+      -- needs: take_slots
+      take_slots({ id })
+    end
     return not rule.in_turn
   end
   local member = member_of(id, head, state.due)
   local score = state.part == 'live' and tonumber(redis.call('ZSCORE', scheduled, member) or 0) or 0
   local is_blocked = head.lane and score == BLOCKED + head.lane
-  if is_blocked and is_closed(head.lane) then
+  if is_blocked and (rule.interval or is_closed(head.lane)) then
     return false
   elseif is_blocked then
     redis.call('ZADD', ready, score_of(head.priority, now), member)

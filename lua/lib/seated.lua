@@ -1,10 +1,11 @@
 -- Leaves to a claim, of the rows that it may take, those of messages without a key, or with a seat (lib/with_seats).
--- needs: per_key, rows, ids, texts; keys: seats
+-- needs: per_key, paced, rows, ids, texts; keys: seats
 -- gives: seated
 local seated = true
 if per_key and #rows > 0 then
   local held = redis.call('ZMSCORE', seats, unpack(ids))
   for n, row in ipairs(rows) do
+    held[n] = held[n] and (not paced or held[n] % 1 > 0) -- lib/BY_RATE
     seated = seated and (held[n] or row:byte() > 15) -- the short form of a row (lib/order) is of one without a key
   end
   if not seated then

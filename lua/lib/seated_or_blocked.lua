@@ -4,13 +4,15 @@
 
 -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
 local function seated_or_blocked(id, lane, score)
-  if enter(id, lane) then
+  local may, slot = enter(id, lane)
+  if may then
     return ready, score
   end
-  return scheduled, BLOCKED + lane
+  return scheduled, slot or BLOCKED + lane
 end
 
 -- After its row and its state are written: whoever is cut off before has only the next one to let in.
+--   waits: for its redelivery, or, by the rate of keys, for its slot
 local function given_back(id, state, waits)
   if not keeps_seat(state, waits) then
     vacate({ id })

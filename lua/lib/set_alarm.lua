@@ -1,7 +1,7 @@
--- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live, a gate, the end of a
--- pause, one more by the rate. The others sleep on; without this a thousand of them would wake in the same millisecond. Returns
+-- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live, a gate, a slot, the
+-- end of a pause, one more by the rate. The others sleep on; without this a thousand of them would wake in the same millisecond. Returns
 -- the milliseconds until then, -1 for a client that sleeps on.
--- needs: now, gated, resumes, by_rate; keys: scheduled, expiring, leases, gates, ready, alarm; args: alarmed, patience
+-- needs: now, capacity, paced, gated, resumes, by_rate; keys: scheduled, expiring, leases, gates, slots, ready, alarm; args: alarmed, patience
 -- gives: set_alarm
 local function set_alarm()
   local event = resumes or by_rate and redis.call('ZCARD', ready) > 0 and by_rate.at or nil
@@ -14,6 +14,10 @@ local function set_alarm()
   if gated then
     local at = tonumber(redis.call('ZRANGEBYSCORE', gates, now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
     event = at and math.min(event or at, at) or event
+  end
+  if paced and capacity > 0 then -- those of the past are passed by claims that may take something
+    local at = tonumber(redis.call('ZRANGE', slots, 0, 0, 'WITHSCORES')[2])
+    event = at and math.min(event or at, math.ceil(at)) or event
   end
   local taken = tonumber(redis.call('GET', alarm) or nil)
   -- The client that holds the alarm keeps it.

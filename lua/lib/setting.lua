@@ -1,10 +1,11 @@
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
 -- needs: keys: settings
 -- gives: setting
-local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
 local found
 local function setting(name)
-  found = found
-    or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+  found = found or redis.call(
+    'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+  )
   return found[FIELDS[name]]
 end

@@ -3,7 +3,7 @@
 -- none is, since its driver was down: it is back at once, at its old position. A batch's lapse does not make it a suspect,
 -- either (lib/past_suspects). Returns how many messages the claim no longer holds (1 or 0); nil if the message is left
 -- alone, since only a later version can judge it.
--- needs: can_judge, holds, held_head, head_of, parse_state, orphaned, judge; keys: states; args: lapse_error
+-- needs: can_judge, holds, held_head, head_of, parse_state, orphaned, judge, setting; keys: states; args: lapse_error
 -- gives: sweep_message
 local function sweep_message(id, token, consumer, kind)
   local text = redis.call('HGET', states, id)
@@ -31,6 +31,13 @@ local function sweep_message(id, token, consumer, kind)
   if failure.of_batch or kind == 'worker' and state.lapsed == 0 then
     failure.charge, failure.delay, failure.forgiven = false, 0, true
   end
-  judge(id, state, head, 'lapsed', failure)
+  if failure.forgiven and state.part == 'live' and head.lane and setting('per_key') then
+    -- needs: token_back
+    token_back(head.lane, function()
+      judge(id, state, head, 'lapsed', failure)
+    end)
+  else
+    judge(id, state, head, 'lapsed', failure)
+  end
   return held and 1 or 0
 end

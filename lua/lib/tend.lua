@@ -32,7 +32,7 @@ local function tend()
   end
   redis.call('SET', tended, now .. ' ' .. after .. ' ' .. tend_seats(place), 'PX', KEPT)
   local nobody_waits = rule.limit < math.huge or redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0
-  if setting('gated') and nobody_waits and redis.call('EXISTS', lanes) == 0 then
-    redis.call('HDEL', settings, 'gated')
+  if (setting('gated') or setting('limited')) and nobody_waits and redis.call('EXISTS', lanes) == 0 then
+    redis.call('HDEL', settings, 'gated', 'limited')
   end
 end

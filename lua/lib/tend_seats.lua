@@ -11,11 +11,12 @@ local function tend_seats(place)
   local held, next_score, next_member = rows_of_range(seats, range)
   local lost = {}
   for _, id in ipairs(held) do
+    local own = tonumber(redis.call('ZSCORE', seats, id) or 0)
     local keeps
     if id:sub(1, 1) == PASS then
-      keeps = pass_is_due(id:sub(2), tonumber(redis.call('ZSCORE', seats, id)))
+      keeps = pass_is_due(id:sub(2), own)
     else
-      keeps = seat_is_due(id)
+      keeps = seat_is_due(id, own)
     end
     if not keeps then
       lost[#lost + 1] = id

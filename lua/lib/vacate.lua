@@ -1,4 +1,5 @@
 -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+-- once
 -- needs: BLOCKED, let_in; keys: seats, scheduled
 -- gives: vacate
 local function vacate(ids)
@@ -8,6 +9,7 @@ local function vacate(ids)
   end
   local given, lanes, seen = {}, {}, {}
   for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+    lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
     if lane then
       given[#given + 1] = ids[n]
       if not seen[lane] then

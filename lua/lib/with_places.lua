@@ -1,31 +1,40 @@
 -- The items that a send knows, each with the name of its message's place: ready, scheduled, leased, dead, expired or acked;
--- 'later' where only a later version can tell. Those that dead letters block are counted.
+-- 'later' where only a later version can tell; and behind it '/key' where that has another key than it is sent with. Those that dead
+-- letters block are counted.
 --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); else it came before in this call
--- needs: head_of, parse_state, member_of; keys: states, scheduled, counters
+-- needs: head_of, parse_state, member_of, lanes_in; keys: states, scheduled, counters
 -- gives: with_places
-local function place_of(id)
+local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next
+
+local function lane_in(payload)
+  return payload:byte(1) % OTHERS >= WITH_FIELDS and lanes_in(payload, 2) or nil
+end
+
+-- And whether the message has the key that the payload has.
+local function place_of(id, payload)
   local text = redis.call('HGET', states, id)
   local head, later = head_of(id, text)
   if later then
-    return text and text:find(' %+%S+ ') and 'leased' or 'later'
+    return text and text:find(' %+%S+ ') and 'leased' or 'later', true
   end
-  local state = parse_state(text, head.birth)
+  local state, has_key = parse_state(text, head.birth), head.lane == lane_in(payload)
   if state.mark == '+' then
-    return 'leased'
+    return 'leased', has_key
   elseif state.part ~= 'live' then
-    return state.part
+    return state.part, has_key
   end
-  return redis.call('ZSCORE', scheduled, member_of(id, head, state.due)) and 'scheduled' or 'ready'
+  return redis.call('ZSCORE', scheduled, member_of(id, head, state.due)) and 'scheduled' or 'ready', has_key
 end
 
 local function with_places(known, items, first, existing, delay)
   local placed, blocked = {}, 0
   for at, n in ipairs(known) do
+    local has_key = true
     local place = existing[n] == true and 'acked' or delay > 0 and 'scheduled' or 'ready'
     if existing[n] and existing[n] ~= true then
-      place = place_of(items[first + 2 * n - 2])
+      place, has_key = place_of(items[first + 2 * n - 2], items[first + 2 * n - 1])
     end
-    placed[2 * at - 1], placed[2 * at] = n, place
+    placed[2 * at - 1], placed[2 * at] = n, place .. (has_key and '' or '/key')
     blocked = blocked + (place == 'dead' and 1 or 0)
   end
   if blocked > 0 then

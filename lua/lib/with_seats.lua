@@ -2,7 +2,7 @@
 -- and without a seat gets one, or is blocked: keys did not count when it became ready, or someone else made it ready. If
 -- messages that came later hold the seats and are still ready, it takes over the seat of one, which is blocked.
 --   held: for each its lane, if it has a seat
--- needs: enter, waiting_lane, head_of, parse_state, member_of, BLOCKED; keys: states, ready, scheduled, seats
+-- needs: rule, seat_in, enter, waiting_lane, head_of, parse_state, member_of, BLOCKED; keys: states, ready, scheduled, seats
 -- gives: with_seats
 local MOST = 100 -- holders that it looks at (I9)
 
@@ -14,12 +14,12 @@ end
 -- Whether a message takes over a seat; `displaced` has the ids of those who lose theirs.
 local function takes_over(id, row, lane, displaced)
   local at = redis.call('ZRANK', ready, row) or math.huge
-  for _, other in ipairs(redis.call('ZRANGEBYSCORE', seats, lane, lane, 'LIMIT', 0, MOST)) do
+  for _, other in ipairs(redis.call('ZRANGEBYSCORE', seats, seat_in(lane), seat_in(lane), 'LIMIT', 0, MOST)) do
     local text = redis.call('HGET', states, other)
     local head = head_of(other, text)
     local its_row = head and member_of(other, head, parse_state(text, head.birth).due)
     if its_row and (redis.call('ZRANK', ready, its_row) or -1) > at then
-      redis.call('ZADD', seats, lane, id)
+      redis.call('ZADD', seats, seat_in(lane), id)
       redis.call('ZREM', seats, other)
       block(lane, its_row)
       displaced[other] = true
@@ -39,6 +39,9 @@ local function with_seats(held, rows, ids, texts)
     end
     if lane and not (is_own and (enter(id, lane) or takes_over(id, row, lane, displaced))) then
       block(lane, row) -- lib/let_in drops one that is not its own
+      if rule.interval then
+        redis.call('ZREM', seats, id) -- it was ready before keys had a rate
+      end
     elseif not displaced[id] then
       kept[#kept + 1], names[#names + 1], lines[#lines + 1] = row, id, texts[n]
     end

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rq_dlq._keys import QueueKeys
-from rq_dlq._redis.rights import keys_of, pattern_of, right_of
+from rq_dlq._redis.rights import channels_of, keys_of, pattern_of, right_of
 from rq_dlq._scripts import SCRIPTS
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import shown
@@ -77,5 +77,8 @@ def acl_line(
         f"{'~' if pattern in written else reads}{pattern}"
         for pattern in sorted({pattern for pattern, _ in patterns})
     ]
-    return " ".join(["user", user, "on", "resetkeys", *keys, "resetchannels", "-@all",
+    heard = {
+        f"&{pattern_of(name, whole=queue == '*')}" for command in commands for name in channels_of(command)
+    }
+    return " ".join(["user", user, "on", "resetkeys", *keys, "resetchannels", *sorted(heard), "-@all",
                      *(f"+{right}" for right in sorted(rights))])  # fmt: skip

@@ -11,7 +11,8 @@ from redis import exceptions
 from rq_dlq.errors import MissingRights
 
 OF_SEVERAL = {b"ACL", b"CLUSTER", b"CONFIG", b"SCRIPT"}  # commands whose subcommands are separate rights
-WITHOUT_KEY = {*OF_SEVERAL, b"ASKING", b"INFO", b"PING", b"SELECT", b"TIME", b"WAIT"}
+ON_CHANNELS = {b"PUBLISH", b"SUBSCRIBE", b"UNSUBSCRIBE"}
+WITHOUT_KEY = {*OF_SEVERAL, *ON_CHANNELS, b"ASKING", b"INFO", b"PING", b"SELECT", b"TIME", b"WAIT"}
 _QUEUE = re.compile(r".*?\{[^{}]+\}[^:]*:")
 _NAMED = re.compile(r"'([\w|]+)' command")
 _IN_SCRIPT = re.compile(r"executing the script can't|ACL failure in script")
@@ -23,7 +24,8 @@ def denied(command: Sequence[Any], reply: object) -> list[str]:
         return []
     if "access" not in str(reply):
         return [f"+{right_of(command)}"]
-    return list(dict.fromkeys(f"~{pattern_of(key)}" for key in keys_of(command)))
+    names = [f"~{pattern_of(key)}" for key in keys_of(command)]
+    return list(dict.fromkeys([*names, *(f"&{pattern_of(name)}" for name in channels_of(command))]))
 
 
 def right_of(command: Sequence[Any]) -> str:
@@ -37,6 +39,11 @@ def keys_of(command: Sequence[Any]) -> list[str]:
     if command[0] == b"EVALSHA":
         return [_text(key) for key in command[3 : 3 + command[2]]]
     return [] if command[0] in WITHOUT_KEY else [_text(key) for key in command[1:2]]
+
+
+def channels_of(command: Sequence[Any]) -> list[str]:
+    """The channels of one of our commands."""
+    return [_text(name) for name in command[1:2]] if command[0] in ON_CHANNELS else []
 
 
 def pattern_of(key: str, *, whole: bool = False) -> str:

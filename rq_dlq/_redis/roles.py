@@ -23,6 +23,7 @@ from rq_dlq.core.policies import calls as policy_calls
 from rq_dlq.core.processes import calls as process_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.redrive import calls as redrive_calls
+from rq_dlq.core.results import calls as result_calls
 from rq_dlq.core.schedules import calls as schedule_calls
 from rq_dlq.core.steps.call import Command
 from rq_dlq.core.steps.step import Wait
@@ -141,6 +142,8 @@ def _upkeep(keys: QueueKeys) -> Steps:
 
 def _sending(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
+    yield from result_calls.hearing(keys.result(ID))
+    yield result_calls.tell(keys.result(ID))
     yield from _scheduling(keys)
     yield from _staging(keys)
     yield job_calls.note_list(keys, *JOB)
@@ -164,6 +167,7 @@ def _consuming(keys: QueueKeys) -> Steps:
     yield from _scheduling(keys)
     yield from _reporting(keys)
     yield Wait(keys["wake"], 1)
+    yield result_calls.tell(keys.result(ID))
     yield from _reading(keys)
     yield batch_calls.given_counts(keys, TOKENS)
     yield batch_calls.held_counts(keys, TOKENS)
@@ -179,7 +183,7 @@ def _reporting(keys: QueueKeys) -> Steps:
     yield process_calls.processes(keys.namespace)
     yield process_calls.note_process(keys.namespace, ID, b"{}")
     yield process_calls.forget_processes(keys.namespace, [ID])
-    yield cancelling_calls.notices(keys.namespace, ID)
+    yield cancelling_calls.notices(keys.namespace, "*")
 
 
 def _scheduling(keys: QueueKeys) -> Steps:
@@ -197,11 +201,13 @@ def _reading(keys: QueueKeys) -> Steps:
 def _looking(keys: QueueKeys) -> Steps:
     yield from _naming(keys)
     yield from _scheduling(keys)
+    yield from result_calls.hearing(keys.result(ID))
     yield queue_calls.clock()
     yield process_calls.processes(keys.namespace)
     yield looking_calls.page(keys, limit=1)
     yield looking_calls.newest(keys, limit=1)
     yield looking_calls.count(keys)
+    yield looking_calls.acked_at(keys, ID)
     yield page_calls.rank(keys, "ready", 0)
     yield page_calls.size(keys, "ready")
     yield page_calls.position(keys, "ready", 0)
@@ -223,6 +229,7 @@ def _looking(keys: QueueKeys) -> Steps:
 
 def _maintaining(keys: QueueKeys) -> Steps:
     yield from _upkeep(keys)
+    yield result_calls.tell(keys.result(ID))
     yield from _looking(keys)
     yield queue_calls.add_aliases(keys.namespace, [ID])
     yield queue_calls.note(keys.namespace, did=ID)
@@ -234,7 +241,7 @@ def _maintaining(keys: QueueKeys) -> Steps:
     yield redrive_calls.cut(keys, ID, 1)
     yield redrive_calls.keep(keys, ID, 1)
     yield Wait(keys.silent, 1)
-    yield from cancelling_calls.tell(keys.namespace, ID, cancelling_calls.Notice(ID, (ID, ID)))
+    yield from cancelling_calls.tell(keys.namespace, "*", cancelling_calls.Notice(ID, (ID, ID)))
 
 
 _SCHEDULES = ("due", "schedule")
@@ -252,15 +259,18 @@ _UPKEEP = (
     ),
     *_SCHEDULES,
 )
-_LOOKING = ("browse", "scan", "groups", "stats")
+_LOOKING = ("browse", "scan", "groups", "stats", "result")
 
 ROLES = {
     role.name: role
     for role in (
         Role(
             "producer",
-            "sends (also in sessions, from Spark and by schedules), and sees the counts of queues",
-            ("send", "commit", "configure", "commit_job", "move_staged", "drop_staged", "stats", *_SCHEDULES),
+            "sends (also in sessions, from Spark and by schedules), reads results, sees the counts of queues",
+            (
+                *("send", "commit", "configure", "commit_job", "move_staged", "drop_staged", "stats"),
+                *("result", *_SCHEDULES),
+            ),
             _sending,
         ),
         Role(
@@ -268,7 +278,7 @@ ROLES = {
             "claims messages and acks or nacks them (also as a worker), and sends in its sessions",
             (
                 *("claim", "ack", "ack_all", "nack", "poison", "release", "pass_on", "extend", "send"),
-                *("ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
+                *("progress", "ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
                 *("configure", "commit", "stats", *_UPKEEP),
             ),
             _consuming,
@@ -280,7 +290,7 @@ ROLES = {
                 *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "pause_lane", "reset", "delete"),
                 *("redrive", "purge", "cancel", "transfer", "prioritize", "deliver_now", "dead_letter"),
                 *("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive", "restore", "mute"),
-                "expire_now",
+                *("expire_now", "limit_lane"),
             ),
             _maintaining,
         ),

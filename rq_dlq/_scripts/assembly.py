@@ -8,18 +8,14 @@ order of `_keys.py`; those of another queue, in the block that works on it.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import inf
-from typing import TYPE_CHECKING
 
 from rq_dlq import _keys
-from rq_dlq._scripts.fragments import Needs, read
+from rq_dlq._scripts.fragments import Fragment, Needs, read
 from rq_dlq._scripts.script import bound
-
-if TYPE_CHECKING:
-    from rq_dlq._scripts.fragments import Fragment
 
 _AT_ONCE = 5  # names in a line that binds keys
 _KEYS_OF = "\0"  # a line with this is where keys are to be bound, of the family that follows
@@ -39,38 +35,100 @@ def assemble(name: str, text: str, library: Mapping[str, Fragment]) -> str:
         raise ValueError(f"{name}.lua does not begin with what all of it needs")
     elsewhere = [one for line in needs if line.family for one in reversed(line.among(library))]
     shared = [one for other in elsewhere for one in (*other.before, other) if not one.has_keys]
-    keys, args = defaultdict[str, set[str]](set), set[str]()  # what is met; keys by their family
-    lines = list[str]()
+    last = [needs[0], *(line for line in needs if line.names and not (line.indent or line.family))][-1]
+    whole, several = _Assembly(library, needs[0], shared, last), list[Fragment]()
+    whole.add(script, set(), "")
+    while more := whole.repeated():
+        several = [*more, *several]  # what others need in their blocks stands before these
+        whole = _Assembly(library, needs[0], shared, last, several)
+        whole.add(script, set(), "")
+    keys = whole.keys
+    keys[""].update(_TO + key for key in keys[_TO])
+    _check(f"{name}.lua needs keys that do not exist", set(chain(*keys.values())), _ORDER)
+    _check(f"{name}.lua needs arguments that it does not bind", whole.args, bound(name, text)["ARGV"])
+    ordered = {family: sorted(found, key=_ORDER.index) for family, found in keys.items()}
+    return "\n".join(_with_bindings(whole.lines, ordered)) + "\n"
 
-    def add(part: Iterable[str | Needs], there: set[Fragment], family: str, indent: str = "") -> None:
-        """Add lines with what they need."""
+
+class _Assembly:
+    """The lines of a script with what they need.
+
+    Args:
+        top: the first line that says what is needed.
+        shared: what stands there as well, for blocks that work on other queues.
+        last: the last line that says so of the whole script.
+        several: what would be there in several blocks, and stands there for them all.
+
+    Attributes:
+        keys: that are needed, by their family.
+        args: arguments that are needed.
+        times: how often each fragment is there, for the script's own queue.
+    """
+
+    def __init__(
+        self,
+        library: Mapping[str, Fragment],
+        top: Needs,
+        shared: Sequence[Fragment],
+        last: Needs,
+        several: Sequence[Fragment] = (),
+    ) -> None:
+        self._library, self._top, self._shared = library, top, shared
+        self._last, self._several = last, several
+        self.lines, self.args = list[str](), set[str]()
+        self.keys, self.times = defaultdict[str, set[str]](set), Counter[Fragment]()
+
+    def add(self, part: Iterable[str | Needs], there: set[Fragment], family: str, indent: str = "") -> None:
+        """Add lines; `there`: what stands before them, for keys of this family."""
         blocks = [(0.0, there, family)]  # around the line: how deep they stand, what is there, whose keys
         for line in part:
             while blocks[-1][0] and _depth(line) < blocks[-1][0]:
                 blocks.pop()
             if isinstance(line, str):
-                lines.append(indent + line if line else "")
+                self.lines.append(indent + line if line else "")
                 continue
-            wanted, inner, (outer, there, family) = line.among(library), indent + line.indent, blocks[-1]
+            wanted, inner = line.among(self._library), indent + line.indent
+            outer, there, family = blocks[-1]
             there = {*there} if _depth(line) > outer else there
-            if line.family or line is needs[0]:
-                lines.append(f"{inner}{_KEYS_OF}{line.family}")
+            if line.family or line is self._top:
+                self.lines.append(f"{inner}{_KEYS_OF}{line.family}")
                 family, there = line.family, {one for one in there if not one.has_keys}
-                wanted += [] if family else shared  # here, so that the clock is read once
+                wanted += [] if family else self._shared  # here, so that the clock is read once
+            if line is self._last:
+                wanted = [*self._first(wanted), *self._several, *wanted]
             blocks.append((_depth(line), there, family))
-            keys[family].update(line.keys)
-            args.update(line.args)
+            self.keys[family].update(line.keys)
+            self.args.update(line.args)
             for one in wanted:
                 if one not in there:
                     there.add(one)
-                    add(one.lines, there, family, inner)
+                    self.times[one] += not family
+                    self.add(one.lines, there, family, inner)
 
-    add(script, set(), "")
-    keys[""].update(_TO + key for key in keys[_TO])
-    _check(f"{name}.lua needs keys that do not exist", set(chain(*keys.values())), _ORDER)
-    _check(f"{name}.lua needs arguments that it does not bind", args, bound(name, text)["ARGV"])
-    ordered = {family: sorted(found, key=_ORDER.index) for family, found in keys.items()}
-    return "\n".join(_with_bindings(lines, ordered)) + "\n"
+    def repeated(self) -> list[Fragment]:
+        """What is to be there once and is not; without what is there in blocks of another such."""
+        again = (one for one, times in self.times.items() if one.once and times > 1)
+        found = [one for one in again if one not in self._several]
+        inside = {one: self._reached([one]) - {one} for one in found}
+        return [one for one in found if not any(one in others for others in inside.values())]
+
+    def _first(self, wanted: Iterable[Fragment]) -> Iterator[Fragment]:
+        """What these need anyway, and the several do, too: the clock, say, is read once."""
+        both = self._reached(self._several)
+        for one in dict.fromkeys(before for each in wanted for before in (*each.before, each)):
+            if one in both and self._reached([one]).isdisjoint(self._several):
+                yield one
+
+    def _reached(self, fragments: Iterable[Fragment]) -> set[Fragment]:
+        """These and all that they need, also in their blocks."""
+        found, more = set[Fragment](), [*fragments]
+        while more:
+            one = more.pop()
+            if one not in found:
+                found.add(one)
+                needs = (line for line in one.lines if isinstance(line, Needs) and not line.family)
+                more += (other for line in needs for other in line.among(self._library))
+        return found
 
 
 def _depth(line: str | Needs) -> float:

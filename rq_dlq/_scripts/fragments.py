@@ -5,7 +5,8 @@
 
 A line names what fragments give, then keys (`all`: every key of the queue), then arguments that the script
 has to bind, then locals that stand before it wherever it is needed. In column 0 it speaks for the whole file,
-indented for the block that it stands in.
+indented for the block that it stands in. A file that says `-- once` is put first in a script that would have
+it in several blocks.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ T = TypeVar("T")
 ALL = "all"  # stands for every key of the queue
 _NEEDS = re.compile(r"( *)-- needs: (.+)")
 _PART = re.compile(r"(?:(keys|args|locals|family): )?(\w+(?:, \w+)*)")
-_GIVES = "-- gives: "
+_GIVES, _ONCE = "-- gives: ", "-- once"
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,13 @@ class Fragment:
         lines: its text, after what all of it needs.
         before: the fragments that have to stand before it.
         has_keys: whether it uses keys, itself or by what it needs. Then it works on one queue.
+        once: whether it is put first where it would be there twice.
     """
 
     lines: list[str | Needs]
     before: list[Fragment]
     has_keys: bool
+    once: bool
 
 
 def library(texts: Mapping[str, str]) -> dict[str, Fragment]:
@@ -124,5 +127,5 @@ def _fragment(lines: list[str | Needs], others: Mapping[str, Fragment]) -> Fragm
     above = [one for line in first for one in reversed(line.among(others))]
     before = dict.fromkeys(each for one in above for each in (*one.before, one))
     has_keys = any(line.keys or any(one.has_keys for one in line.among(others)) for line in needs)
-    rest = [line for line in lines if isinstance(line, str) or line.indent]
-    return Fragment([*first, *rest], list(before), has_keys)
+    rest = [line for line in lines if line != _ONCE and (isinstance(line, str) or line.indent)]
+    return Fragment([*first, *rest], list(before), has_keys, _ONCE in lines)

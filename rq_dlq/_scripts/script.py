@@ -49,8 +49,11 @@ class Script:
 
     @cached_property
     def commands(self) -> frozenset[bytes]:
-        """The names of the Redis commands that it may run."""
-        return frozenset(name.encode() for name in _CALLED.findall(self.source))
+        """The names of the Redis commands that it has to be allowed to run.
+
+        PUBLISH is none: without it who waits for a result looks each second.
+        """
+        return frozenset(name.encode() for name in _CALLED.findall(self.source)) - {b"PUBLISH"}
 
     def arguments(self, given: Mapping[str, object]) -> list[object]:
         """The values in the script's order.

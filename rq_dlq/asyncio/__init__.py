@@ -6,6 +6,7 @@ from rq_dlq.asyncio.dlq import DeadLetters
 from rq_dlq.asyncio.policies import Policies
 from rq_dlq.asyncio.queue import Queue
 from rq_dlq.asyncio.redrive import RedriveJob
+from rq_dlq.asyncio.results import SentForResult
 from rq_dlq.asyncio.selection import Selection
 from rq_dlq.asyncio.session import Session
 from rq_dlq.asyncio.task import Task
@@ -18,6 +19,7 @@ __all__ = [
     "Queue",
     "RedriveJob",
     "Selection",
+    "SentForResult",
     "Session",
     "Task",
 ]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq.asyncio.own import OwnQueue
 from rq_dlq.client.arguments import batch
+from rq_dlq.core.results.results import results_of
 from rq_dlq.core.settling import settle
 from rq_dlq.errors.guesses import part_of
 from rq_dlq.values.durations import Duration, milliseconds
@@ -40,7 +41,9 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
-        return await self._settle(deliveries, lambda held: settle.ack(self._core, held))
+        return await self._settle(
+            deliveries, lambda held: settle.ack(self._core, held, results_of(deliveries))
+        )
 
     async def nack(
         self,

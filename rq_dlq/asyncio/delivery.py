@@ -6,7 +6,9 @@ import time
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq.core.settling import settle
+from rq_dlq.core.results.results import results_of
+from rq_dlq.core.settling import progress, settle
+from rq_dlq.core.settling.held import held_or_raise
 from rq_dlq.errors import LeaseLost, Poison, Redeliver
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.forks import this_process
@@ -38,10 +40,20 @@ class Delivery(Leased[T]):
     that fails, the message comes back when its lease ends. A forked child that leaves the block leaves the
     message to its parent. To enter the block raises LeaseLost if the lease is over by then, as of the last
     messages of a large claim: the work would be done twice.
+
+    Examples:
+        >>> (delivery,) = await orders.claim()
+        >>> delivery.id, delivery.attempt
+        ('order-41', 1)
+        >>> settlement = await delivery.ack()
+        >>> settlement.outcome
+        'acked'
     """
 
     _process = 0
     """The one that entered the block."""
+    _told = -inf
+    """When it last said how far it is, monotonic seconds."""
 
     def __init__(
         self,
@@ -69,26 +81,33 @@ class Delivery(Leased[T]):
         It is counted from the claim, whose time is the server's. 0: it is over, and a redelivery would be too
         late. None: it has no end; so has a dead or expired message.
 
-        Example:
+        Examples:
             >>> httpx.post(url, json=order, timeout=delivery.remaining)
         """
         left = self._time_to_live(time.monotonic())
         return None if left == inf else max(0.0, left)
 
-    async def ack(self) -> Settlement:
+    async def ack(self, *, result: Any = None) -> Settlement:
         """Report success: the message is removed; in a loop of `Queue.consume`, by its next step.
+
+        Args:
+            result: what `Queue.result` gives to whoever asked for it when the message was sent, at most 64
+                kB: a JSON value, or bytes. It is left out where nobody did.
 
         Returns:
             What became of it; "deferred" if it is the delivery that such a loop handed out last.
 
         Raises:
             LeaseLost: the token is stale; nothing was changed.
+            InvalidMessage: the result is too large, or cannot be encoded; nothing was changed.
         """
+        self._returned = result
+        results = results_of([self])
         if self._consuming is not None:
             self._refuse_if_deferred()
             if self._consuming.defer(self):
                 return Settlement(self.id, "deferred")
-        return await self._settle(settle.ack(self._queue._core, [self._held]))
+        return await self._settle(settle.ack(self._queue._core, [self._held], results))
 
     async def nack(
         self, error: BaseException | str | None = None, *, delay: Duration | None = None, charge: bool = True
@@ -143,6 +162,31 @@ class Delivery(Leased[T]):
         """
         steps = settle.release(self._queue._core, [self._held], begun=begun, delay=delay)
         return await self._settle(steps)
+
+    async def progress(self, part: float, text: str = "") -> None:
+        """Say how far the work on the message is, for `Queue.explain` and the page.
+
+        At most one a second is written, so a loop may say it each time. It extends no lease.
+
+        Args:
+            part: how much is done, 0 to 1.
+            text: in words, as "rows read"; its first 100 characters are kept.
+
+        Raises:
+            LeaseLost: the token is stale.
+            InvalidInput: an argument is not valid.
+
+        Examples:
+            >>> (delivery,) = await orders.claim()
+            >>> await delivery.progress(0.4, "rows read")
+            >>> explained = await orders.explain(delivery.id)
+            >>> "40% done rows read" in explained.why
+            True
+        """
+        now = time.monotonic()
+        if now - self._told >= 1 or part == 1:
+            self._told = now
+            await self._queue._run(progress.progress(self._queue._core, self, part, text))
 
     async def extend(self, lease: Duration | None = None) -> datetime:
         """Restart the lease. All messages of a claim share one lease.
@@ -203,7 +247,7 @@ class Delivery(Leased[T]):
         return self._note(settlement, error)
 
     def _note(self, settlement: Settlement, error: BaseException | str | None) -> Settlement:
-        self.outcome = settle.held_or_raise(settlement, self.outcome).outcome
+        self.outcome = held_or_raise(settlement, self.outcome).outcome
         self._settled = (settlement, error)
         return settlement
 

@@ -17,12 +17,23 @@ if TYPE_CHECKING:
 
 
 class Dependency(Lane):
-    """One dependency of a queue's messages; `queue.dependency(…)` makes it."""
+    """One dependency of a queue's messages; `queue.dependency(…)` makes it.
+
+    Examples:
+        >>> await orders.dependency("payments").pause(until="10m")
+        True
+        >>> stats = await orders.dependency("payments").stats()
+        >>> stats.open
+        True
+    """
 
     _of = "dependency"
 
     async def stats(self) -> DependencyStats:
         """Whether it counts as down, since when, how many messages wait, and when the next is tried.
+
+        Returns:
+            Its state, as this queue knows it.
 
         Raises:
             InvalidInput: this cannot be a dependency, or the queue is one of dead letters.
@@ -31,7 +42,12 @@ class Dependency(Lane):
 
 
 class DependencyOfAll(Answering):
-    """One dependency of the messages of all queues; `broker.dependency(…)` makes it."""
+    """One dependency of the messages of all queues; `broker.dependency(…)` makes it.
+
+    Examples:
+        >>> await broker.dependency("payments").resume()
+        0
+    """
 
     def __init__(self, dependency: str, broker: Broker) -> None:
         self._dependency = dependency
@@ -41,11 +57,18 @@ class DependencyOfAll(Answering):
         return f"<Dependency {self._dependency!r} of all queues>"
 
     async def stats(self) -> list[DependencyStats]:
-        """What each queue knows of it, as `queue.dependency(…).stats()`."""
+        """What each queue knows of it, as `queue.dependency(…).stats()`.
+
+        Returns:
+            Its state in each queue that knows it.
+        """
         return [await one.stats() for one in await self._each()]
 
     async def pause(self, until: datetime | Duration | None = None, *, by: str | None = None) -> int:
         """Deliver no messages that need it, in all queues that there are now; else as `Dependency.pause`.
+
+        Args:
+            until, by: as in `Dependency.pause`.
 
         Returns:
             In how many queues this changed anything.
@@ -54,6 +77,9 @@ class DependencyOfAll(Answering):
 
     async def resume(self, *, by: str | None = None) -> int:
         """Deliver them again, in all queues; else as `Dependency.resume`.
+
+        Args:
+            by: as in `Dependency.resume`.
 
         Returns:
             In how many queues this changed anything.

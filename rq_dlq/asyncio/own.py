@@ -22,8 +22,10 @@ from rq_dlq.values.runner import runner_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+    from concurrent.futures import Future
 
     from rq_dlq._redis import Retries
+    from rq_dlq._redis.waiting import Waiting
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.delivery import Delivery
     from rq_dlq.core.claiming.consume import Consuming
@@ -60,6 +62,25 @@ async def to_its_end(make: Callable[[], Coroutine[Any, Any, object]]) -> None:
         if not ending.cancelled() and isinstance(failure := ending.exception(), Exception):
             logger.warning("what was under way when this was cut off: %s", failure)
         raise cut_off
+
+
+_LISTENING = set[asyncio.Task[None]]()  # an event loop alone would forget them
+
+
+def listen(connections: AsyncConnections, waiting: Waiting) -> None:
+    """Have a task listen for those who wait, until nobody does."""
+    listening = asyncio.create_task(connections.listen(waiting))
+    _LISTENING.add(listening)
+    listening.add_done_callback(_LISTENING.discard)
+
+
+async def outcome_of(future: Future[R], seconds: float) -> R | None:
+    """What a future gets within this time; None: nothing."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await asyncio.wrap_future(future)
+    except TimeoutError:
+        return None
 
 
 def _cancellation(error: BaseException) -> BaseException | None:

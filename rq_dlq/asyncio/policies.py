@@ -29,6 +29,13 @@ class Policies:
     field of a queue's settings the most specific entry that sets it wins. Settings declared in code
     (`broker.queue(…, redelivery=…)`) override entries, and pinned entries override both. A change takes
     effect at once, also for messages in the queue.
+
+    Examples:
+        >>> await broker.policies.set("mail.#", redelivery={"max_redeliveries": 3})
+        0
+        >>> settings = await broker.policies.explain("mail.eu")
+        >>> settings.redelivery.max_redeliveries
+        3
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -123,7 +130,11 @@ class Policies:
         return await self._broker._run(policies.undeclare(self._keys_of(queue), naming, act))
 
     async def read(self) -> PolicyMap:
-        """Read all entries."""
+        """Read all entries.
+
+        Returns:
+            The map of entries.
+        """
         settings = self._broker.settings
         return await self._broker._run(policies.read_policies(settings.namespace, settings.naming))
 

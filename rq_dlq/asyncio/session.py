@@ -38,6 +38,14 @@ class Session(Generic[T]):
     are not raised again at the end of the block. An error that is not an Exception (KeyboardInterrupt)
     releases all deliveries, in one short try as at the end of a `Delivery`, and is raised in any case. A lost
     lease releases the others. A forked child that leaves the block leaves them all to its parent.
+
+    Examples:
+        >>> async with orders.session() as session:
+        ...     for order in await session.claim():
+        ...         sent = await session.send(mails, {"bill": order.id}, id=f"bill-{order.id}")
+        >>> stats = await mails.stats()
+        >>> stats.ready
+        1
     """
 
     def __init__(self, queue: Queue[T]) -> None:
@@ -79,12 +87,14 @@ class Session(Generic[T]):
         persistent: bool = True,
         key: str | None = None,
         dependency: str | None = None,
+        result: bool = False,
     ) -> Sent:
         """Send a message at the end of the session. The other arguments are those of `Queue.send`.
 
         Args:
             queue: any queue of the same broker.
             body: of that queue's type.
+            id, delay, ttl, priority, headers, persistent, key, dependency, result: as in `Queue.send`.
 
         Returns:
             The id that the message will have; its `new` is None, since the commit decides that.
@@ -94,8 +104,9 @@ class Session(Generic[T]):
         """
         target = work_of(queue, self._queue._broker)
         options = send.send_options(
-            delay, ttl, priority, headers, persistent=persistent, key=key, dependency=dependency
-        )
+            delay, ttl, priority, headers,
+            persistent=persistent, key=key, dependency=dependency, result=result,
+        )  # fmt: skip
         return await self._queue._run(session.send(self._core, target, body, id, options))
 
     async def commit(self) -> int:

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
+from rq_dlq.asyncio.results import SentForResult, all_for_result
 from rq_dlq.core.sending import send
 from rq_dlq.errors import InvalidInput
 from rq_dlq.errors.guesses import Answering, answering
 from rq_dlq.values.codec import DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Coroutine, Iterable, Mapping
 
     from rq_dlq.asyncio.queue import Queue
     from rq_dlq.client.task_function import TaskFunction
     from rq_dlq.core.sending.packing import SendOptions
     from rq_dlq.values.durations import Duration
-    from rq_dlq.values.sent import Sent
 
 P = ParamSpec("P")
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)  # of an `async def`, a coroutine, for all type checkers
+V = TypeVar("V")
 _NOT_GIVEN: Any = ...  # None is a value that a later call may give
 
 
-class Task(Answering, Generic[P, R]):
+class Task(Answering, Generic[P, R_co]):
     """A function whose calls can be sent to a queue; `broker.task` makes it.
 
     `task(…)` calls the function, here and now; `await task.send(…)` has a worker call it. Pickling keeps the
     name of the function's module and its own: who unpickles a task imports it.
+
+    Examples:
+        >>> @broker.task(queue="welcome")
+        ... async def welcome(user_id: int, lang: str = "en") -> None:
+        ...     print(f"welcome {user_id} in {lang}")
+        >>> await welcome.options(id="welcome-7", delay="1h").send(7, lang="de")
+        'welcome-7'
     """
 
     def __init__(
@@ -36,7 +44,7 @@ class Task(Answering, Generic[P, R]):
         function: TaskFunction,
         queue: Queue[Any],
         given: Mapping[str, Any] | None = None,
-        plain: Task[P, R] | None = None,
+        plain: Task[P, R_co] | None = None,
     ) -> None:
         update_wrapper(self, function.function)
         self._function = function
@@ -54,7 +62,7 @@ class Task(Answering, Generic[P, R]):
             return str(getattr(self, "__qualname__", self.name))
         return (self._plain._with, (self._given,))
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function, here and now."""
         return self._function.function(*args, **kwargs)  # type: ignore[no-any-return]
 
@@ -63,14 +71,20 @@ class Task(Answering, Generic[P, R]):
         """The name that messages have in their header `task`."""
         return self._function.name
 
-    async def send(self, *args: P.args, **kwargs: P.kwargs) -> Sent:
+    @overload
+    async def send(
+        self: Task[P, Coroutine[Any, Any, V]], *args: P.args, **kwargs: P.kwargs
+    ) -> SentForResult[V]: ...
+    @overload
+    async def send(self, *args: P.args, **kwargs: P.kwargs) -> SentForResult[R_co]: ...
+    async def send(self, *args: P.args, **kwargs: P.kwargs) -> SentForResult[Any]:
         """Send a call of the function.
 
         Args:
             args, kwargs: those of the function, except the one that takes the delivery.
 
         Returns:
-            The message's id, as from `Queue.send`.
+            The message's id, as from `Queue.send`; its `result` is of the type that the function returns.
 
         Raises:
             InvalidMessage: the arguments do not fit the function; nothing was sent.
@@ -78,9 +92,20 @@ class Task(Answering, Generic[P, R]):
         """
         body = self._function.body(args, kwargs)
         options = self._function.saying(self._options, args, kwargs, self._given)
-        return await self._queue._run(send.send_one(self._queue._core, body, self._id, options))
+        sent = await self._queue._run(send.send_one(self._queue._core, body, self._id, options))
+        return SentForResult(sent, self._queue, self._function.returned)
 
-    async def send_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[Sent]:
+    @overload
+    async def send_many(
+        self: Task[P, Coroutine[Any, Any, V]], calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]
+    ) -> list[SentForResult[V]]: ...
+    @overload
+    async def send_many(
+        self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]
+    ) -> list[SentForResult[R_co]]: ...
+    async def send_many(
+        self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]
+    ) -> list[SentForResult[Any]]:
         """Send any number of calls of the function, a thousand per round trip.
 
         Args:
@@ -95,13 +120,19 @@ class Task(Answering, Generic[P, R]):
                 before it.
             KnownId, BrokerRefused, BrokerUnavailable, Unconfirmed: see `Queue.send_many`.
 
-        Example:
-            >>> welcome.options(delay="1h").send_many([(7,), (8,), {"user_id": 9, "lang": "de"}])
+        Examples:
+            >>> @broker.task
+            ... async def welcome(user_id: int, lang: str = "en") -> None:
+            ...     print(f"welcome {user_id} in {lang}")
+            >>> sent = await welcome.options(delay="1h").send_many([(7,), {"user_id": 8, "lang": "de"}])
+            >>> len(sent)
+            2
         """
         if self._id is not None:
             raise InvalidInput(f"the id {self._id!r} is of one call: use send, or leave the id out")
         messages = self._function.messages(calls, self._given)
-        return await self._queue._run(send.send(self._queue._core, messages, self._options))
+        sent = await self._queue._run(send.send(self._queue._core, messages, self._options))
+        return all_for_result(sent, self._queue, self._function.returned)
 
     @answering
     def options(
@@ -116,10 +147,18 @@ class Task(Answering, Generic[P, R]):
         new: bool = _NOT_GIVEN,
         key: str | None = _NOT_GIVEN,
         dependency: str | None = _NOT_GIVEN,
-    ) -> Task[P, R]:
+        result: bool = _NOT_GIVEN,
+    ) -> Task[P, R_co]:
         """The same task, whose `send` and `send_many` have these options; they are those of `Queue.send`.
 
         Options that were given before stay, unless they are given again.
+
+        Args:
+            id, delay, ttl, priority, headers, persistent, new, key, dependency, result: as in
+                `Queue.send`.
+
+        Returns:
+            The task with these options; this one stays as it is.
 
         Raises:
             InvalidInput: a duration is not valid, or the headers have the task's.
@@ -134,11 +173,12 @@ class Task(Answering, Generic[P, R]):
             "new": new,
             "key": key,
             "dependency": dependency,
+            "result": result,
         }
         given = {name: value for name, value in now.items() if value is not _NOT_GIVEN}
         return (self._plain or self)._with({**self._given, **given})
 
-    def _with(self, given: Mapping[str, Any]) -> Task[P, R]:
+    def _with(self, given: Mapping[str, Any]) -> Task[P, R_co]:
         return Task(self._function, self._queue, given, self)
 
 
@@ -152,4 +192,5 @@ def _options_of(function: TaskFunction, given: Mapping[str, Any]) -> SendOptions
         new=given.get("new", False),
         key=given.get("key"),
         dependency=given.get("dependency"),
+        result=given.get("result", function.result),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from rq_dlq.cli._context import Commands
-from rq_dlq.values.version import __version__
+from rq_dlq.values.version import OLDEST_READER, OLDEST_SERVER, __version__
 
 SENTENCES = {
     "acl": "Print the ACL line of a role for Redis.",
@@ -36,7 +36,11 @@ SENTENCES = {
     sentences=SENTENCES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.version_option(
+    __version__,
+    message=f"%(prog)s %(version)s, for Redis {'.'.join(map(str, OLDEST_SERVER))} and newer, and Valkey; "
+    f"{OLDEST_READER} and newer read what it writes",
+)
 def main() -> None:
     """Queues on Redis, with redelivery and dead letters done right.
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli._arguments import with_options
+from rq_dlq.cli._examples import EXAMPLES
 from rq_dlq.cli._guesses import BESIDE, COMMANDS, OPTIONS
 from rq_dlq.cli._logs import show_log
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
@@ -82,7 +83,14 @@ class Failure(click.ClickException):
 
 
 class Answering(click.Command):
-    """Answers an option that is called otherwise elsewhere."""
+    """Answers an option that is called otherwise elsewhere; its help ends with an example."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the example."""
+        _, _, words = ctx.command_path.partition(" ")
+        line = " ".join(filter(None, ("rq-dlq", words, EXAMPLES.get(words))))
+        with formatter.section("Example"):
+            formatter.write(f"{' ' * formatter.current_indent}{line}\n")  # in one piece, to be copied
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options."""

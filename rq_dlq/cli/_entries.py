@@ -11,7 +11,7 @@ from rq_dlq.cli._context import PART_WAY, Context, Failure, sentence
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import Column
 from rq_dlq.client.settings import known_url
-from rq_dlq.core.policies.given_names import check_names, gives_way, why_taken
+from rq_dlq.core.policies.given_names import check_names
 from rq_dlq.errors import PolicyError, RqDlqError
 from rq_dlq.policy import Entry, Pattern
 from rq_dlq.policy.readable import as_read
@@ -63,7 +63,7 @@ def set_all(
     if file is not None:
         refuse(context, reading, file)
     has_server = known_url(context.url)  # a dry run does not start one
-    problems = _taken(context, reading) if has_server or not dry_run else []
+    problems = _unusable(context, reading) if has_server or not dry_run else []
     if file is not None:
         refuse(context, Reading(problems=problems), file)
     elif problems:
@@ -107,15 +107,13 @@ def _say_gone(context: Context, before: Entry | None, entry: Entry) -> None:
         )
 
 
-def _taken(context: Context, reading: Reading) -> list[Problem]:
-    """Entries that give dead letters the name of an existing queue."""
+def _unusable(context: Context, reading: Reading) -> list[Problem]:
+    """Entries that give dead letters a name that they cannot have."""
     broker, problems = context.broker, list[Problem]()
     families, stored = broker.queues(), broker.policies.read()
     for pattern, entry in reading.entries.items():
         try:
-            for name in check_names(stored, Pattern.parse(pattern), entry, families):
-                if not broker._run(gives_way(broker.queue(name)._core.keys)):
-                    raise PolicyError(why_taken(name))  # noqa: TRY301 - as check_names does
+            check_names(stored, Pattern.parse(pattern), entry, families)
             stored = replace(stored, entries={**stored.entries, pattern: entry})
         except PolicyError as error:
             at = [

@@ -67,6 +67,8 @@ def _value(field: Field, typed: Any) -> Any:
         return [span for span in value.replace(",", " ").split() if span]
     if field.kind in {"NUMBER", "N"}:
         return _number(field, value)
+    if field.kind == "BYTES" and value.isdecimal():
+        return int(value)
     return value
 
 

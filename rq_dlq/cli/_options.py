@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rq_dlq.cli._completion import queues
 from rq_dlq.cli._context import Context, Failure
 from rq_dlq.errors import InvalidDuration
 from rq_dlq.filters._facts import is_field
@@ -39,7 +40,7 @@ def _where(ctx: click.Context, param: click.Parameter, text: str | None) -> str 
     return text
 
 
-queue_argument = click.argument("name", metavar="QUEUE")
+queue_argument = click.argument("name", metavar="QUEUE", shell_complete=queues)
 where_option = click.option(
     "--where",
     metavar="EXPR",

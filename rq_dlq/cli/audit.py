@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli import _show
+from rq_dlq.cli._completion import queues
 from rq_dlq.cli._context import Command, Context, pass_context
 from rq_dlq.core.redrive.record import NUMBERS
 
@@ -21,7 +22,7 @@ RECORDS = (
 
 
 @click.command("audit", cls=Command)
-@click.argument("name", metavar="[QUEUE]", required=False)
+@click.argument("name", metavar="[QUEUE]", required=False, shell_complete=queues)
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this many records."
 )

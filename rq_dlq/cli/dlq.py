@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from rq_dlq.cli import _show
+from rq_dlq.cli import _completion, _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._letters import all_found, bulk, check, confirmed, group_of, letters_of, these
 from rq_dlq.cli._options import by_option, queue_argument, where_option
@@ -26,7 +26,7 @@ GROUPS = (
     Column("group", "bold cyan"), Column("count"), Column("last_hour"), Column("trend", "bold yellow"),
     Column("reason", "red"), Column("last_seen"), Column("error", cut=True, below=True),
 )  # fmt: skip
-group_argument = click.argument("group", metavar="GROUP")
+group_argument = click.argument("group", metavar="GROUP", shell_complete=_completion.groups)
 
 
 @click.group(cls=Group)
@@ -39,10 +39,11 @@ def dlq() -> None:
 
 
 @dlq.command("ls")
-@click.argument("name", metavar="[QUEUE]", required=False)
+@click.argument("name", metavar="[QUEUE]", required=False, shell_complete=_completion.queues)
 @click.option(
     "--group",
     metavar="GROUP",
+    shell_complete=_completion.groups,
     help="Only this kind of failure: a group that `groups` shows, or its first six digits.",
 )
 @reason_option
@@ -90,7 +91,7 @@ def groups(context: Context, name: str) -> None:
 
 @dlq.command("show")
 @queue_argument
-@click.argument("which", metavar="GROUP|ID")
+@click.argument("which", metavar="GROUP|ID", shell_complete=_completion.groups_and_ids)
 @pass_context
 def show(context: Context, name: str, which: str) -> None:
     """Show one dead letter with its history, or a group.

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli import _exported, _show
+from rq_dlq.cli._completion import groups
 from rq_dlq.cli._context import Command, Context, Failure, pass_context
 from rq_dlq.cli._input import opened
 from rq_dlq.cli._letters import group_of, letters_of
@@ -33,7 +34,7 @@ NAMED = 10  # lines or ids that are listed
 PERIOD = 0.5  # seconds between two looks
 
 group_option = click.option(
-    "--group", metavar="GROUP", help="Only this kind of failure, as `groups` names it."
+    "--group", metavar="GROUP", shell_complete=groups, help="Only this kind of failure, as `groups` names it."
 )
 reason_option = click.option(
     "--reason", type=click.Choice(REASONS), help="Only dead letters with this reason."

@@ -8,21 +8,23 @@ import click
 
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Group, pass_context
-from rq_dlq.cli._options import queue_argument
+from rq_dlq.cli._options import by_option, queue_argument
 from rq_dlq.cli.queues import used
+from rq_dlq.policy.per_key import MOST_SEATS
 
 if TYPE_CHECKING:
     from rq_dlq.values.key import KeyStats
 
 KEYS = (
     _show.Column("key", "bold", wrap=True), _show.Column("blocked"), _show.Column("seats"),
-    _show.Column("head"), _show.Column("held_by", wrap=True, below=True),
+    _show.Column("head"), _show.Column("held_by", wrap=True, below=True), _show.Column("limit", below=True),
+    _show.Column("next_at"),
 )  # fmt: skip
 
 
 @click.group(cls=Group)
 def key() -> None:
-    """Look at the keys of a queue, by which it orders or limits messages.
+    """Look at the keys of a queue, by which it orders or limits messages; limit one.
 
     `rq-dlq msg ls QUEUE --where "key = 'K'"` lists the messages of one.
     """
@@ -49,6 +51,25 @@ def show(context: Context, name: str, key_text: str) -> None:
     context.output.record(_row(used(context, name).key(key_text).stats()))
 
 
+@key.command("limit")
+@queue_argument
+@click.argument("key_text", metavar="KEY")
+@click.argument("seats", metavar="[N]", type=click.IntRange(1, MOST_SEATS), required=False)
+@click.option("--default", "as_others", is_flag=True, help="Take the limit of its own back.")
+@by_option
+@pass_context
+def limit(
+    context: Context, name: str, key_text: str, *, seats: int | None, as_others: bool, by: str | None
+) -> None:
+    """Let at most N messages of KEY be ready or in work, whatever the rule of QUEUE says of others."""
+    if (seats is None) != as_others:
+        raise click.UsageError("pass N, or --default")
+    changed = used(context, name).key(key_text).limit(seats, by=by)
+    how = "as the rule says" if seats is None else f"at most {seats} at a time"
+    context.output.say(f"key {key_text} of {name}: {how}{'' if changed else ', as before'}")
+
+
 def _row(found: KeyStats) -> dict[str, Any]:
     holders = (f"{name} ({consumer})" if consumer else name for name, consumer in found.held_by)
-    return _show.attributes(found, "key", "blocked", "seats", "head") | {"held_by": ", ".join(holders)}
+    row = _show.attributes(found, "key", "blocked", "seats", "head", "limit", "next_at")
+    return row | {"held_by": ", ".join(holders)}

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import click
 
+from rq_dlq.cli import _completion as completion
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import (
@@ -20,6 +21,7 @@ from rq_dlq.cli._options import (
 )
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.queues import is_view, used
+from rq_dlq.cli.results import result
 from rq_dlq.client.selection import Selection
 from rq_dlq.core.choosing.changing import TAKES, WAITING
 from rq_dlq.core.choosing.choice import PLACES
@@ -104,7 +106,7 @@ def ls(
 
 @msg.command("show")
 @queue_argument
-@click.argument("message_id", metavar="ID")
+@click.argument("message_id", metavar="ID", shell_complete=completion.ids)
 @pass_context
 def show(context: Context, name: str, message_id: str) -> None:
     """Show one message, wherever in QUEUE it is, with its history."""
@@ -119,7 +121,7 @@ def show(context: Context, name: str, message_id: str) -> None:
 
 @msg.command("explain")
 @queue_argument
-@click.argument("message_id", metavar="ID")
+@click.argument("message_id", metavar="ID", shell_complete=completion.ids)
 @pass_context
 def explain(context: Context, name: str, message_id: str) -> None:
     """Explain where a message is and what happens to it next.
@@ -145,13 +147,16 @@ def bulk(takes: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., 
             place_option(takes),
             all_option,
             where_option,
-            click.argument("ids", nargs=-1, metavar="[ID]..."),
+            click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=completion.ids),
             queue_argument,
         ):
             function = option(function)
         return pass_context(function)
 
     return decorate
+
+
+msg.add_command(result)
 
 
 @msg.command("cancel", short_help="Take messages back, also those in work.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli import _fields, _show
+from rq_dlq.cli._completion import queues
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._entries import refuse, set_all
 from rq_dlq.cli._options import by_option, pairs
@@ -124,7 +125,7 @@ def rm(context: Context, pattern: str, by: str | None) -> None:
 
 
 @policy.command("undeclare")
-@click.argument("name", metavar="QUEUE")
+@click.argument("name", metavar="QUEUE", shell_complete=queues)
 @by_option
 @pass_context
 def undeclare(context: Context, name: str, by: str | None) -> None:
@@ -141,7 +142,7 @@ def undeclare(context: Context, name: str, by: str | None) -> None:
 
 
 @policy.command("explain")
-@click.argument("name", metavar="QUEUE")
+@click.argument("name", metavar="QUEUE", shell_complete=queues)
 @pass_context
 def explain(context: Context, name: str) -> None:
     """Show the policy of QUEUE, and where each field was set.

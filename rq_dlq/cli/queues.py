@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli import _reports, _show
+from rq_dlq.cli._completion import queues as names
 from rq_dlq.cli._context import UNREACHABLE, Command, Context, Failure, Group, pass_context
 from rq_dlq.cli._options import (
     all_option,
@@ -27,10 +28,10 @@ from rq_dlq.core.choosing.choice import PLACES
 from rq_dlq.core.keyed import outages
 from rq_dlq.core.looking.outcomes import last_outcomes
 from rq_dlq.core.processes import processes
-from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues import counts as queues_counts
 from rq_dlq.core.queues.each import UnreachableQueue
 from rq_dlq.core.queues.queue import only_live
+from rq_dlq.core.queues.views import noted_name
 from rq_dlq.core.schedules import calls as schedule_calls
 from rq_dlq.core.steps import driving
 from rq_dlq.core.steps.step import MOST, NodeUnavailable
@@ -117,7 +118,7 @@ def _maintained_by(context: Context) -> str:
 
 
 @queue.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=names)
 @pass_context
 def show(context: Context, name: str) -> None:
     """Show all counts of one queue.
@@ -134,7 +135,7 @@ def show(context: Context, name: str) -> None:
 
 
 @queue.command("outcomes")
-@click.argument("name")
+@click.argument("name", shell_complete=names)
 @click.option(
     "--last", type=click.IntRange(1, MOST), default=20, show_default=True, help="At most this many outcomes."
 )
@@ -153,7 +154,7 @@ def outcomes(context: Context, name: str, last: int) -> None:
 
 
 @queue.command("pause")
-@click.argument("name")
+@click.argument("name", shell_complete=names)
 @key_option
 @dependency_option
 @click.option("--until", metavar="TIME", callback=end, help='When it ends: "2h", or 2027-01-31T08:00+01:00.')
@@ -179,7 +180,7 @@ def pause(
 
 
 @queue.command("resume")
-@click.argument("name")
+@click.argument("name", shell_complete=names)
 @key_option
 @dependency_option
 @by_option
@@ -193,7 +194,7 @@ def resume(
 
 
 @queue.command("reset")
-@click.argument("name")
+@click.argument("name", shell_complete=names)
 @by_option
 @pass_context
 def reset(context: Context, name: str, by: str | None) -> None:
@@ -203,7 +204,7 @@ def reset(context: Context, name: str, by: str | None) -> None:
 
 
 @queue.command("purge")
-@click.argument("name")
+@click.argument("name", shell_complete=names)
 @where_option
 @all_option
 @by_option
@@ -222,7 +223,7 @@ def purge(
 
 
 @queue.command("rm")
-@click.argument("name")
+@click.argument("name", shell_complete=names)
 @click.option(
     "--force", is_flag=True, help="Delete it with its schedules and all messages in it, also those in work."
 )
@@ -265,10 +266,9 @@ def peek(context: Context, name: str, limit: int) -> None:
 
 
 def is_view(context: Context, name: str) -> bool:
-    """Whether this is the name of a shared dead-letter or expiry queue."""
-    broker = context.broker
-    broker.settings.naming.resolve(name)  # raises an error for a bad name
-    return bool(broker._run(broker._step(queue_calls.is_alias(broker.settings.namespace, name))))
+    """Whether this is a name of a shared dead-letter or expiry queue, and of no other queue."""
+    noted, also_queue = context.broker._run(noted_name(context.broker.queue(name)._core))
+    return noted and not also_queue
 
 
 def used(context: Context, name: str) -> Queue[Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli import _show
+from rq_dlq.cli._completion import groups
 from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context
 from rq_dlq.cli._edits import edit_of
 from rq_dlq.cli._letters import all_found, bulk, check, group_of, letters_of, these
@@ -40,7 +41,9 @@ JOBS = (
 
 
 @click.command("redrive", cls=Command)
-@click.option("--group", metavar="GROUP", help="Only this kind of failure, as `groups` names it.")
+@click.option(
+    "--group", metavar="GROUP", shell_complete=groups, help="Only this kind of failure, as `groups` names it."
+)
 @click.option("--limit", type=click.IntRange(1), help="At most this many dead letters.")
 @click.option("--newest", "order", flag_value="newest", default="oldest", help="The newest first.")
 @click.option(

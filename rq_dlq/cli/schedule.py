@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from rq_dlq.cli import _show
+from rq_dlq.cli._completion import queues
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import by_option, exactly_one, pairs, queue_argument
 from rq_dlq.cli.queues import schedules_of, used
@@ -33,7 +34,7 @@ def schedule() -> None:
 
 
 @schedule.command("ls")
-@click.argument("name", metavar="[QUEUE]", required=False)
+@click.argument("name", metavar="[QUEUE]", required=False, shell_complete=queues)
 @pass_context
 def ls(context: Context, name: str | None) -> None:
     """List schedules: when each sends next, and what it sent last."""

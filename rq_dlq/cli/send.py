@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from rq_dlq.cli._completion import queues
 from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context, sentence
 from rq_dlq.cli._input import READERS, Parsed, opened, stdin
 from rq_dlq.cli._options import pairs
@@ -40,7 +41,7 @@ class _File(click.Path):
 
 
 @click.command(cls=Command)
-@click.argument("name", metavar="QUEUE")
+@click.argument("name", metavar="QUEUE", shell_complete=queues)
 @click.argument("file", required=False, type=_File(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--jsonl", is_flag=True, help="Each line is a JSON value.")
 @click.option(
@@ -67,6 +68,7 @@ class _File(click.Path):
 )
 @click.option("--key", help="The key of each message, by which a queue may order or limit them.")
 @click.option("--dependency", help="What the work needs to succeed: a queue may notice an outage by it.")
+@click.option("--result", is_flag=True, help="Keep what their handlers return, for `msg result`.")
 @click.option(
     "--skip-bad",
     is_flag=True,

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from rq_dlq.cli import _fields
+from rq_dlq.cli._completion import queues
 from rq_dlq.cli._context import Command, Context, pass_context
-from rq_dlq.policy import Entry, partial
+from rq_dlq.cli._options import Number
+from rq_dlq.policy import Breaker, Entry, partial
+from rq_dlq.policy.fields import FIELDS
+from rq_dlq.policy.outage import Plan
 from rq_dlq.policy.preview import MOST
+from rq_dlq.values.durations import milliseconds
 
 if TYPE_CHECKING:
-    from rq_dlq.policy import Preview, RedeliveryPolicy, Simulation
+    from rq_dlq.policy import Preview, QueueSettings, RedeliveryPolicy, Simulation
 
-queue_argument = click.argument("name", metavar="[QUEUE]", required=False)
+BREAKER: Final = FIELDS["breaker"]
+OF_BREAKERS: Final = ("share", "poisons", "workers")
+
+queue_argument = click.argument("name", metavar="[QUEUE]", required=False, shell_complete=queues)
 
 
 @click.command("preview", cls=Command)
@@ -32,45 +40,87 @@ def preview(context: Context, /, name: str | None, rows: int | None, **given: An
 
     The policy is that of QUEUE, or else the default; options override its fields.
     """
-    shown = _policy(context, name, given).preview(rows)
+    shown = _policy(_settings(context, name), given).preview(rows)
     context.output.either(str(shown), _plain(shown))
 
 
 @click.command("simulate", cls=Command)
 @queue_argument
-@_fields.options(_fields.REDELIVERY)
+@_fields.options((*_fields.REDELIVERY, BREAKER))
 @click.option(
-    "--messages", type=click.IntRange(1), default=1_000, show_default=True, help="How many fail together."
-)
-@click.option("--outage", metavar="SPAN", default="5m", show_default=True, help="How long all fail.")
+    "--messages", type=click.IntRange(1), default=1_000, show_default=True,
+    help="How many fail together; with a breaker: how many are sent in the outage.",
+)  # fmt: skip
+@click.option("--outage", metavar="SPAN", default="5m", show_default=True, help="How long they fail.")
 @click.option(
     "--rate", type=float, help="How many messages a second succeed after the outage; by default no limit."
 )
+@click.option(
+    "--share", type=Number(0, 1, min_open=True),
+    help=f"With a breaker: the part of them that need what is down; by default {Plan.share:g}.",
+)  # fmt: skip
+@click.option(
+    "--poisons", type=click.IntRange(0, 1_000),
+    help=f"With a breaker: messages besides that always fail; by default {Plan.poisons}.",
+)  # fmt: skip
+@click.option(
+    "--workers", type=click.IntRange(1, 1_000),
+    help=f"With a breaker: messages in work at once, 0.2 s each; by default {Plan.workers}.",
+)  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same result.")
 @pass_context
 def simulate(context: Context, /, name: str | None, *, messages: int, outage: str, **given: Any) -> None:
-    """Simulate an outage in which many messages fail at once.
+    """Simulate an outage in which many messages fail.
 
-    The policy is that of QUEUE, or else the default; options override its fields.
+    The policy is that of QUEUE, or else the default; options override its fields. With a breaker
+    (`--breaker on`, or that of QUEUE) the outage is played in virtual time on the embedded server, with it
+    and without.
     """
-    played = _policy(context, name, given).simulate(messages, outage, given["rate"], given["seed"])
-    context.output.either(str(played), _plain(played))
+    settings = _settings(context, name)
+    policy, breaker = _policy(settings, given), _breaker(settings, given)
+    asked = {option: given[option] for option in OF_BREAKERS if given[option] is not None}
+    if breaker is None:
+        if asked:
+            raise click.UsageError(
+                f"--{next(iter(asked))} is for an outage with a breaker: pass --breaker on, too"
+            )
+        played = policy.simulate(messages, outage, given["rate"], given["seed"])
+        context.output.either(str(played), _plain(played))
+        return
+    if given["rate"] is not None:
+        raise click.UsageError("--rate is for an outage without a breaker: pass --workers, or --breaker none")
+    from rq_dlq.cli._outages import compare  # noqa: PLC0415 - the other commands need no broker's modules
+
+    seconds = milliseconds(outage, name="outage") / 1000
+    plan = Plan(breaker=breaker, policy=policy, outage=seconds, messages=messages, **asked)
+    compare(context.output, {"with the breaker": plan, "without": replace(plan, breaker=None)}, given["seed"])
 
 
-def _policy(context: Context, name: str | None, given: dict[str, Any]) -> RedeliveryPolicy:
+def _settings(context: Context, name: str | None) -> QueueSettings | None:
+    return None if name is None else context.broker.policies.explain(name)
+
+
+def _policy(settings: QueueSettings | None, given: dict[str, Any]) -> RedeliveryPolicy:
     """The policy of a queue, overridden by the options."""
     fields: dict[str, Any] = {}
-    if name is not None:
-        sources = context.broker.policies.explain(name).sources
+    if settings is not None:
         fields = {
             one.field.removeprefix("redelivery."): one.value
-            for one in sources
+            for one in settings.sources
             if one.field.startswith("redelivery.") and one.source != "default"
         }
     options = _fields.passed(_fields.REDELIVERY, given)
     if options:
         fields |= Entry.of(**options).part("redelivery")
     return partial.complete(fields)
+
+
+def _breaker(settings: QueueSettings | None, given: dict[str, Any]) -> Breaker | None:
+    """The same of its breaker."""
+    options = _fields.passed((BREAKER,), given)
+    if not options:
+        return None if settings is None else settings.breaker
+    return None if options["breaker"] is None else Breaker.of(options["breaker"])
 
 
 def _plain(value: Preview | Simulation) -> dict[str, Any]:

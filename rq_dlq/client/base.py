@@ -22,6 +22,7 @@ from rq_dlq.values.durations import shown
 from rq_dlq.values.observer import Observer
 
 if TYPE_CHECKING:
+    from rq_dlq._redis.waiting import Waiting
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.embedded import Endpoint
 
@@ -74,6 +75,13 @@ class BrokerBase(Answering):
     def _handlers(self) -> list[Handler]:
         """The handlers and tasks that were registered."""
         return []
+
+    @cached_property
+    def _waiting(self) -> Waiting:
+        """Who waits for results in this process."""
+        from rq_dlq._redis.waiting import Waiting  # noqa: PLC0415 - only needed if somebody waits
+
+        return Waiting()
 
     def lifespan(self, function: L, /) -> L:
         """Register what opens and closes what the handlers share, such as a pool of a database.

@@ -57,9 +57,15 @@ class Broker(OwnBroker):
         pool: a redis-py connection pool to use instead of a URL (such a broker cannot be pickled).
         scripts: the Lua files; tests pass scripts with another clock.
         retries: how long a call is repeated while Redis does not answer.
+        options: fields of `BrokerSettings`, instead of `settings`.
 
     Raises:
         ConfigurationError: an option is unknown or not valid.
+
+    Examples:
+        >>> broker = Broker("redis://localhost:6379/0", namespace="shop")
+        >>> broker.queue("orders").name
+        'orders'
     """
 
     def _connected(self) -> Connections:
@@ -123,8 +129,16 @@ class Broker(OwnBroker):
                 `rq_dlq.policy.Declared`. They are written to Redis and stay until others are declared. Other
                 fields come from the map of policies, else from the defaults.
 
+        Returns:
+            The queue.
+
         Raises:
             InvalidInput: a name, type, duration or policy is not valid.
+
+        Examples:
+            >>> mails = broker.queue("mails", redelivery=RedeliveryPolicy(max_redeliveries=3), rate="100/s")
+            >>> mails.send({"to": "anna"}, id="mail-7")
+            'mail-7'
         """
         core = self.settings.queue(
             name, self._ids, type, lease, declared,
@@ -151,6 +165,7 @@ class Broker(OwnBroker):
         missed: Missed = ...,
         key: str | Callable[..., str | None] | None = ...,
         dependency: str | Callable[..., str | None] | None = ...,
+        result: bool = ...,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     @answering
     def task(
@@ -170,6 +185,7 @@ class Broker(OwnBroker):
         missed: Missed = "last",
         key: str | Callable[..., str | None] | None = None,
         dependency: str | Callable[..., str | None] | None = None,
+        result: bool = False,
     ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
         """Make a function a task: its calls can be sent, and `broker.run()` runs them.
 
@@ -190,6 +206,7 @@ class Broker(OwnBroker):
                 arguments; see `Queue.schedule`. A worker writes this schedule when it starts.
             key, dependency: of each call (`Queue.send`), or a function that gets a call's arguments and
                 returns it.
+            result: keep what the calls return, for `result` of what `send` returns (`Queue.send`).
 
         Returns:
             The task; with brackets, a decorator.
@@ -197,12 +214,20 @@ class Broker(OwnBroker):
         Raises:
             InvalidInput: the schedule is not valid.
             ConfigurationError: this is no function, or it does not go with what else the queue has.
+
+        Examples:
+            >>> @broker.task(queue="sums", timeout="20s")
+            ... def add(a: int, b: int) -> None:
+            ...     print(a + b)
+            >>> add(1, 2)  # here and now
+            3
+            >>> sent = add.send(1, 2)  # by a worker
         """
         rule = rule_of(cron, every, timezone, missed)
         running = Running(concurrency, timeout, ack_each, deadline)
 
         def make(function: Callable[P, R]) -> Task[P, R]:
-            call = TaskFunction(function, name, rule, {"key": key, "dependency": dependency})
+            call = TaskFunction(function, name, rule, {"key": key, "dependency": dependency}, result=result)
             place = self._place(call.name if queue is None else queue)
             named = queue is None or isinstance(queue, str)
             return Task(call, register(place, call, running, named=named))
@@ -222,17 +247,39 @@ class Broker(OwnBroker):
         return Policies(self)
 
     def dependency(self, dependency: str) -> DependencyOfAll:
-        """What messages need to succeed, as "payments", in all queues."""
+        """What messages need to succeed, as "payments", in all queues.
+
+        Args:
+            dependency: its name, as messages have it: a text of at most 200 bytes.
+
+        Returns:
+            The dependency, with its verbs for all queues.
+
+        Examples:
+            >>> broker.dependency("payments").pause(until="10m")
+            2
+        """
         return DependencyOfAll(dependency, self)
 
     def queues(self) -> list[str]:
-        """The sorted names of all queues that were ever used."""
+        """The sorted names of all queues that were ever used.
+
+        Returns:
+            The names.
+
+        Examples:
+            >>> broker.queues()
+            ['mails', 'orders']
+        """
         return self._run(self._step(queue_calls.registered(self.settings.namespace)))
 
     def schedules(self) -> list[Schedule]:
         """The schedules of all queues: when each sends next, and what it sent last.
 
         A queue that is damaged, or in a cluster one whose node does not answer, is logged and left out.
+
+        Returns:
+            The schedules.
         """
         return self._run(schedules.read(self.settings.namespace))
 
@@ -246,8 +293,16 @@ class Broker(OwnBroker):
             before: an earlier overview. The groups of a queue are taken from it while they are less than
                 five seconds old, and as long as the queue's counts are the same, for up to a minute.
 
+        Returns:
+            The overview, which is an argument of the next one.
+
         Raises:
             InvalidInput: `before` is not an overview.
+
+        Examples:
+            >>> overview = broker.overview()
+            >>> [(queue.stats.name, queue.stats.dead) for queue in overview.queues]
+            [('mails', 1), ('orders', 0)]
         """
         settings = self.settings
         codec: Codec[Any] = Codec(Any, settings.max_message_bytes)
@@ -257,6 +312,9 @@ class Broker(OwnBroker):
         """The worker processes of the namespace: which queues they work on, since when, what they hold.
 
         Each stores a report every 5 s. One that is killed is "silent" for some time, and then forgotten.
+
+        Returns:
+            A report for each process.
         """
         return self._run(processes.workers(self.settings.namespace))
 
@@ -267,8 +325,18 @@ class Broker(OwnBroker):
             limit: the most records to read. Each queue keeps about its last thousand.
             queue: only what was done to this one; None: to any.
 
+        Returns:
+            The records, the newest first.
+
         Raises:
             InvalidInput: the limit or the name is not valid.
+
+        Examples:
+            >>> orders.purge(all=True, by="anna")
+            1
+            >>> for record in broker.audit(1):
+            ...     print(record.by, record.did, record.number, record.queue)
+            anna purged 1 orders
         """
         named = None if queue is None else self.settings.naming.resolve(queue).family
         return self._run(audit.audit(self.settings.namespace, limit, named))

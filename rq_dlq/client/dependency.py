@@ -18,12 +18,23 @@ if TYPE_CHECKING:
 
 
 class Dependency(Lane):
-    """One dependency of a queue's messages; `queue.dependency(…)` makes it."""
+    """One dependency of a queue's messages; `queue.dependency(…)` makes it.
+
+    Examples:
+        >>> orders.dependency("payments").pause(until="10m")
+        True
+        >>> stats = orders.dependency("payments").stats()
+        >>> stats.open
+        True
+    """
 
     _of = "dependency"
 
     def stats(self) -> DependencyStats:
         """Whether it counts as down, since when, how many messages wait, and when the next is tried.
+
+        Returns:
+            Its state, as this queue knows it.
 
         Raises:
             InvalidInput: this cannot be a dependency, or the queue is one of dead letters.
@@ -32,7 +43,12 @@ class Dependency(Lane):
 
 
 class DependencyOfAll(Answering):
-    """One dependency of the messages of all queues; `broker.dependency(…)` makes it."""
+    """One dependency of the messages of all queues; `broker.dependency(…)` makes it.
+
+    Examples:
+        >>> broker.dependency("payments").resume()
+        0
+    """
 
     def __init__(self, dependency: str, broker: Broker) -> None:
         self._dependency = dependency
@@ -42,11 +58,18 @@ class DependencyOfAll(Answering):
         return f"<Dependency {self._dependency!r} of all queues>"
 
     def stats(self) -> list[DependencyStats]:
-        """What each queue knows of it, as `queue.dependency(…).stats()`."""
+        """What each queue knows of it, as `queue.dependency(…).stats()`.
+
+        Returns:
+            Its state in each queue that knows it.
+        """
         return [one.stats() for one in self._each()]
 
     def pause(self, until: datetime | Duration | None = None, *, by: str | None = None) -> int:
         """Deliver no messages that need it, in all queues that there are now; else as `Dependency.pause`.
+
+        Args:
+            until, by: as in `Dependency.pause`.
 
         Returns:
             In how many queues this changed anything.
@@ -55,6 +78,9 @@ class DependencyOfAll(Answering):
 
     def resume(self, *, by: str | None = None) -> int:
         """Deliver them again, in all queues; else as `Dependency.resume`.
+
+        Args:
+            by: as in `Dependency.resume`.
 
         Returns:
             In how many queues this changed anything.

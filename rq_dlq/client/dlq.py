@@ -40,6 +40,11 @@ class DeadLetters(Answering, Generic[T]):
     Each verb takes a condition `where` (`rq_dlq.filters`), and `conditions`: the arguments that
     `rq_dlq.client.choosing.Conditions` lists. Each raises `InvalidInput` if an argument is not valid, and
     `FilterError` if `where` is not.
+
+    Examples:
+        >>> for group in mails.dlq.groups():
+        ...     print(group.count, group.reason, group.error)
+        1 poison no address
     """
 
     def __init__(self, core: QueueState[T], broker: Broker) -> None:
@@ -111,6 +116,11 @@ class DeadLetters(Answering, Generic[T]):
 
         Returns:
             The dead letters, in that order.
+
+        Examples:
+            >>> for letter in mails.dlq.browse(where="body.to = 'bob'"):
+            ...     print(letter.id, letter.cause.message)
+            mail-1 no address
         """
         return self.select(where, limit=limit, order=order, **conditions).browse()  # type: ignore[return-value]
 
@@ -188,6 +198,14 @@ class DeadLetters(Answering, Generic[T]):
             InvalidInput: the call does not say which letters, an argument is not valid, or there is no queue
                 `to`; nothing was done.
             CrossSlot: the queues are on different nodes of the cluster; nothing was done.
+
+        Examples:
+            >>> plan = mails.dlq.redrive(reason="poison", dry_run=True)
+            >>> plan.eligible
+            1
+            >>> job = mails.dlq.redrive(reason="poison")
+            >>> job.state, job.counts.moved
+            ('done', 1)
         """
         wanted = dead_choice(conditions, where=where, limit=limit, order=order, all=all)
         wanted.check_bulk("redrive")
@@ -215,7 +233,11 @@ class DeadLetters(Answering, Generic[T]):
         return RedriveJob(self._core, self._broker, begun, terms)
 
     def jobs(self) -> list[RedriveJob]:
-        """The redrives that go on, and those of the last week, at most a hundred; the newest first."""
+        """The redrives that go on, and those of the last week, at most a hundred; the newest first.
+
+        Returns:
+            The jobs, the newest first.
+        """
         found = self._broker._run(redrives.jobs(self._core))
         return [RedriveJob(self._core, self._broker, [one]) for one in found]
 
@@ -224,6 +246,9 @@ class DeadLetters(Answering, Generic[T]):
 
         Args:
             id: the job's id.
+
+        Returns:
+            The job.
 
         Raises:
             InvalidInput: there is none of this id.
@@ -247,6 +272,11 @@ class DeadLetters(Answering, Generic[T]):
 
         Raises:
             InvalidInput: there is no such group.
+
+        Examples:
+            >>> (group,) = mails.dlq.groups()
+            >>> mails.dlq.mute(group=group, until="4h")
+            True
         """
         return self._broker._run(muting.mute(self._core, group, until, by))
 

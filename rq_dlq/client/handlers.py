@@ -192,8 +192,8 @@ class HandledQueue(Generic[T]):
         rests for another version of the program, and is dead when none has taken it for ten minutes.
 
         It may be an `async def`: then it runs in the worker's event loop, and its delivery is one of
-        `rq_dlq.asyncio`. What it returns is ignored; a coroutine or a generator counts as an error, since
-        nobody would run it.
+        `rq_dlq.asyncio`. What it returns is kept where the sender asked for the result; a coroutine or a
+        generator counts as an error, since nobody would run it.
 
         Args:
             function: what to register, if this is used as a decorator without brackets.

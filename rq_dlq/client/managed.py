@@ -49,8 +49,15 @@ class Managed(OwnQueue[T]):
         Args:
             limit: the most messages to read.
 
+        Returns:
+            The messages; fewer if fewer are ready.
+
         Raises:
             InvalidInput: the limit is not valid.
+
+        Examples:
+            >>> [message.id for message in orders.peek(5)]
+            ['order-41']
         """
         return self._broker._run(reading.peek(self._core, limit))
 
@@ -67,6 +74,10 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: there is neither a condition nor `all`, or both; nothing was done.
+
+        Examples:
+            >>> orders.purge(where="body.total > 5")
+            1
         """
         return self.select(where, all=all).purge(by=by)
 
@@ -110,17 +121,34 @@ class Managed(OwnQueue[T]):
             exact: False: those of 200 blocked messages that are drawn, so long lanes are found, however many
                 there are. True: all are looked at, a round trip each.
 
+        Returns:
+            The keys, those with the most blocked messages first.
+
         Raises:
             InvalidInput: the limit is not valid, or this is the name of dead letters.
         """
         return self._broker._run(keyed.longest(self._core, limit, exact=exact))
 
     def key(self, key: str) -> Key:
-        """The messages of one key; `select(key=…)` chooses them."""
+        """The messages of one key; `select(key=…)` chooses them.
+
+        Args:
+            key: as messages were sent with: a text of at most 200 bytes.
+
+        Returns:
+            The key, with its verbs.
+        """
         return Key(key, self._core, self._broker)
 
     def dependency(self, dependency: str) -> Dependency:
-        """What messages need to succeed, as "payments": whether it counts as down."""
+        """What messages need to succeed, as "payments": whether it counts as down.
+
+        Args:
+            dependency: as messages were sent with: a text of at most 200 bytes.
+
+        Returns:
+            The dependency, with its verbs.
+        """
         return Dependency(dependency, self._core, self._broker)
 
     def pause(self, by: str | None = None, *, until: datetime | Duration | None = None) -> bool:
@@ -135,6 +163,12 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: this is the name of dead letters; or `by` is not a name, or `until` not an end.
+
+        Examples:
+            >>> orders.pause(until="10m", by="anna")
+            True
+            >>> orders.resume()
+            True
         """
         return self._broker._run(pausing.set_paused(self._core, paused=True, until=until, by=by))
 
@@ -173,7 +207,7 @@ class Managed(OwnQueue[T]):
                 a name.
             UpgradeRequired: a later version wrote it, in a form that this one cannot read.
 
-        Example:
+        Examples:
             >>> orders.cancel("order-41")
             'cancelled'
         """
@@ -221,13 +255,30 @@ class Managed(OwnQueue[T]):
         Args:
             id: the message's id; the queue need not know it.
 
+        Returns:
+            The explanation; printed, it is sentences.
+
         Raises:
             InvalidInput: this is not a valid id.
+
+        Examples:
+            >>> explanation = orders.explain("order-41")
+            >>> explanation.place
+            'ready'
         """
         return self._broker._run(explain.explain(self._core, id))
 
     def settings(self) -> QueueSettings:
-        """The settings in force for the queue, and which policy each field comes from."""
+        """The settings in force for the queue, and which policy each field comes from.
+
+        Returns:
+            The settings, with the source of each.
+
+        Examples:
+            >>> settings = orders.settings()
+            >>> settings.redelivery.max_redeliveries
+            12
+        """
         core = self._core
         new = None if core.opened else core.declared
         return self._broker._run(policies.explain_policy(core.keys, core.naming, new))
@@ -248,7 +299,16 @@ class Managed(OwnQueue[T]):
         return self._broker._run(outcomes.read_outcomes(self._core, since, limit))
 
     def stats(self) -> QueueStats:
-        """The number of messages in each state, and the totals since the queue began."""
+        """The number of messages in each state, and the totals since the queue began.
+
+        Returns:
+            The counts.
+
+        Examples:
+            >>> stats = orders.stats()
+            >>> stats.ready, stats.dead
+            (1, 0)
+        """
         return self._broker._run(counts.stats(self._core))
 
     def maintain(self) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,8 +17,10 @@ from rq_dlq.values.runner import runner_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
+    from concurrent.futures import Future
 
     from rq_dlq._redis import Connections, Retries
+    from rq_dlq._redis.waiting import Waiting
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.core.claiming.consume import Consuming
@@ -29,6 +32,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 logger = logging.getLogger("rq_dlq")
+
+
+def listen(connections: Connections, waiting: Waiting) -> None:
+    """Have a thread listen for those who wait, until nobody does."""
+    threading.Thread(target=connections.listen, args=[waiting], name="rq-dlq results", daemon=True).start()
+
+
+def outcome_of(future: Future[R], seconds: float) -> R | None:
+    """What a future gets within this time; None: nothing."""
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        return None
 
 
 @part_of("Broker")

@@ -30,6 +30,13 @@ class Policies:
     field of a queue's settings the most specific entry that sets it wins. Settings declared in code
     (`broker.queue(…, redelivery=…)`) override entries, and pinned entries override both. A change takes
     effect at once, also for messages in the queue.
+
+    Examples:
+        >>> broker.policies.set("mail.#", redelivery={"max_redeliveries": 3})
+        0
+        >>> settings = broker.policies.explain("mail.eu")
+        >>> settings.redelivery.max_redeliveries
+        3
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -124,7 +131,11 @@ class Policies:
         return self._broker._run(policies.undeclare(self._keys_of(queue), naming, act))
 
     def read(self) -> PolicyMap:
-        """Read all entries."""
+        """Read all entries.
+
+        Returns:
+            The map of entries.
+        """
         settings = self._broker.settings
         return self._broker._run(policies.read_policies(settings.namespace, settings.naming))
 

@@ -10,6 +10,7 @@ from rq_dlq.client.batches import Batches
 from rq_dlq.client.delivery import Delivery
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.managed import Managed
+from rq_dlq.client.results import Results, SentForResult, all_for_result
 from rq_dlq.client.scheduled import Scheduled
 from rq_dlq.client.session import Session
 from rq_dlq.client.settings import count_of
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Queue(Batches[T], Managed[T], Scheduled[T]):
+class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
     """A queue of one broker; `broker.queue(name)` makes it."""
 
     @answering
@@ -83,6 +84,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         new: bool = False,
         key: str | None = None,
         dependency: str | None = None,
+        result: bool = False,
     ) -> Sent:
         """Send a message.
 
@@ -103,6 +105,8 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 none. A queue with `per_key` orders or limits messages by it, others ignore it.
             dependency: what the work needs to succeed, as "payments", a text of at most 200 bytes that the
                 message has for life; None: it has none. A queue with a `breaker` counts failures by it.
+            result: True: keep what its handler returns, for `result` of what this returns, and of the queue.
+                The messages of a queue with `results` need not say it.
 
         Returns:
             The message's id; its `new` says whether the message was sent, its `known` where the known one is.
@@ -113,11 +117,20 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             BrokerUnavailable: the outcome is unknown; it is safe to send again with the same id.
             Unconfirmed: with durability "replicated": the message is sent, but too few replicas confirmed
                 it. It is safe to send again with the same id.
+
+        Examples:
+            >>> orders.send({"total": 9.5}, id="order-42", delay="10m", headers={"tenant": "a"})
+            'order-42'
+            >>> again = orders.send({"total": 9.5}, id="order-42")
+            >>> again.new, again.known
+            (False, 'scheduled')
         """
         options = send.send_options(
-            delay, ttl, priority, headers, persistent=persistent, new=new, key=key, dependency=dependency
-        )
-        return self._run(send.send_one(self._core, body, id, options))
+            delay, ttl, priority, headers,
+            persistent=persistent, new=new, key=key, dependency=dependency, result=result,
+        )  # fmt: skip
+        sent = self._run(send.send_one(self._core, body, id, options))
+        return SentForResult[Any](sent, self) if result or self._core.given.get("results") else sent
 
     def send_many(
         self,
@@ -131,6 +144,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         new: bool = False,
         key: str | None = None,
         dependency: str | None = None,
+        result: bool = False,
     ) -> list[Sent]:
         """Send any number of messages, a thousand per round trip.
 
@@ -140,6 +154,8 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         Args:
             bodies: any iterable.
                 Pass a `Message` for a body with its own id, headers, priority, key or dependency.
+            delay, ttl, priority, headers, persistent, new, key, dependency, result: as in `send`,
+                for all of them.
 
         Returns:
             The ids, in order, each as from `send`.
@@ -151,11 +167,17 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 later messages were not.
             Unconfirmed: with durability "replicated": too few replicas confirmed the ids in the error; later
                 messages were not sent.
+
+        Examples:
+            >>> orders.send_many(Message({"total": n}, id=f"order-{n}") for n in (43, 44))
+            ['order-43', 'order-44']
         """
         options = send.send_options(
-            delay, ttl, priority, headers, persistent=persistent, new=new, key=key, dependency=dependency
-        )
-        return self._send_all(bodies, options)
+            delay, ttl, priority, headers,
+            persistent=persistent, new=new, key=key, dependency=dependency, result=result,
+        )  # fmt: skip
+        sent = self._send_all(bodies, options)
+        return [*all_for_result(sent, self)] if result or self._core.given.get("results") else sent
 
     def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
@@ -169,7 +191,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             count: 1 to 1,000. Fewer come if they are large: about half a megabyte with their histories, or
                 one message; or if they are not fresh: at most 128 that were delayed, delivered before or have
                 a ttl. From a shared dead-letter queue they come in the order of their deaths, from a
-                hundred queues at most.
+                hundred queues at most; if its name is also sent to, by turns with what was sent.
             wait: how long to wait for the first message; None: do not wait. Of a shared dead-letter queue it
                 looks at a thousand queues per second.
             lease: how long the messages may be held; None: the queue's lease.
@@ -179,6 +201,12 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
 
         Raises:
             InvalidInput: an argument is not valid.
+
+        Examples:
+            >>> for delivery in orders.claim(count=10, wait="1s"):
+            ...     with delivery:  # ack at the end, nack after an error
+            ...         print(delivery.body["total"])
+            9.5
         """
         steps = claim.claim(
             self._core,
@@ -228,6 +256,12 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
                 message is redelivered. This ends the loop; other deferred acks are done.
             BrokerUnavailable: raised by a step. This ends the loop, and the outcome of the deferred acks is
                 unknown: repeat them by `delivery.ack()`.
+
+        Examples:
+            >>> for delivery in orders.consume():
+            ...     with delivery:
+            ...         print(delivery.id)
+            order-41
         """
         consuming: Consuming[Delivery[T]] = Consuming(
             self._core,
@@ -240,7 +274,16 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         return consuming.is_made_by(self._consume(consuming))
 
     def session(self) -> Session[T]:
-        """Make a session: what it sends and what it acks takes effect together, or not at all."""
+        """Make a session: what it sends and what it acks takes effect together, or not at all.
+
+        Returns:
+            The session, a context manager.
+
+        Examples:
+            >>> with orders.session() as session:
+            ...     for order in session.claim():
+            ...         sent = session.send(broker.queue("invoices"), order.body)
+        """
         return Session(self)
 
     def _by_hand(self, rows: Sequence[Row], lease: Lease[T]) -> list[Delivery[T]]:

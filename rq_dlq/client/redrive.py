@@ -32,6 +32,14 @@ class RedriveJob:
     """What `dlq.redrive(…)` returns, and `dlq.jobs()` lists.
 
     State and counts are as of the last verb; `refresh` reads them anew.
+
+    Examples:
+        >>> job = mails.dlq.redrive(all=True, canary=1)
+        >>> job.state, job.counts.eligible
+        ('running', 1)
+        >>> job = job.cancel()
+        >>> job.state
+        'cancelled'
     """
 
     def __init__(

@@ -67,6 +67,9 @@ class Scheduled(OwnQueue[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or the body cannot be encoded; nothing was changed.
+
+        Examples:
+            >>> schedule = orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
         """
         options = send.send_options(None, ttl, priority, headers, key=key, dependency=dependency)
         record = schedules.recurring(self._core, body, Rule.of(cron, every, timezone, missed), options)

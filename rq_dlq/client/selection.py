@@ -41,6 +41,12 @@ class Selection(Generic[T]):
 
     Messages are read page by page, and only until the limit is reached. A message that stays in place during
     the whole call is seen exactly once, whatever others do meanwhile.
+
+    Examples:
+        >>> orders.select("body.total > 5").count()
+        1
+        >>> orders.select(limit=10).prioritize(9)
+        1
     """
 
     def __init__(self, core: QueueState[T], broker: Broker, chosen: Choice) -> None:
@@ -61,7 +67,11 @@ class Selection(Generic[T]):
         return self._broker._run(reading.chosen(self._core, self._choice))
 
     def count(self) -> int:
-        """Count the messages."""
+        """Count the messages.
+
+        Returns:
+            How many there are.
+        """
         return self._broker._run(counting.count(self._core, self._choice))
 
     def count_by(self, header: str) -> dict[str | None, int]:
@@ -84,13 +94,23 @@ class Selection(Generic[T]):
             new_within: a group is new if its first letter died within this time: seconds, a timedelta or
                 "24h".
 
+        Returns:
+            The groups, the largest first.
+
         Raises:
             InvalidDuration: `new_within` is not valid.
         """
         return self._broker._run(groups(self._core, self._choice, new_within))
 
     def redrive(self, *, by: str | None = None) -> int:
-        """Move dead or expired messages back to their queue: same id, fresh budget, history kept."""
+        """Move dead or expired messages back to their queue: same id, fresh budget, history kept.
+
+        Args:
+            by: who does it, for the audit; None: the user of this process, at this host.
+
+        Returns:
+            How many came back.
+        """
         return self._broker._run(changing.redrive(self._core, self._for("redrive"), by))
 
     def dead_letter(
@@ -101,17 +121,33 @@ class Selection(Generic[T]):
         Args:
             reason: recorded in the messages' history.
             by: who does it, for the audit.
+
+        Returns:
+            How many died.
         """
         return self._broker._run(changing.dead_letter(self._core, self._for("dead_letter"), reason, by))
 
     def expire(self, *, by: str | None = None) -> int:
-        """Expire waiting messages now, whatever their time to live."""
+        """Expire waiting messages now, whatever their time to live.
+
+        Args:
+            by: who does it, for the audit; None: the user of this process, at this host.
+
+        Returns:
+            How many expired.
+        """
         return self._broker._run(changing.expire_now(self._core, self._for("expire"), by))
 
     def deliver_now(self, *, by: str | None = None) -> int:
         """Make scheduled messages ready, in the order in which they were sent: before later ones.
 
         One that waits for others of its key stays as it is.
+
+        Args:
+            by: who does it, for the audit; None: the user of this process, at this host.
+
+        Returns:
+            How many are ready now.
 
         Raises:
             InvalidInput: such a one is named by its id; nothing was changed. The error says who is in front.
@@ -124,6 +160,9 @@ class Selection(Generic[T]):
         Args:
             priority: 9 (first) to 0 (last).
             by: who does it, for the audit.
+
+        Returns:
+            How many have another priority now.
 
         Raises:
             InvalidMessage: the priority is not valid.
@@ -139,6 +178,9 @@ class Selection(Generic[T]):
             to: the queue, or its name.
             create: make that queue if there is none of its name, which else is an error.
             by: who does it, for the audit.
+
+        Returns:
+            How many were moved.
 
         Raises:
             InvalidInput: it is the same queue, or it does not exist; nothing was moved.
@@ -158,6 +200,9 @@ class Selection(Generic[T]):
             create: make that queue if there is none of its name, which else is an error.
             by: who does it, for the audit.
 
+        Returns:
+            How many were copied.
+
         Raises:
             InvalidInput, CrossSlot: as for `move`.
         """
@@ -168,7 +213,14 @@ class Selection(Generic[T]):
         )
 
     def purge(self, *, by: str | None = None) -> int:
-        """Remove the messages for good."""
+        """Remove the messages for good.
+
+        Args:
+            by: who does it, for the audit; None: the user of this process, at this host.
+
+        Returns:
+            How many were removed.
+        """
         return self._broker._run(changing.purge(self._core, self._for("purge"), by))
 
     def _for(self, verb: str) -> Choice:

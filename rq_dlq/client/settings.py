@@ -25,6 +25,7 @@ from rq_dlq.policy.partial import complete
 from rq_dlq.values.codec import Codec, Ids
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.names import Naming, check_name
+from rq_dlq.values.version import OLDEST_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 MAX_MESSAGE_BYTES = 1 << 20
 LONGEST_VERSION = 60  # characters
 MAX_CONFIRM = 4_000  # milliseconds; shorter than a socket's timeout
-OLDEST_SERVER = (6, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +62,10 @@ class BrokerSettings:
             has to be a function of a module.
         version: of your program, such as "1.4.2", at most 60 characters. It is recorded with each failure,
             and a group of dead letters says under which versions they died.
+
+    Examples:
+        >>> BrokerSettings(namespace="shop", durability="fsync").max_message_bytes
+        1048576
     """
 
     url: str | None = field(default=None, repr=False)  # it may hold a password

@@ -45,6 +45,7 @@ class TaskFunction:
     Args:
         said: the key and the dependency of its messages, or a function of a call's arguments that returns
             one; None: they have none.
+        result: what its calls return is kept for who sent them.
 
     Raises:
         ConfigurationError: it is not a function, has a `yield`, or has no name that a message could have.
@@ -56,6 +57,8 @@ class TaskFunction:
         name: str | None,
         rule: Rule | None = None,
         said: Mapping[Of, Text] = NOTHING_SAID,
+        *,
+        result: bool = False,
     ) -> None:
         if not inspect.isroutine(function):
             raise ConfigurationError(f"{shown(function)} cannot be a task: decorate a function")
@@ -63,7 +66,7 @@ class TaskFunction:
             message = f"{shown(function)} cannot be a task: a task is a function: use a staticmethod"
             raise ConfigurationError(message)
         self.function = function
-        self.rule = rule
+        self.rule, self.result = rule, result
         self.said: dict[Of, Text] = {of: text for of, text in said.items() if text is not None}
         self.name = function.__name__ if name is None else name
         self.is_async = is_async(function, "a task")
@@ -204,6 +207,17 @@ class TaskFunction:
                 f"default, or send them by queue.schedule(…) ({error})"
             )
             raise ConfigurationError(message) from None
+
+    @cached_property
+    def returned(self) -> Codec[Any] | None:
+        """Reads what a call returned, as the annotation says; None: there is none, or not of a known type."""
+        returns = inspect.Parameter("returns", inspect.Parameter.KEYWORD_ONLY)
+        returns = returns.replace(annotation=inspect.signature(self.function).return_annotation)
+        try:
+            kind = annotations_of(self.function, [returns], f"task {self.name!r}").get("returns", Any)
+            return Codec(kind, sys.maxsize)
+        except (ConfigurationError, InvalidMessage):
+            return None
 
     @cached_property
     def _signature(self) -> inspect.Signature:

@@ -7,10 +7,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.policies.policies import apply_policies
-from rq_dlq.core.queues.queue import forget, only_live
-from rq_dlq.core.queues.registry import register, unlist
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.queue import forget, only_own
+from rq_dlq.core.queues.registry import register
 from rq_dlq.core.queues.views import find
-from rq_dlq.errors import PolicyError
+from rq_dlq.core.steps.driving import unrepeated
+from rq_dlq.core.steps.step import Batch, NodeUnavailable
+from rq_dlq.errors import BrokerRefused, MissingRights
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
@@ -28,29 +31,56 @@ def open_queue(queue: QueueState[Any]) -> Steps[None]:
     """Register a queue's name and apply its policies, before the first send or claim.
 
     Raises:
-        PolicyError: the program gives dead letters the name of a queue, or declares a policy for a view.
+        PolicyError: the program gives dead letters a name that they cannot have.
     """
     if queue.opened and not queue.view:
         return
-    yield from find(queue)
-    yield from open_found(queue)
-
-
-def open_found(queue: QueueState[Any]) -> Steps[None]:
-    """The same where it was just found out whether the queue is a view."""
-    if not queue.view:
-        _warn_of_topic(queue.name)
-        yield from register(queue)
-    if queue.view and queue.declared is not None:
-        message = f"{queue.name!r} has no policy: it shows what failed in other queues. Set it on those"
-        raise PolicyError(message)
-    if not queue.view:
-        replaced = yield from apply_policies(queue.keys, queue.naming, queue.declared)
-        if replaced is not None and queue.declared is not None and replaced != queue.declared:
-            logger.warning("%s: this program declares another policy than the last one did", queue.name)
-        if queue.declared is not None and queue.declared.part("redelivery") and is_hot(queue.redelivery):
-            logger.warning("%s: %s", queue.name, HOT)
+    if queue.part != "live":
+        yield from find(queue)
+        if queue.view:  # it may have more members than that queue
+            queue.opened = True
+            return
+    _warn_of_topic(queue.name)
+    yield from register(queue)
+    replaced = yield from apply_policies(queue.keys, queue.naming, queue.declared)
+    if replaced is not None and queue.declared is not None and replaced != queue.declared:
+        logger.warning("%s: this program declares another policy than the last one did", queue.name)
+    if queue.declared is not None and queue.declared.part("redelivery") and is_hot(queue.redelivery):
+        logger.warning("%s: %s", queue.name, HOT)
     queue.opened = True
+
+
+def open_to_drain(queue: QueueState[Any]) -> Steps[None]:
+    """Open a queue before its first claim, even if Redis has no memory to register it.
+
+    Messages of a cluster's other nodes do not wait for the node that has the list of queues. The next claim
+    tries to open the queue again.
+    """
+    if queue.opened:
+        return
+    try:
+        yield from unrepeated(_open_if_used(queue))
+    except NodeUnavailable:
+        if not (yield queue_calls.was_sent_to(queue.keys)):  # it may be a view, or nobody's
+            yield from _open_if_used(queue)
+
+
+def _open_if_used(queue: QueueState[Any]) -> Steps[None]:
+    """A claim does not make a queue, unless the program declares settings for it."""
+    yield from find(queue)
+    if queue.declared is None:
+        if queue.view:
+            queue.opened = True
+            return
+        opening, sent = yield Batch([queue_calls.opening(queue.keys), queue_calls.was_sent_to(queue.keys)])
+        if not opening and not sent:
+            return
+    try:
+        yield from open_queue(queue)
+    except MissingRights:
+        raise
+    except BrokerRefused:
+        pass  # registering the queue's name can wait, draining it cannot
 
 
 def is_hot(policy: RedeliveryPolicy) -> bool:
@@ -68,22 +98,13 @@ def open_live(queue: QueueState[Any], verb: str) -> Steps[None]:
     """Open a queue for a verb that makes no sense on dead letters.
 
     Raises:
-        InvalidInput: it is a dead-letter or expiry queue, which may show only when it is opened.
+        InvalidInput: it is a dead-letter or expiry queue.
     """
-    if not queue.view:  # which may be a queue by now
-        only_live(queue, verb)
+    only_own(queue, verb)
     yield from open_queue(queue)
-    only_live(queue, verb)
 
 
 def open_again(queue: QueueState[Any], verb: str) -> Steps[None]:
-    """Open a queue that was deleted after it was opened.
-
-    Raises:
-        InvalidInput: a policy has given its name to dead letters since.
-    """
+    """Open a queue that was deleted after it was opened."""
     forget(queue)
-    yield from open_queue(queue)
-    if queue.view:  # the name was deleted before it was listed here, perhaps, so nobody else takes it off
-        yield from unlist(queue.keys)
-    only_live(queue, verb)
+    yield from open_live(queue, verb)

@@ -9,6 +9,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq._redis import FAIL_FAST
 from rq_dlq.doctor.check import Check, of_all
 from rq_dlq.doctor.facts import read_facts
+from rq_dlq.doctor.queues import ignored, outages
 from rq_dlq.doctor.standing import cluster, eviction, persistence, promise, replicas, role
 from rq_dlq.doctor.trials import answers, clock, loaded, rights, round_trip, trial
 from rq_dlq.doctor.versions import version
@@ -61,6 +62,7 @@ def examine(broker: Broker, queue: str = "doctor") -> Iterator[Check]:
             }
         )
         yield _tried(connections, settings)
+        yield from _looked(connections, settings)
     finally:
         connections.close()
 
@@ -78,6 +80,14 @@ def _measured(connections: Connections) -> Iterator[Check]:
             yield connections.run(steps())
         except RqDlqError as error:
             yield Check(name, "warn", "not measured", str(error))
+
+
+def _looked(connections: Connections, settings: BrokerSettings) -> Iterator[Check]:
+    for name, steps in (("outages", outages), ("ignored", ignored)):
+        try:
+            yield connections.run(steps(settings))
+        except RqDlqError as error:
+            yield Check(name, "warn", "not looked at", str(error))
 
 
 def _tried(connections: Connections, settings: BrokerSettings) -> Check:

@@ -56,7 +56,7 @@ def rights(connections: Connections, keys: _keys.QueueKeys) -> Check:
     if granted:
         return Check("rights", "ok", found)
     advice = "`rq-dlq acl ROLE` prints the line of a role for the ACLs of Redis"
-    if any(all(right.startswith("~") for right in rights) for rights in lacking.values()):
+    if any(all(right.startswith(("~", "&")) for right in rights) for rights in lacking.values()):
         advice += "; for a user of some queues alone, name one of them: `rq-dlq doctor --queue NAME`"
     return Check("rights", "fail", found, advice)
 

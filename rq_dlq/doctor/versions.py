@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rq_dlq.client.settings import OLDEST_SERVER, version_of
+from rq_dlq.client.settings import version_of
 from rq_dlq.doctor.check import Check, untold
+from rq_dlq.values.version import OLDEST_SERVER
 
 if TYPE_CHECKING:
     from rq_dlq.doctor.facts import Facts

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from rq_dlq.errors import ConfigurationError
+from rq_dlq.values.version import OLDEST_SERVER
 
-_OLDEST: Final = (6, 2)
 _MULTIPART: Final = (7, 0)  # since then the append-only file is a directory of files
 
 
@@ -133,8 +133,8 @@ def _server(name: str, program: str) -> Backend:
     if not found:
         return Backend(name, (program,), (0, 0), f"{program} does not report its version")
     release = (int(found[2]), int(found[3]))
-    oldest = ".".join(map(str, _OLDEST))
-    fault = f"{name} {found[1]} is older than {oldest}" if release < _OLDEST else ""
+    oldest = ".".join(map(str, OLDEST_SERVER))
+    fault = f"{name} {found[1]} is older than {oldest}" if release < OLDEST_SERVER else ""
     return Backend(f"{name} {found[1]}", (program,), release, fault)
 
 

@@ -9,6 +9,8 @@
     ├── DataLoss                 a checkpoint and its queue disagree about what was done
     ├── KnownId                  the queue has a message with an id that was to be new
     ├── LeaseLost                the token is stale: somebody else has the message, or it is gone
+    ├── ResultError              the message ended without a result
+    ├── ResultUnavailable        there is no result, not yet or not any more
     ├── UpgradeRequired          a later version wrote data in a form that this one cannot read
     ├── UnprocessableMessage     the body cannot be decoded
     │   └── UnfitMessage             it can, but this program does not take the message: another version may
@@ -28,7 +30,7 @@ Every message says what to do next. None contains a password or a body.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rq_dlq.errors.durations import read_duration
 from rq_dlq.errors.guesses import answering
@@ -90,6 +92,7 @@ class MissingRights(BrokerRefused):
     """The Redis user lacks a right.
 
     Args:
+        message: what the user may not do, and what gives the right.
         rights: the missing rights as ACL SETUSER takes them: "+zadd", "~rq:{orders}:*".
     """
 
@@ -107,6 +110,11 @@ class KnownId(RqDlqError):
 
     Attributes:
         ids: these ids. The other messages of the call, before or beside them, are in the queue.
+
+    Examples:
+        >>> orders.send({"total": 9.5}, id="order-41", new=True)
+        Traceback (most recent call last):
+        rq_dlq.errors.KnownId: order-41: the queue has it already, dead or alive, …
     """
 
     def __init__(self, message: str, ids: Sequence[str] = ()) -> None:
@@ -115,7 +123,43 @@ class KnownId(RqDlqError):
 
 
 class LeaseLost(RqDlqError):
-    """The token is stale: the message was redelivered, settled or removed in the meantime."""
+    """The token is stale: the message was redelivered, settled or removed in the meantime.
+
+    Examples:
+        >>> (delivery,) = orders.claim()
+        >>> settlement = delivery.ack()
+        >>> delivery.ack()
+        Traceback (most recent call last):
+        rq_dlq.errors.LeaseLost: message order-41: this delivery was settled before, …
+    """
+
+
+End = Literal["dead", "expired", "discarded", "purged", "cancelled", "moved"]
+"""How a message ended that has no result. One that is dead or expired may be redriven, and have one then."""
+
+
+class ResultError(RqDlqError):
+    """The message whose result was asked for ended without one.
+
+    Attributes:
+        end: dead, expired, discarded (by the queue's strategy, or kept long enough), purged, cancelled, or
+            moved to another queue.
+        reason: of one that died or expired: exhausted, poison, unprocessable or expired; else empty.
+        cause: the error of its last attempt, its class and its text; empty: there was none.
+    """
+
+    def __init__(self, message: str, end: End = "dead", reason: str = "", cause: str = "") -> None:
+        super().__init__(message, end, reason, cause)
+        self.end: End = end
+        self.reason = reason
+        self.cause = cause
+
+
+class ResultUnavailable(RqDlqError):
+    """There is no result: the message is not done yet, nobody asked for a result, or it was kept long enough.
+
+    The text says which of these it is, as far as the queue knows.
+    """
 
 
 class UpgradeRequired(RqDlqError):
@@ -166,7 +210,13 @@ class PolicyError(InvalidInput):
 
 
 class FilterError(InvalidInput):
-    """A condition on messages cannot be read; the text says where, and what was expected."""
+    """A condition on messages cannot be read; the text says where, and what was expected.
+
+    Examples:
+        >>> orders.select("total >")
+        Traceback (most recent call last):
+        rq_dlq.errors.FilterError: the condition cannot be read (column 8, at its end): expected a name, …
+    """
 
 
 class ConfigurationError(RqDlqError):
@@ -174,7 +224,13 @@ class ConfigurationError(RqDlqError):
 
 
 class Poison(Exception):
-    """Raise it in a handler to send the message straight to the dead-letter queue."""
+    """Raise it in a handler to send the message straight to the dead-letter queue.
+
+    Examples:
+        >>> raise Poison("no address")  # in a handler
+        Traceback (most recent call last):
+        rq_dlq.errors.Poison: no address
+    """
 
 
 class Redeliver(Exception):
@@ -189,6 +245,11 @@ class Redeliver(Exception):
     Raises:
         InvalidDuration: `after` is not a duration.
         InvalidInput: `pause_key` without `after`.
+
+    Examples:
+        >>> raise Redeliver(after="2m", charge=False)  # in a handler
+        Traceback (most recent call last):
+        rq_dlq.errors.Redeliver: redeliver after 2m
     """
 
     after: Duration | None = None  # for a subclass that does not call this `__init__`

@@ -172,7 +172,7 @@ ARGUMENTS_OF: Mapping[str, Mapping[str, str]] = {
             "options are given before, as in .options(delay=…).send(…)",
             (
                 "countdown delay dependency eta expires headers id job_id key new persistent priority "
-                "task_id ttl"
+                "result task_id ttl"
             ),
         )
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
@@ -186,6 +187,16 @@ def count(low: int, nothing: str) -> Check:
         return whole(value, name, low, LARGEST_WHOLE, f", or None for {nothing}") or None
 
     return or_none(checked)
+
+
+def size(value: object, name: str) -> int | None:
+    """Bytes, as a whole number or as text such as "64MB"; None: as many as usual."""
+    found = re.fullmatch(r"([1-9]\d{0,11}) ?(k|M|G)?B", value) if isinstance(value, str) else None
+    if found:
+        return int(found[1]) << 10 * " kMG".index(found[2] or " ")
+    if value is None or type(value) is int:
+        return None if value is None else whole(value, name, 1, LARGEST_WHOLE)
+    raise PolicyError(f'{name} is {shown(value)}. Pass text such as "64MB" (kB, MB, GB), or bytes')
 
 
 def one_of(words: tuple[str, ...]) -> Check:

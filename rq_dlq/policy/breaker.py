@@ -45,6 +45,11 @@ class Breaker:
 
     Raises:
         PolicyError: a value is not valid.
+
+    Examples:
+        >>> orders = broker.queue("paid", breaker=Breaker(distinct=5))
+        >>> orders.send({"total": 9.5}, id="order-46", dependency="payments")
+        'order-46'
     """
 
     distinct: int = 20

@@ -51,6 +51,12 @@ class IndividualDeadLetterStrategy(DeadLetterStrategy):
         prefix: put before the queue's name to name its dead-letter queue; if it is neither set nor inherited,
             the broker's ("DLQ.").
         suffix: put after it.
+
+    Examples:
+        >>> orders = broker.queue("audited", dead_letter=IndividualDeadLetterStrategy(prefix="DEAD."))
+        >>> orders.open()
+        >>> orders.settings().dead_name
+        'DEAD.audited'
     """
 
     prefix: str | UnsetType
@@ -77,7 +83,11 @@ class IndividualDeadLetterStrategy(DeadLetterStrategy):
 
     @staticmethod
     def activemq() -> IndividualDeadLetterStrategy:
-        """ActiveMQ Classic's: its prefix; the expired are dead letters, the non-persistent are dropped."""
+        """ActiveMQ Classic's: its prefix; the expired are dead letters, the non-persistent are dropped.
+
+        Returns:
+            The strategy.
+        """
         return IndividualDeadLetterStrategy(
             prefix="ActiveMQ.DLQ.Queue.", process_expired=True, process_non_persistent=False
         )
@@ -89,6 +99,12 @@ class SharedDeadLetterStrategy(DeadLetterStrategy):
 
     Attributes:
         name: the name of the dead-letter queue.
+
+    Examples:
+        >>> broker.policies.set("mail.#", dead_letter=SharedDeadLetterStrategy("MAIL.DEAD"))
+        0
+        >>> broker.policies.explain("mail.eu").dead_name
+        'MAIL.DEAD'
     """
 
     name: str
@@ -120,6 +136,10 @@ class DiscardingDeadLetterStrategy(DeadLetterStrategy):
             (at the end) or regular expressions: `ORDERS.EU.[0-9]{3}`. For others the
             strategy is ignored. None, the default: all that the entry matches.
         report_interval: one line in the log for that many.
+
+    Examples:
+        >>> pings = broker.queue("pings", dead_letter=DiscardingDeadLetterStrategy())
+        >>> pings.open()
     """
 
     only: tuple[str, ...] | None

@@ -38,6 +38,10 @@ class ExpiryPolicy:
         name: the name of one expiry queue for many queues, without prefix and suffix. None: each has its own.
         discard: drop expired messages, and count them.
         retention: how long expired messages are kept; None, the default: for ever.
+
+    Examples:
+        >>> ExpiryPolicy(expiry_delay="1h", retention="30d").expiry_delay
+        3600.0
     """
 
     expiry_delay: float | UnsetType | None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rq_dlq.policy._checks import JSON, Check
     from rq_dlq.values.names import Template
 
-Kind: TypeAlias = Literal["SPAN", "SPAN,SPAN,…", "NUMBER", "N", "N/SPAN", "NAME", "flag"]
+Kind: TypeAlias = Literal["SPAN", "SPAN,SPAN,…", "NUMBER", "N", "N/SPAN", "BYTES", "NAME", "flag"]
 """What people type on a command line."""
 
 PARTS: Final = ("redelivery", "dead_letter", "expiry")
@@ -184,8 +184,14 @@ TABLE: Final = (
           option="--dedup-window", help="How long the ids of acked messages are known, or `none`."),
     Field(where="dead_letter_aliases", kind="NAME", given=check.queue_names, default=None, none="none",
           option="--dead-letter-aliases", help="More names of its dead letters, blanks between, or `none`."),
+    Field(where="expiry_aliases", kind="NAME", given=check.queue_names, default=None, none="none",
+          option="--expiry-aliases", help="More names of what expires, blanks between, or `none`."),
     Field(where="per_key", kind="NAME", given=per_key.given, stored=per_key.stored, default=None, none="none",
-          option="--per-key", help='How messages of a key go: order, "order hold", "limit 8", fair; `none`.'),
+          option="--per-key", help='What those of a key do: order, "limit 8", fair, "rate 9/s"; `none`.'),
+    Field(where="results", **PERIOD, none="none",
+          option="--results", help="How long the results of all its messages are kept, or `none`."),
+    Field(where="results_bytes", kind="BYTES", given=check.size, default=None, none="usual",
+          option="--results-bytes", help="The memory of its results: 64MB; `usual` is that, too."),
     Field(where="breaker", kind="NAME", given=breaker.given, stored=per_key.stored, default=None, none="none",
           option="--breaker", help='Park what needs a dependency that is down: on, "distinct=9"; `none`.'),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a queue does with the keys of its messages: order, a limit, or turns."""
+"""What a queue does with the keys of its messages: order, a limit, turns, and a rate."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from typing import Any, Final, Literal, cast
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
+from rq_dlq.policy import rate as rates
 from rq_dlq.values.durations import shown
 from rq_dlq.values.later import upgrade
 
 USUAL_WINDOW: Final = 4
 MOST_WINDOW, MOST_SEATS = 100, 1_000
-_TEXT = re.compile(r"order(?: (skip|hold))?|(limit|fair) (\d{1,4})|fair")
-_GRAMMAR = "order, order hold, limit N, fair or fair N"
+_TEXT = re.compile(
+    r"(?:(?P<order>order)(?: (?P<on_dead>skip|hold))?|limit (?P<limit>\d{1,4})"
+    r"|(?P<fair>fair)(?: (?P<window>\d{1,4}))?)?(?:(?:^| )rate (?P<rate>\S+))?"
+)
+_GRAMMAR = 'order, order hold, limit N, fair or fair N, rate 10/s, or one with a rate, as "order rate 10/s"'
 
 
 @dataclass(frozen=True, slots=True)
 class PerKey:
-    """The rule of a queue for messages that have the same key. Pass one of order, limit and fair.
+    """The rule of a queue for messages of one key: one of order, limit and fair; a rate; or both.
 
     Attributes:
         order: one after the other, in the order of priority and sending: a message is handed out when all
@@ -31,22 +35,33 @@ class PerKey:
             lets another one in.
         fair: keys take turns: a key has at most this many ready in front of others, 1 to 100; True: 4. No key
             is limited while others have nothing.
+        rate: how many of a key are handed out in a time, one by one: "10/s", "5/10m"; a whole number is
+            one a second; None: it is not limited. Alone, or beside one of the three, which holds as well.
 
     Raises:
-        PolicyError: there is none of the three, or more than one, or a value is not valid.
+        PolicyError: there is none of them, or more than one of the three, or a value is not valid.
+
+    Examples:
+        >>> orders = broker.queue("in-order", per_key=PerKey(order=True))
+        >>> sent = orders.send_many([Message(step, key="customer-7") for step in ("open", "pay", "ship")])
+        >>> [delivery.body for delivery in orders.claim(count=3)]
+        ['open']
     """
 
     order: bool = False
     on_dead: Literal["skip", "hold"] = "skip"
     limit: int | None = None
     fair: bool | int = False
+    rate: str | int | None = None
 
     def __post_init__(self) -> None:
         """Check the values."""
         check.flag(self.order, "per_key.order")
         fair = self.fair is not False
-        if self.order + (self.limit is not None) + fair != 1:
-            raise PolicyError("per_key: pass one of order=True, limit=… and fair=True")
+        check.store(self, rate=rates.given(self.rate, "per_key.rate"))
+        modes = self.order + (self.limit is not None) + fair
+        if modes > 1 or not (modes or self.rate):
+            raise PolicyError("per_key: pass one of order=True, limit=… and fair=True, or a rate, or both")
         if self.on_dead not in {"skip", "hold"}:
             raise PolicyError(f"per_key.on_dead is {shown(self.on_dead)}. Pass 'skip' or 'hold'")
         if self.on_dead == "hold" and not self.order:
@@ -60,9 +75,10 @@ class PerKey:
             check.store(self, fair=check.whole(window, "per_key.fair", 1, MOST_WINDOW, ", or True for 4"))
 
     def __str__(self) -> str:
-        if self.order:
-            return "order hold" if self.on_dead == "hold" else "order"
-        return f"fair {self.fair}" if self.limit is None else f"limit {self.limit}"
+        said = ["order hold" if self.on_dead == "hold" else "order"] if self.order else []
+        said += [] if self.limit is None else [f"limit {self.limit}"]
+        said += [] if self.fair is False else [f"fair {self.fair}"]
+        return " ".join([*said, *([] if self.rate is None else [f"rate {self.rate}"])])
 
     @classmethod
     def of(cls, given: object) -> PerKey:
@@ -74,17 +90,19 @@ class PerKey:
         if isinstance(given, PerKey):
             return given
         if isinstance(given, Mapping):
-            names = ("order", "on_dead", "limit", "fair")
+            names = ("order", "on_dead", "limit", "fair", "rate")
             return cls(**check.fields(cast("Mapping[str, Any]", given), names, "per_key"))
-        found = _TEXT.fullmatch(given) if isinstance(given, str) else None
+        found = _TEXT.fullmatch(given) if isinstance(given, str) and given else None
         if found is None:
             raise PolicyError(f"per_key is {shown(given)}. Pass PerKey(order=True), or text: {_GRAMMAR}")
-        word, count = found[2], found[3]
-        if word == "limit":
-            return cls(limit=int(count))
-        if found[0].startswith("fair"):
-            return cls(fair=int(count) if word else True)
-        return cls(order=True, on_dead="hold" if found[1] == "hold" else "skip")
+        limit, window = found["limit"], found["window"]
+        return cls(
+            order=bool(found["order"]),
+            on_dead="hold" if found["on_dead"] == "hold" else "skip",
+            limit=None if limit is None else int(limit),
+            fair=int(window) if window else bool(found["fair"]),
+            rate=found["rate"],
+        )
 
 
 def given(value: object, _: str) -> str | None:

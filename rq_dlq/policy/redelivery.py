@@ -52,6 +52,11 @@ class RedeliveryPolicy:
         fatal: errors after which a message is dead at once. The client judges them, since classes
             do not go to Redis.
         preset: another broker's arithmetic, which then settles all waits; None: as above.
+
+    Examples:
+        >>> policy = RedeliveryPolicy(initial_delay="1s", max_delay="10m", collision_avoidance=0)
+        >>> [policy.delay(n) for n in (1, 2, 3, 12)]
+        [1.0, 2.0, 4.0, 600.0]
     """
 
     initial_delay: float
@@ -124,6 +129,9 @@ class RedeliveryPolicy:
             previous: milliseconds of the wait before, for the arithmetic that builds on it
                 (ActiveMQ's); None: what it would have been with the same r.
 
+        Returns:
+            Milliseconds.
+
         Raises:
             InvalidInput: n is below 1, or r is outside -1 to 1 (a ValueError).
         """
@@ -136,7 +144,15 @@ class RedeliveryPolicy:
         return self.arithmetic.wait(n, r, previous)
 
     def delay(self, n: int, r: float | None = None, previous: float | None = None) -> float:
-        """The wait before the n-th redelivery, in seconds; otherwise as `delay_ms`."""
+        """The wait before the n-th redelivery, in seconds; otherwise as `delay_ms`.
+
+        Args:
+            n, r: as for `delay_ms`.
+            previous: seconds of the wait before; None: as for `delay_ms`.
+
+        Returns:
+            Seconds.
+        """
         return self.delay_ms(n, r, None if previous is None else round(previous * 1000)) / 1000
 
     def spent(self, charged: int) -> bool:
@@ -148,6 +164,9 @@ class RedeliveryPolicy:
 
         Args:
             n: at most 10,000; None: all of them, or the first 12 where there is no limit, or one above that.
+
+        Returns:
+            The waits; printed, they are a table.
 
         Raises:
             InvalidInput: n is not from 0 to 10,000.
@@ -164,6 +183,9 @@ class RedeliveryPolicy:
             outage: until when every delivery fails.
             rate: how many a second succeed afterwards; more than that fail. None: any number.
             seed: of the random numbers; the same seed gives the same result.
+
+        Returns:
+            The simulation; printed, it is a table.
 
         Raises:
             InvalidInput: an argument is invalid, or it would take millions of deliveries.
@@ -195,6 +217,9 @@ class RedeliveryPolicy:
                 in that spelling or with underscores; left out or None: Artemis' default, but a
                 `max-delivery-attempts` of None is no limit, as -1. And `fatal`, which is ours.
 
+        Returns:
+            The policy.
+
         Raises:
             PolicyError: a setting is unknown or makes no sense.
         """
@@ -211,6 +236,9 @@ class RedeliveryPolicy:
                 in milliseconds, in that spelling or with underscores; left out or None: ActiveMQ's
                 default, but `maximumRedeliveries` of None is no limit, as -1. And `fatal`, which is
                 ours.
+
+        Returns:
+            The policy.
 
         Raises:
             PolicyError: a setting is unknown or makes no sense.
@@ -234,6 +262,9 @@ class RedeliveryPolicy:
                 `ack_wait` is checked and has no effect: pass it to `broker.queue` as `lease`. And
                 `fatal`, which is ours.
 
+        Returns:
+            The policy.
+
         Raises:
             PolicyError: a setting is unknown or makes no sense, or backoff is longer than max_deliver.
         """
@@ -244,6 +275,12 @@ class RedeliveryPolicy:
         """Redelivery as NATS Streaming has it: what fails is back after AckWait, for ever.
 
         After silence it is back when its lease ends and then this wait is over: choose a short `lease`, too.
+
+        Args:
+            ack_wait: seconds, a timedelta or "30s", the default.
+
+        Returns:
+            The policy.
 
         Raises:
             PolicyError: AckWait is not a duration of a millisecond or more; a number is seconds.
@@ -260,6 +297,9 @@ class RedeliveryPolicy:
             stop: `stop_after_attempt` or `stop_never`; an attempt is a delivery. None: tenacity's
                 default, no limit.
 
+        Returns:
+            The policy.
+
         Raises:
             PolicyError: no policy does exactly that; it says what comes closest.
         """
@@ -274,6 +314,9 @@ class RedeliveryPolicy:
         """The policy as `wait` and `stop`, for `tenacity.Retrying(**policy.as_tenacity())`.
 
         `fatal` is not in it: pass `retry=retry_if_not_exception_type(policy.fatal)`.
+
+        Returns:
+            The keyword arguments `wait` and `stop`.
         """
         from rq_dlq.policy import tenacity  # noqa: PLC0415 - an extra
 

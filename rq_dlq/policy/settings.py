@@ -42,7 +42,10 @@ class _Everywhere(TypedDict, total=False):
     outcomes: int | UnsetType | None
     dedup_window: Duration | UnsetType | None
     dead_letter_aliases: str | Sequence[str] | UnsetType | None
+    expiry_aliases: str | Sequence[str] | UnsetType | None
     per_key: PerKey | str | Mapping[str, object] | UnsetType | None
+    results: Duration | UnsetType | None
+    results_bytes: str | int | UnsetType | None
     breaker: Breaker | str | Mapping[str, object] | UnsetType | None
 
 
@@ -59,8 +62,13 @@ class EntryFields(_Everywhere, total=False):
     outcomes: how many events the queue's outcome history keeps, about; None or 0: it is not written.
     dedup_window: how long after its ack a send under a message's id adds nothing; None: an id is free then.
     dead_letter_aliases: more names under which its dead letters are found, such as one for many queues: each
-        letter is there once, whichever name it is claimed by. A list, or text with blanks between them.
+        letter is there once, whichever name it is claimed by. A list, or text with blanks between them. A
+        name that is also a queue's shows both, and so do its consumers get both.
+    expiry_aliases: the same for its expired messages.
     per_key: what messages of one key do: a `PerKey`, its text or a mapping; None: keys are ignored.
+    results: how long the results of its messages are kept, for `Queue.result`, without `result=True` of those
+        who send; None: only where they pass that, for an hour.
+    results_bytes: how much memory they may take, about; the oldest go first: "64MB", or a number; None: that.
     breaker: when a dependency counts as down: a `Breaker`, its text or a mapping; None: never.
     """
 
@@ -105,7 +113,10 @@ class QueueSettings:
         outcomes: events that the outcome history keeps, about; None: it is not written.
         dedup_window: seconds for which the ids of acked messages are known; None: they are not.
         dead_letter_aliases: more names of the dead-letter queue, with blanks between them; None: none.
+        expiry_aliases: more names of the expiry queue, likewise.
         per_key: what messages of one key do; None: keys are ignored.
+        results: seconds for which the results of all messages are kept; None: of those that ask for it.
+        results_bytes: the memory of results, about; None: 64 MB.
         breaker: when a dependency counts as down; None: never. Without `errors`, which the client judges.
         dead_name: of the queue's dead-letter queue, also where dead letters are dropped.
         expired_name: of its expiry queue.
@@ -120,7 +131,10 @@ class QueueSettings:
     outcomes: int | None
     dedup_window: float | None
     dead_letter_aliases: str | None
+    expiry_aliases: str | None
     per_key: PerKey | None
+    results: float | None
+    results_bytes: int | None
     breaker: Breaker | None
     dead_name: str
     expired_name: str

@@ -21,6 +21,7 @@ class Kind(NamedTuple):
         prefix: the setting for the prefix of the names then.
         suffix: the setting for their suffix.
         default: Artemis' prefix.
+        aliases: our field with more names.
     """
 
     part: str
@@ -30,6 +31,7 @@ class Kind(NamedTuple):
     prefix: str
     suffix: str
     default: str
+    aliases: str
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -39,11 +41,11 @@ class Kind(NamedTuple):
 
 LETTERS: Final = Kind(
     "dead_letter", "dead letters", "dead-letter-address", "auto-create-dead-letter-resources",
-    "dead-letter-queue-prefix", "dead-letter-queue-suffix", "DLQ.",
+    "dead-letter-queue-prefix", "dead-letter-queue-suffix", "DLQ.", "dead_letter_aliases",
 )  # fmt: skip
 EXPIRY: Final = Kind(
     "expiry", "expired messages", "expiry-address", "auto-create-expiry-resources",
-    "expiry-queue-prefix", "expiry-queue-suffix", "EXP.",
+    "expiry-queue-prefix", "expiry-queue-suffix", "EXP.", "expiry_aliases",
 )  # fmt: skip
 PLACES: Final = (*LETTERS.settings, *EXPIRY.settings)
 
@@ -58,7 +60,6 @@ def counts(block: Block) -> bool:
 
 Queues: TypeAlias = "Mapping[str, Sequence[str]] | None"
 """By address: the queues that the file configures on it. None: the file configures no addresses."""
-ALIASES: Final = "dead_letter_aliases"
 
 
 def places(block: Block, above: Sequence[Block], names: Names, queues: Queues) -> None:
@@ -70,9 +71,10 @@ def places(block: Block, above: Sequence[Block], names: Names, queues: Queues) -
     for kind in (LETTERS, EXPIRY):
         if kind.auto in block.settings and block.flag(block.settings[kind.auto]) is None:
             return
-    _doors(block, above, names, queues)
     dead, expired = (_name(kind, block, above) for kind in (LETTERS, EXPIRY))
     together = bool(dead) and dead == expired
+    for kind in (LETTERS,) if together else (LETTERS, EXPIRY):
+        _doors(kind, block, above, names, queues)
     for kind in (LETTERS, EXPIRY):
         if given[kind]:
             _place(block, kind, above, names, together=together and kind is EXPIRY)
@@ -107,33 +109,35 @@ def _place(block: Block, kind: Kind, above: Sequence[Block], names: Names, *, to
         block.becomes(setting, f"{kind.part}.name", names.queue(address.value))
 
 
-def _doors(block: Block, above: Sequence[Block], names: Names, queues: Queues) -> None:
-    """Convert the other queues that get each dead letter there: here they are aliases of one queue."""
-    found = _aliases(block, above, names, queues)
+def _doors(kind: Kind, block: Block, above: Sequence[Block], names: Names, queues: Queues) -> None:
+    """Convert the other queues that get each of these there: here they are aliases of one queue."""
+    found = _aliases(kind, block, above, names, queues)
     if found is None:
         return
-    inherited = (_aliases(other, above[at + 1 :], names, queues) for at, other in enumerate(above))
-    setting = block.settings[LETTERS.address]
+    inherited = (_aliases(kind, other, above[at + 1 :], names, queues) for at, other in enumerate(above))
+    setting = block.settings[kind.address]
     if found:
-        note = "its readers get the dead letters, too; each is there once, not a copy for each queue"
-        block.becomes(setting, ALIASES, " ".join(found), note)
+        note = f"its readers get the {kind.what}, too; each is there once, not a copy for each queue"
+        block.becomes(setting, kind.aliases, " ".join(found), note)
     elif next((other for other in inherited if other is not None), None):
-        block.becomes(setting, ALIASES, None, "those of a more general block do not get them")
-    address = _setting(LETTERS.address, block, above)
-    name = "" if address is None or _automatic(LETTERS, block, above) else address.value
+        block.becomes(setting, kind.aliases, None, "those of a more general block do not get them")
+    address = _setting(kind.address, block, above)
+    name = "" if address is None or _automatic(kind, block, above) else address.value
     if queues is not None and name and "::" not in name and not queues.get(name):
-        note = "no queue is configured on it, so there its letters are dropped unless a reader made one"
+        note = f"no queue is configured on it, so there its {kind.what} are dropped unless a reader made one"
         block.passed_over(setting, "not needed", f"{note}; here they are kept")
 
 
-def _aliases(block: Block, above: Sequence[Block], names: Names, queues: Queues) -> list[str] | None:
-    """The queues beside the dead-letter queue that get dead letters; None: the block does not say."""
-    if LETTERS.auto not in block.settings and LETTERS.address not in block.settings:
+def _aliases(
+    kind: Kind, block: Block, above: Sequence[Block], names: Names, queues: Queues
+) -> list[str] | None:
+    """The queues beside its own dead-letter or expiry queue that get them; None: the block does not say."""
+    if kind.auto not in block.settings and kind.address not in block.settings:
         return None
-    address = _setting(LETTERS.address, block, above)
+    address = _setting(kind.address, block, above)
     if address is None or not address.value:
         return []
-    own, automatic = names.queue(address.value), _automatic(LETTERS, block, above)
+    own, automatic = names.queue(address.value), _automatic(kind, block, above)
     others = (
         [] if "::" in address.value else [names.queue(name) for name in (queues or {}).get(address.value, ())]
     )
@@ -147,10 +151,9 @@ def _individual(block: Block, kind: Kind, above: Sequence[Block]) -> None:
         note = "" if address and address.value else f"Artemis needs a {kind.address}, too; here they are kept"
         block.becomes(settings[kind.auto], "dead_letter.strategy", "individual", note)
     elif kind.auto in settings:
-        note = "each queue has its own expiry queue, named as below"
-        if address and address.value:
-            note += f"; there readers of {address.value} get a copy of each, here they do not"
-        block.passed_over(settings[kind.auto], "not needed", note)
+        block.passed_over(
+            settings[kind.auto], "not needed", "each queue has its own expiry queue, named as below"
+        )
     if kind.address in settings:
         note = f"{kind.auto} is true, so each queue has its own"
         block.passed_over(settings[kind.address], "not needed", note)

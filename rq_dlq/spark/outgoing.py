@@ -50,6 +50,7 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
     kinds: dict[str, tuple[tuple[type[DataType], ...], str]] = {
         "body": ((types.BinaryType, StringType), "binary or string"),
         options.id_column: ((StringType,), "string"),
+        options.key_column: ((StringType,), "string"),
         options.priority_column: (_WHOLE, "a whole number"),
         options.headers_column: ((MapType,), "map<string,string>"),
         options.delay_column: SPANS,
@@ -93,8 +94,9 @@ class Outgoing:
 
     Args:
         ids: draws ids for rows without one.
-        shards: the number of queues. Rows with an id column are spread by their id, so that the queue
-            recognises a repeated id; others in turn, and each task begins with another queue.
+        shards: the number of queues. Rows with a key are spread by that, so that one queue has all of it;
+            others with an id column by their id, so that the queue recognises a repeated id; the rest in
+            turn, and each task begins with another queue.
     """
 
     options: WriteOptions
@@ -117,9 +119,11 @@ class Outgoing:
             yield 0, (0, 0), items
             return
         grouped: defaultdict[tuple[int, Times], list[Argument]] = defaultdict(list)
+        spread_by = ids if self.options.id_column else [None] * len(ids)
+        keys = self._column(batch, "key_column") or spread_by
         for n, name in enumerate(ids):
-            place = zlib.crc32(name.encode()) if self.options.id_column else turn + n
-            shard = place % self.shards
+            text = spread_by[n] if keys[n] is None else keys[n]
+            shard = (turn + n if text is None else zlib.crc32(text.encode())) % self.shards
             grouped[shard, times[n] if times else (0, 0)] += (name, payloads[n])
         for (shard, pair), items in grouped.items():
             yield shard, pair, items
@@ -136,14 +140,16 @@ class Outgoing:
 
     def _payloads(self, batch: pa.RecordBatch) -> list[bytes]:
         bodies = self._bodies(batch)
-        priorities, headers = self._column(batch, "priority_column"), self._column(batch, "headers_column")
-        if priorities is None and headers is None:
+        columns = [self._column(batch, name) for name in ("priority_column", "headers_column", "key_column")]
+        if columns == [None] * len(columns):
             return [*map(self.codec.packer(DEFAULT_PRIORITY, NO_HEADERS), bodies)]
         none = [None] * len(bodies)
-        rows = zip(bodies, priorities or none, headers or none, strict=True)
+        pack, usual = self.codec.packer, DEFAULT_PRIORITY
         return [
-            self.codec.packer(DEFAULT_PRIORITY if priority is None else priority, dict(pairs or ()))(body)
-            for body, priority, pairs in rows
+            pack(usual if priority is None else priority, dict(pairs or ()), key=key)(body)
+            for body, priority, pairs, key in zip(
+                bodies, *(column or none for column in columns), strict=True
+            )
         ]
 
     def _bodies(self, batch: pa.RecordBatch) -> list[Any]:

@@ -14,6 +14,7 @@ from pyarrow import compute
 from rq_dlq.spark.arrow import LAST_MOMENT, times
 from rq_dlq.values import record as records
 from rq_dlq.values.cached import cached_property
+from rq_dlq.values.key import text_in
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.record import BARE, BYTES, EXPIRES, HEADERS, MORTAL
 
@@ -105,8 +106,8 @@ class Records:
         return pa.array(CONTENT_TYPES).take(pa.array(raw, mask=~self._whole))
 
     @cached_property
-    def _packed(self) -> dict[int, tuple[dict[str, str], bytes] | None]:
-        """Headers and body of those with headers; None for damaged ones."""
+    def _packed(self) -> dict[int, tuple[dict[str, str], bytes, str | None] | None]:
+        """Headers, body and key of those with headers or a key; None for damaged ones."""
         return {
             n: _content(self._records[n]) if self._whole[n] else None
             for n in where((self._flags & HEADERS != 0) | ~self._whole)
@@ -138,6 +139,13 @@ class Records:
             items[n] = packed and [*packed[0].items()]
         return pa.array(items, pa.map_(pa.string(), pa.string()))
 
+    @cached_property
+    def key(self) -> pa.Array:
+        keys: list[str | None] = [None] * len(self._records)
+        for n, packed in self._packed.items():
+            keys[n] = packed and packed[2]
+        return pa.array(keys, pa.string())
+
     def _wrong_records(self) -> dict[int, str]:
         """The damage of records."""
         beyond = self._whole & self._expires & (self._ends > LAST_MOMENT)
@@ -156,10 +164,10 @@ def where(mask: np.ndarray[Any, Any]) -> list[int]:
     return np.flatnonzero(mask).tolist()
 
 
-def _content(record: bytes) -> tuple[dict[str, str], bytes] | None:
-    """The headers and the body of a record."""
+def _content(record: bytes) -> tuple[dict[str, str], bytes, str | None] | None:
+    """The headers, the body and the key of a record."""
     try:
-        _, headers, body = records.content_of(record)
-        return ({} if headers is None else _TEXTS.decode(headers)), body
+        fields, headers, body = records.content_of(record)
+        return ({} if headers is None else _TEXTS.decode(headers)), body, text_in(fields.get(records.KEY))
     except (ValueError, RecursionError):
         return None

@@ -77,9 +77,9 @@ FAILURE = columns_of(
 """One event of a dead letter's `history`."""
 
 MESSAGE = columns_of(
-    "id string, queue string, body binary, content_type string, headers map<string,string>, priority int, "
-    "enqueued_at timestamp, visible_at timestamp, expires_at timestamp, delivery_count int, attempt int, "
-    "last_error_class string, last_error_message string, batch string, shard int, corrupt string"
+    "id string, queue string, body binary, content_type string, headers map<string,string>, key string, "
+    "priority int, enqueued_at timestamp, visible_at timestamp, expires_at timestamp, delivery_count int, "
+    "attempt int, last_error_class string, last_error_message string, batch string, shard int, corrupt string"
 )
 """A message: views `queue`, `scheduled`, `leased`, and streams of these."""
 
@@ -99,6 +99,7 @@ HISTORY = columns_of(
 TOTALS = (
     "sent", "acked", "nacked", "lapsed", "released", "exhausted", "poison", "unprocessable",
     "redriven", "discarded", "moved", "purged", "cancelled", "passed_on", "expired_total", "known",
+    "results_dropped",
 )  # fmt: skip
 COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
 METRICS = StructType(

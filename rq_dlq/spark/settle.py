@@ -10,7 +10,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType
@@ -18,8 +18,9 @@ from pyspark.sql.types import StringType
 from rq_dlq.client.broker import Broker
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.settling.outages import log_opened
 from rq_dlq.core.steps.step import CHANGED, CHUNK, Batch, seed
-from rq_dlq.errors import InvalidInput, LeaseLost
+from rq_dlq.errors import InvalidInput, LeaseLost, Poison
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.offsets import family_of, query_of
 from rq_dlq.spark.outgoing import SPANS, cells, check_types, spans
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rq_dlq.spark")
 TOGETHER = 500  # acks in one round trip; other operations take Redis longer, and go one chunk at a time
 TEXT = ((StringType,), "string")
+POISON = Cause.of(Poison()).type  # it is the message's own fault
 
 
 @dataclass(frozen=True)
@@ -152,12 +154,18 @@ class Settle(ByRows):
             logger.warning("%s", text)
 
 
-def _windows(
-    verb: str, rows: Sequence[tuple[QueueState[Any], Fate, Sequence[str]]]
-) -> list[list[tuple[str, Call[list[Settlement]]]]]:
-    """The calls that settle the rows, each with its token; a window is one round trip."""
+class Settling(NamedTuple):
+    """A call that settles messages of a queue that a token holds."""
+
+    queue: QueueState[Any]
+    token: str
+    call: Call[list[Settlement]]
+
+
+def _windows(verb: str, rows: Sequence[tuple[QueueState[Any], Fate, Sequence[str]]]) -> list[list[Settling]]:
+    """The calls that settle the rows; a window is one round trip."""
     size, most = (CHUNK, TOGETHER) if verb == "ack" else (CHANGED, CHANGED)
-    windows: list[list[tuple[str, Call[list[Settlement]]]]] = []
+    windows: list[list[Settling]] = []
     room = 0
     for queue, fate, ids in rows:
         for start in range(0, len(ids), size):
@@ -165,7 +173,7 @@ def _windows(
             if room < len(held):
                 windows.append([])
                 room = most
-            windows[-1].append((fate.token, _call(verb, queue, held, fate)))
+            windows[-1].append(Settling(queue, fate.token, _call(verb, queue, held, fate)))
             room -= len(held)
     return windows
 
@@ -181,20 +189,19 @@ def _call(verb: str, queue: QueueState[Any], held: Sequence[Held], fate: Fate) -
         )  # fmt: skip
     return settling_calls.nack(
         queue.keys, held, delay=fate.delay, charge=True, cause=cause, consumer=queue.consumer, seed=seed(),
-        default_policy=queue.policy, counts=not queue.struck_by,
+        default_policy=queue.policy, counts=not queue.struck_by and fate.kind != POISON,
     )  # fmt: skip
 
 
-def _settle_all(
-    windows: Sequence[Sequence[tuple[str, Call[list[Settlement]]]]],
-) -> Steps[tuple[Counter[str], int]]:
+def _settle_all(windows: Sequence[Sequence[Settling]]) -> Steps[tuple[Counter[str], int]]:
     """How many messages were settled, by token, and how many were not."""
     settled, lost = Counter[str](), 0
     for window in windows:
-        replies: list[list[Settlement]] = yield Batch([call for _, call in window])
-        for (token, _), settlements in zip(window, replies, strict=True):
+        replies: list[list[Settlement]] = yield Batch([each.call for each in window])
+        for each, settlements in zip(window, replies, strict=True):
+            log_opened(each.queue, settlements)
             good = sum(map(bool, settlements))
-            settled[token] += good
+            settled[each.token] += good
             lost += len(settlements) - good
     return settled, lost
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.errors import without_traceback
-from rq_dlq.spark.send import Send
+from rq_dlq.spark.send import QUERY, Send
 from rq_dlq.spark.settle import Redrive, Settle
 from rq_dlq.spark.write_options import SETTLES, WriteOptions
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     Operation: TypeAlias = Send | Settle | Redrive
 
 CHECKPOINT = "checkpointlocation"  # an option of every stream, which Spark passes on
+EXECUTION, ROOT, TAGS = "spark.sql.execution.id", "spark.sql.execution.root.id", "spark.job.tags"  # of tasks
+REQUEST = "SparkConnect_"  # the beginning of a tag
 
 
 def operation_of(
@@ -46,6 +49,22 @@ def operation_of(
     return Send(options, schema, stream=stream)
 
 
+def _check_no_table() -> None:
+    """Check that the rows are not written to make a table: Spark forgets the options of one.
+
+    The command that makes a table writes in an execution within its own. So does foreachBatch, in a query,
+    and every request of Spark Connect, where a table cannot be told.
+
+    Raises:
+        InvalidInput: they are.
+    """
+    context: Any = TaskContext.get()
+    execution, root, query, tags = map(context.getLocalProperty, (EXECUTION, ROOT, QUERY, TAGS))
+    if execution != root and query is None and REQUEST not in (tags or ""):
+        message = "a queue is no table, and nothing was written: use save(), not saveAsTable() or create()"
+        raise InvalidInput(message)
+
+
 class Writer:
     """The methods that Spark calls on a writer, of a DataFrame or of each batch of a stream."""
 
@@ -55,6 +74,7 @@ class Writer:
     @without_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task."""
+        _check_no_table()
         return self._operation.write(iterator)
 
     @without_traceback

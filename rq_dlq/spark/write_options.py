@@ -49,8 +49,8 @@ class WriteOptions(Options):
         job: a job with this id writes once, however often it runs; None: each run writes.
         content_type: application/json: a body is a JSON document; application/octet-stream: bytes; empty: a
             binary body is bytes, and a string is text, which arrives as a JSON string.
-        id_column, priority_column, headers_column, delay_column, ttl_column: the column with this value for
-            each row; empty: ids are drawn, the others have their defaults.
+        id_column, key_column, priority_column, headers_column, delay_column, ttl_column: the column with this
+            value for each row; empty: ids are drawn, there are no keys, the others have their defaults.
         rate: messages per second that become visible, or are redriven; 0: no limit.
         canary: how many of each queue are redriven first; the others follow if these succeed; 0: all at once.
         stage_ttl: milliseconds that a task's rows are kept for the end of the job.
@@ -65,6 +65,7 @@ class WriteOptions(Options):
     job: str | None = option("jobId", _job, None, only=_SEND)
     content_type: str = option("contentType", one_of((JSON, BYTES, "")), only=_SEND)
     id_column: str = _column("idColumn")
+    key_column: str = _column("keyColumn")
     priority_column: str = _column("priorityColumn")
     headers_column: str = _column("headersColumn")
     delay_column: str = _column("delayColumn", "nack")

@@ -61,6 +61,7 @@ COUNTERS = {
     "purged": "Messages that were removed by an operator.",
     "cancelled": "Messages that were cancelled.",
     "known": "Sends that added nothing, since a dead letter has the id.",
+    "results_dropped": "Results that made room for others, or found none.",
 }
 
 

@@ -8,7 +8,14 @@ from rq_dlq._scripts import Scripts
 from rq_dlq.values.durations import Duration, milliseconds
 
 CLOCK = "rq_dlq:test:now"
-MOVED_CLOCK = Scripts({"lib/now": f"-- gives: now\nlocal now = tonumber(redis.call('GET', '{CLOCK}'))\n"})
+
+
+def moved_clock(key: str) -> Scripts:
+    """The scripts, with the time that this key has."""
+    return Scripts({"lib/now": f"-- gives: now\nlocal now = tonumber(redis.call('GET', '{key}'))\n"})
+
+
+MOVED_CLOCK = moved_clock(CLOCK)
 
 
 class Clock:
@@ -17,16 +24,18 @@ class Clock:
     Args:
         raw: a plain client of the server.
         now: the time at first, milliseconds.
+        key: where the scripts find it, where they are not those (`moved_clock`).
     """
 
-    def __init__(self, raw: Any, now: int = 1_790_000_000_000) -> None:
+    def __init__(self, raw: Any, now: int = 1_790_000_000_000, key: str = CLOCK) -> None:
         self._raw = raw
+        self._key = key
         self.set(now)
 
     def set(self, now: int) -> None:
         """Make it this time, milliseconds."""
         self.now = now
-        self._raw.set(CLOCK, now)
+        self._raw.set(self._key, now)
 
     def advance(self, span: Duration) -> None:
         """Let time pass.

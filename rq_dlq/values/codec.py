@@ -84,6 +84,7 @@ class Codec(Generic[T]):
         persistent: bool = True,
         key: str | None = None,
         dependency: str | None = None,
+        result: bool = False,
     ) -> Callable[[T], bytes]:
         """A function that packs a body into a payload: flags, headers, body.
 
@@ -92,6 +93,7 @@ class Codec(Generic[T]):
             headers: text by name.
             persistent: False: a message is dropped instead of dying, if the dead-letter strategy says so.
             key, dependency: None: it has none.
+            result: its sender asks for the result.
 
         Raises:
             InvalidMessage: the priority, the key, the dependency or a header is not valid. The function
@@ -101,8 +103,10 @@ class Codec(Generic[T]):
         """
         if priority is not DEFAULT_PRIORITY:
             check_priority(priority)
-        if headers or key is not None or dependency is not None:
-            return self._packer(priority, _pack_headers(headers, key, dependency), persistent)
+        if headers or key is not None or dependency is not None or result:
+            fields = record.pack_field(record.RESULT, b"") if result else b""
+            block = _pack_headers(headers, key, dependency, fields)
+            return self._packer(priority, block, persistent)
         pack = self._plain.get((priority, persistent))
         if pack is None:
             pack = self._plain[priority, persistent] = self._packer(priority, b"", persistent)
@@ -263,7 +267,7 @@ def _not_finite(value: Any, path: str = "body") -> Iterator[str]:
             yield from _not_finite(inner, f"{path}[{place}]")
 
 
-def _pack_headers(headers: Any, key: str | None, dependency: str | None) -> bytes:
+def _pack_headers(headers: Any, key: str | None, dependency: str | None, fields: bytes) -> bytes:
     if not isinstance(headers, Mapping):
         message = f"headers must be a mapping of text to text, not of type {type(headers).__name__}"
         raise InvalidMessage(message)
@@ -277,6 +281,7 @@ def _pack_headers(headers: Any, key: str | None, dependency: str | None) -> byte
         data = msgspec.json.encode(dict(given), enc_hook=str) if given else b""
     except UnicodeEncodeError:
         raise InvalidMessage("a header has text that UTF-8 cannot encode (a lone surrogate)") from None
+    data = fields + data
     if dependency is not None:
         data = record.pack_field(record.DEPENDENCY, keys.packed(dependency, "dependency")) + data
     if key is not None:

@@ -28,7 +28,10 @@ class ErrorGroup:
     """Dead letters of one kind of failure.
 
     Attributes:
-        reason: of the newest dead letter, like `error`, class and text of its failure, and `sample_id`.
+        fingerprint: its id, twelve hexadecimal digits; the first six stand for the class and place.
+        reason: exhausted, poison, unprocessable or expired, of the newest dead letter.
+        error: class and text of the newest failure.
+        sample_id: of the newest dead letter.
         count: how many there are now; those that were redriven, say, do not count.
         first_seen, last_seen: when the first and the last of them died.
         last_hour: how many of them died within the last hour.
@@ -43,6 +46,11 @@ class ErrorGroup:
         calm: none of them died within the last five minutes.
         muted: an operator muted it (`dlq.mute`), so it is no trouble.
         muted_until: when that ends; None: when it dies again, or it is not muted.
+
+    Examples:
+        >>> (group,) = mails.dlq.groups()
+        >>> group.count, group.error, group.trends
+        (1, 'no address', ('new',))
     """
 
     fingerprint: str
@@ -159,18 +167,30 @@ class QueueStats:
     """A queue's counts.
 
     Attributes:
+        name: of the queue.
+        ready: messages that the next claims get.
+        scheduled: messages that wait for their time, or for others of their key.
+        leased: messages in work.
+        dead: dead letters.
+        expired: expired messages that are kept.
         oldest: seconds since the first ready message became due; None: none is ready.
         next_due: seconds until the next scheduled message is due; None: there is none, or all are blocked.
         totals: since the queue began, or the last reset: sent, acked, nacked, lapsed, released, exhausted,
             poison, unprocessable, expired, redriven, discarded, moved, purged, cancelled, passed_on,
-            known. `passed_on` are those released that rest for another version of the program; `known` are
-            sends that added nothing, since a dead letter has the id.
+            known, results_dropped. `passed_on` are those released that rest for another version of the
+            program; `known` are sends that added nothing, since a dead letter has the id; `results_dropped`
+            are results that made room for others, or found none.
         paused: no messages are delivered until it is resumed.
         overdue: seconds since maintenance or a claim should have moved a message that is due, or whose lease
             lapsed; 0: none waits for that.
         orphaned: messages that no index leads to, since a key of the queue was deleted or restored in part:
             nobody gets them until maintenance has put them back. Beside more than 5,000 claims at a time: 0.
         blocked: of those scheduled, how many are due and wait for others of their key (`PerKey`).
+
+    Examples:
+        >>> stats = orders.stats()
+        >>> stats.waiting, stats.totals["sent"]
+        (1, 1)
     """
 
     name: str

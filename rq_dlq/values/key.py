@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import blake2b
 from typing import Literal, TypeAlias
 
@@ -26,6 +27,8 @@ class KeyStats:
         seats: how many hold a seat: are ready, in work, or keep it while they wait or are dead, by the rule.
         head: the id of the first that is blocked; empty: none is.
         held_by: those that hold a seat, at most a hundred: the id, and the consumer that works on it, or "".
+        limit: how many may hold a seat, where this key has a limit of its own; None: what the rule says.
+        next_at: until then the rate of keys lets none of them in (UTC); None: it does, or there is no rate.
     """
 
     key: str
@@ -33,6 +36,8 @@ class KeyStats:
     seats: int
     head: str
     held_by: tuple[tuple[str, str], ...]
+    limit: int | None = None
+    next_at: datetime | None = None
 
 
 def lane_of(text: str, of: Of = "key") -> int:

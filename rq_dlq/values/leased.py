@@ -65,6 +65,7 @@ class Leased(Received[T]):
     lost = cancelled = False
     _unfit = False  # its handler does not take it, so no call has begun
     _settled: tuple[Settlement, BaseException | str | None] | None = None  # what was done, by which error
+    _returned: Any = None  # by its handler, or passed to its ack
     _handling: Any = None  # what the broker's observers see of it; None: there are none, or it has not begun
 
     def __init__(self, row: Row, lease: Lease[T]) -> None:
@@ -113,6 +114,11 @@ class Leased(Received[T]):
             return inf
         end = states.deadline_of(state, record)
         return (end - self._lease.server_time(now)) / 1000 if end else inf  # 0: a redrive took it away
+
+    @property
+    def _wants_result(self) -> bool:
+        """Whether somebody asked for its result."""
+        return b" result=" in self._row.state
 
     @property
     def lease_until(self) -> datetime:

@@ -28,7 +28,23 @@ _HEADERS = msgspec.json.Decoder(dict[str, str])
 
 @dataclass(frozen=True, slots=True)
 class Message(Generic[T]):
-    """A message for `send_many` with its own id, headers, priority, key or dependency."""
+    """A message for `send_many` with its own id, headers, priority, key or dependency.
+
+    Args:
+        body: of the queue's type.
+        id: for life, at most 200 bytes; None: a new one is drawn.
+        headers: text by name, instead of those of the call; None: those.
+        priority: 9 (first) to 0 (last); None: that of the call.
+        key: at most 200 bytes; None: that of the call.
+        dependency: at most 200 bytes; None: that of the call.
+
+    Raises:
+        InvalidMessage: the id is not valid.
+
+    Examples:
+        >>> orders.send_many([Message({"total": 5.0}, id="order-45", key="customer-7")])
+        ['order-45']
+    """
 
     body: T
     id: str | None = field(default=None, kw_only=True)
@@ -77,6 +93,11 @@ class Received(Answering, Generic[T]):
 
     Attributes:
         id: the message's id, for life.
+
+    Examples:
+        >>> (message,) = orders.peek()
+        >>> message.id, message.body, message.delivery_count
+        ('order-41', {'total': 9.5}, 0)
     """
 
     _body: Any = _UNREAD
@@ -196,6 +217,11 @@ class Received(Answering, Generic[T]):
         return self._state.part
 
     @property
+    def progress_made(self) -> states.Progress | None:
+        """How far its call is, by what that said (`Delivery.progress`); None: nothing, in this delivery."""
+        return states.progress_of(self._row.state)
+
+    @property
     def due(self) -> int:
         """When it becomes or became ready, or when it died; milliseconds of the server's clock."""
         return self._state.due or records.birth_of(self._row.record)
@@ -280,7 +306,13 @@ class Received(Answering, Generic[T]):
 
 
 class DeadLetter(Received[T]):
-    """A message in a dead-letter or expiry queue, with its history."""
+    """A message in a dead-letter or expiry queue, with its history.
+
+    Examples:
+        >>> (letter,) = mails.dlq.browse()
+        >>> letter.id, letter.reason, letter.cause.message
+        ('mail-1', 'poison', 'no address')
+    """
 
     @property
     def died_at(self) -> datetime:

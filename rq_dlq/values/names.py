@@ -25,7 +25,17 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """How a dead-letter or expiry queue is named: prefix + name of its queue + suffix."""
+    """How a dead-letter or expiry queue is named: prefix + name of its queue + suffix.
+
+    Args:
+        prefix: before the queue's name.
+        suffix: after it; empty by default.
+
+    Examples:
+        >>> shop = Broker(naming=Naming(dead=Template("", ".dead")))
+        >>> shop.queue("orders.dead").name
+        'orders.dead'
+    """
 
     prefix: str
     suffix: str = ""

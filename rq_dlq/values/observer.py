@@ -67,10 +67,22 @@ class Observer:
     The methods run in the thread, or in the task of the event loop, that does the work, so they should return
     soon. An error that they raise is logged, and changes nothing. What other processes do is not seen here,
     nor what Redis does by itself: a lease that lapses, a message that expires.
+
+    Examples:
+        >>> class Log(Observer):
+        ...     def settled(self, settled):
+        ...         print(settled.outcome)
+        >>> log = broker.observe(Log())
+        >>> for delivery in broker.queue("orders").claim():
+        ...     settlement = delivery.ack()
+        acked
     """
 
     def sending(self, sending: Sending) -> AbstractContextManager[object]:
         """One or more messages are about to be sent; `sending.carried` takes headers for them.
+
+        Args:
+            sending: the messages, and what is carried with them.
 
         Returns:
             A context that is left when they are sent, or with the error of the call.
@@ -81,6 +93,9 @@ class Observer:
     def handling(self, delivery: Leased[Any]) -> AbstractContextManager[object]:
         """A worker is about to call a handler, or a `with` block of a delivery begins.
 
+        Args:
+            delivery: the one that is handled.
+
         Returns:
             A context that is left when the call or the block ends, or with its error. The message is settled
             after that.
@@ -89,4 +104,8 @@ class Observer:
         return nullcontext()
 
     def settled(self, settled: Settled) -> None:
-        """A message was settled: by a worker, a `with` block or by hand."""
+        """A message was settled: by a worker, a `with` block or by hand.
+
+        Args:
+            settled: the message, how it was settled, and when.
+        """

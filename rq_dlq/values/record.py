@@ -28,6 +28,7 @@ LENGTH = 2  # bytes of a length
 MAX_BLOCK = 0xFFFF  # bytes of fields and headers
 KEY: Final = 1  # a field: the message's key (`values.key`); scripts look for it in front of the others
 DEPENDENCY: Final = 2  # and behind it for its dependency
+RESULT: Final = 3  # and behind these, without bytes: its sender asks for the result (lua/lib/packed.lua)
 _FIELDS = range(1, 32)  # the first byte of a field; headers are JSON and begin with "{"
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from rq_dlq.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rq_dlq.values.durations import Duration
 
 Known = Literal["ready", "scheduled", "leased", "dead", "expired", "acked"]
 """Where the message is whose id a send found in the queue; acked: its ack is remembered (`dedup_window`)."""
@@ -15,10 +20,10 @@ class Sent(str):
     It cannot be changed. In bodies and headers, in logs and pickled it is plain text; encoders other than
     ours may want `str(sent)`.
 
-    Example:
-        sent = orders.send(order, id="order-42")
-        if not sent.new:
-            print(f"{sent} is known: {sent.known}")
+    Examples:
+        >>> sent = orders.send({"total": 9.5}, id="order-41")
+        >>> sent, sent.new, sent.known
+        ('order-41', False, 'ready')
     """
 
     __slots__ = ()
@@ -35,6 +40,23 @@ class Sent(str):
         None: the message is new, or a later version of the library wrote the known one.
         """
         return None
+
+    def result(self, *, wait: Duration | None = None) -> Any:
+        """The result of the message, if it was asked for: as `Queue.result`.
+
+        Args:
+            wait: how long to wait until the message is done; None: do not wait.
+
+        Returns:
+            A JSON value, or bytes; None, if nothing was returned.
+
+        Raises:
+            InvalidInput: the message was sent without `result=True`, by a queue that does not declare
+                `results`, or its session is not committed.
+        """
+        del wait
+        message = f"message {self} was sent without result=True, or in a session: use queue.result(id)"
+        raise InvalidInput(message)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str(self),)

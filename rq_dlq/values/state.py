@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 from rq_dlq.values import record as records
 
@@ -89,6 +90,31 @@ def passed_on_of(text: bytes) -> PassedOn | None:
         return None
     marks = found[3].decode().split(".")
     return PassedOn(int(found[1]), int(found[2]), frozenset(marks) - {""})
+
+
+class Progress(NamedTuple):
+    """How far the call of a message is, by what it says itself (`Delivery.progress`).
+
+    Attributes:
+        part: 0 to 1.
+        text: in words; may be empty.
+        at: when it said so, milliseconds of the server's clock.
+    """
+
+    part: float
+    text: str
+    at: int
+
+
+_PROGRESS: Final = re.compile(rb" progress=([0-9]{1,15})/([0-9]{1,15})/([01](?:\.[0-9]{1,4})?)/(\S*)")
+
+
+def progress_of(text: bytes) -> Progress | None:
+    """How far the call of a held message is; None: it has not said, in this delivery."""
+    found, state = _PROGRESS.search(text), read_state(text)
+    if found is None or state is None or int(found[1]) != state.deliveries:
+        return None
+    return Progress(float(found[3]), unquote(found[4].decode(errors="replace")), int(found[2]))
 
 
 _UNTRIED: Final = re.compile(rb" untried=([0-9]{1,15})(?= |$)")  # lua/lib/attempts.lua

@@ -9,7 +9,7 @@ from types import coroutine
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.steps.driving import drive
-from rq_dlq.worker.running import check_ran
+from rq_dlq.worker.running import checked
 from rq_dlq.worker.stopping import DeadlinePassed, HandlerTimeout, Stopped
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ class AsyncCalls:
             body = delivery.body
             call = self._function(body, delivery) if self._takes_delivery else self._function(body)
             if limit is None:
-                check_ran(await _driven(call, self._wait))
+                delivery._returned = checked(await _driven(call, self._wait))  # noqa: SLF001
             else:
                 async with limit:
-                    check_ran(await _driven(call, self._wait))
+                    delivery._returned = checked(await _driven(call, self._wait))  # noqa: SLF001
         except TimeoutError as error:
             if limit is None or not limit.expired():
                 return error

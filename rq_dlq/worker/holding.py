@@ -10,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq.core.claiming import cut_off
+from rq_dlq.core.results.results import results_of
 from rq_dlq.core.settling import settle
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights, RqDlqError
 from rq_dlq.values import deques
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
+    from rq_dlq.errors import InvalidMessage
     from rq_dlq.values.leased import Leased
     from rq_dlq.worker.shared import Shared
 
@@ -68,7 +70,8 @@ class Holding(ABC, Generic[D]):
         if not done:
             return done
         try:
-            settlements = yield from settle.ack(self.queue, [delivery._held for delivery in done])
+            results = results_of(done, self._without_result)
+            settlements = yield from settle.ack(self.queue, [delivery._held for delivery in done], results)
         except RqDlqError as failure:
             self._log(f"cannot ack {many(len(done), 'message')}", failure)
             self._failed = time.monotonic()
@@ -84,6 +87,10 @@ class Holding(ABC, Generic[D]):
                 if not settlement:
                     report(delivery, settlement, None)
         return []
+
+    def _without_result(self, delivery: Leased[Any], why: InvalidMessage) -> None:
+        """Log that a message is acked without a result: to do its work again would not give another one."""
+        logger.error("%s %s is acked without a result: %s", self.queue.name, delivery.id, why)
 
     def _may_pass(self, failure: RqDlqError, since: float) -> bool:
         """Whether to try again: what got no answer always, what is refused for as long as a lease lasts.

@@ -53,9 +53,9 @@ class Running:
             self.delivery = delivery
             try:
                 if self._takes_delivery:
-                    check_ran(self._function(delivery.body, delivery))
+                    delivery._returned = checked(self._function(delivery.body, delivery))  # noqa: SLF001
                 else:
-                    check_ran(self._function(delivery.body))
+                    delivery._returned = checked(self._function(delivery.body))  # noqa: SLF001 - no part of what users see
             except BaseException as raised:  # noqa: BLE001 - no error of a handler ends the worker
                 error = raised
             ended = True
@@ -105,14 +105,14 @@ class Running:
                 pass
 
 
-def check_ran(result: object) -> None:
-    """Check that a call did not return what is still to be run: acking its message would lose it.
+def checked(result: Any) -> Any:
+    """What a call returned, which is not what is still to be run: acking its message would lose it.
 
     Raises:
         TypeError: it did.
     """
     if result is None or not isinstance(result, Coroutine | Generator | AsyncGenerator):
-        return
+        return result
     if isinstance(result, AsyncGenerator):
         raise TypeError("the call returned an async generator, which nobody runs: leave out the `yield`")
     result.close()  # else Python warns that it was never awaited

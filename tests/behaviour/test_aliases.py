@@ -8,6 +8,7 @@ import pytest
 
 from rq_dlq import IndividualDeadLetterStrategy, LeaseLost, PolicyError, SharedDeadLetterStrategy
 from tests.behaviour.helpers import bodies, bury, counts, one
+from tests.conftest import Clock
 from tests.each import each_afresh
 
 
@@ -65,19 +66,12 @@ async def test_a_name_that_is_given_no_more_shows_nothing(broker: Any) -> None:
     assert await counts(broker.queue("bills")) == {"dead": 2}
 
 
-async def test_the_name_of_a_queue_is_not_given(broker: Any) -> None:
-    await broker.queue("DLQ").send("alive")
-    with pytest.raises(PolicyError, match="'DLQ' is a queue of its own"):
-        await broker.policies.set("#", dead_letter_aliases="DLQ")
+async def test_what_cannot_be_an_alias(broker: Any) -> None:
     with pytest.raises(PolicyError, match="cannot be its own"):
         await broker.policies.set("orders", dead_letter_aliases="orders")
     for wrong in ("a,b", ["a b"], 7, [7]):
         with pytest.raises(PolicyError, match="dead_letter_aliases"):
             await broker.policies.set("#", dead_letter_aliases=wrong)
-    queue = broker.queue("orders", dead_letter_aliases="DLQ")
-    with pytest.raises(PolicyError, match="'DLQ' is a queue of its own"):
-        await queue.send("x")
-    assert await bodies(broker.queue("DLQ")) == ["alive"]
 
 
 async def test_a_program_declares_them(broker: Any) -> None:
@@ -85,3 +79,35 @@ async def test_a_program_declares_them(broker: Any) -> None:
     await bury(queue, ["x"])
     assert await bodies(broker.queue("DLQ")) == ["x"]
     assert (await queue.settings()).dead_letter_aliases == "DLQ"
+
+
+async def test_an_expired_message_is_under_both_names(broker: Any, clock: Clock) -> None:
+    await broker.policies.set("#", expiry_aliases="ExpiryQueue", dead_letter_aliases="DLQ")
+    orders, letters = broker.queue("orders"), broker.queue("ExpiryQueue")
+    await orders.send_many(["x", "y", "z"], ttl="1s")
+    clock.advance("2s")
+    await orders.maintain()
+    assert (await orders.settings()).expiry_aliases == "ExpiryQueue"
+    assert [letter.body for letter in await letters.expired.browse()] == ["x", "y", "z"]
+    assert await counts(letters) == {"expired": 3}
+    delivery = await one(letters)
+    assert (delivery.original_queue, delivery.queue) == ("orders", "ExpiryQueue")
+    others = await broker.queue("EXP.orders").claim(9)
+    assert [other.body for other in others] == ["y", "z"]
+    await delivery.ack()
+    assert all(await broker.queue("EXP.orders").ack(others))
+    assert await counts(orders) == {}
+    assert await broker.queue("DLQ").claim() == []
+
+
+async def test_a_loop_over_what_has_expired_hands_out_each_at_once(broker: Any, clock: Clock) -> None:
+    """Their time to live is over for good: the rest of a claim is not given back for it."""
+    await broker.policies.set("#", expiry_aliases="ExpiryQueue")
+    await broker.queue("orders").send_many(["x", "y", "z"], ttl="1s")
+    clock.advance("2s")
+    await broker.queue("orders").maintain()
+    found = []
+    async for delivery in broker.queue("ExpiryQueue").consume(3):
+        found.append((delivery.body, delivery.delivery_count))
+        await delivery.ack()
+    assert found == [("x", 1), ("y", 1), ("z", 1)]

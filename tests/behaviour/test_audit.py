@@ -34,6 +34,7 @@ DID = {
     "redrive": "redriven", "start_redrive": "started", "steer_redrive": "paused", "undo_redrive": "undone",
     "offer_redrive": "started", "purge": "purged", "dead_letter": "dead-lettered", "expire_now": "expired",
     "deliver_now": "made ready", "prioritize": "prioritized", "transfer": "moved", "restore": "imported",
+    "limit_lane": "limited",
     "delete": "deleted", "pause": "paused", "reset": "reset", "set_policy": "set a policy",
     "schedule": "scheduled", "mute": "muted", "cancel": "cancelled", "pause_lane": "paused",
 }  # fmt: skip
@@ -203,8 +204,8 @@ def test_every_method_of_operators_takes_who() -> None:
     """Those that only look, or do a program's work, do not."""
     look = {
         "browse", "count", "count_by", "groups", "select", "jobs", "job", "peek", "keys", "key", "explain",
-        "settings", "outcomes", "stats", "maintain", "refresh", "wait", "read", "audit", "overview", "queues",
-        "schedules", "workers", "dependency",
+        "result", "settings", "outcomes", "stats", "maintain", "refresh", "wait", "read", "audit", "overview",
+        "queues", "schedules", "workers", "dependency",
     }  # fmt: skip
     work = {
         "lifespan", "send", "send_many", "claim", "consume", "ack", "nack", "poison", "release", "extend",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import redis
 
 from rq_dlq import InvalidInput, InvalidMessage, LeaseLost, Message, PerKey, RedeliveryPolicy
 from rq_dlq.core.batches import batches
-from tests.behaviour.faults import lose_replies, meanwhile
+from tests.behaviour.faults import change_talk, lose_replies, meanwhile
 from tests.behaviour.helpers import after, one
 from tests.conftest import Clock
 from tests.each import each, each_afresh
@@ -180,6 +181,24 @@ async def test_what_waits_for_its_retry(broker: Any) -> None:
     await (await one(queue)).nack("no")
     assert await queue.cancel("m0") == "cancelled"
     assert (await one(queue)).id == "m1"
+
+
+async def test_a_notice_that_gets_lost_fails_nothing(broker: Any) -> None:
+    """The message is gone already: the server goes away before its worker is told."""
+    queue = broker.queue("a")
+    await queue.send("x", id="m")
+    held = await one(queue)
+
+    def lost(commands: list[Any]) -> list[Any]:
+        if any(command[0] == b"RPUSH" for command in commands):
+            message = "the server went away"
+            raise redis.ConnectionError(message)
+        return commands
+
+    await change_talk(broker, lost, list)
+    assert await queue.cancel("m") == "cancelled"
+    with pytest.raises(LeaseLost):
+        await held.ack()
 
 
 @each("bad", ["", "a\n", "x" * 600])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -12,7 +13,7 @@ import redis
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq import CrossSlot, InvalidInput, InvalidName, PolicyError, SharedDeadLetterStrategy
+from rq_dlq import CrossSlot, InvalidName, SharedDeadLetterStrategy
 from tests.audit import audit
 from tests.behaviour.faults import acked, lose_replies, meanwhile
 from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one
@@ -216,6 +217,19 @@ async def test_queues_that_share_a_tag(broker: Any, raw: Any) -> None:
         audit(raw, name)
 
 
+async def test_a_result_is_heard_of(broker: Any) -> None:
+    """Of two queues of different slots, over one connection."""
+    queues = [broker.queue(name) for name in APART]
+    sent = [await queue.send(queue.name, result=True) for queue in queues]
+    waiting = [
+        asyncio.create_task(queue.result(message, wait="20s"))
+        for queue, message in zip(queues, sent, strict=True)
+    ]
+    for queue in queues:
+        await (await one(queue)).ack(result=queue.name)
+    assert await asyncio.gather(*waiting) == APART
+
+
 async def test_a_session_through_a_shared_name(broker: Any) -> None:
     """It reaches several queues, so they must share a tag, too."""
     await broker.policies.set("#", dead_letter=SharedDeadLetterStrategy("graveyard"))
@@ -240,7 +254,7 @@ def test_braces_elsewhere(name: str) -> None:
         rq_dlq.Broker("redis://localhost").queue(name)
 
 
-async def test_a_deleted_queue_is_opened_again_or_gives_way(broker: Any, raw: Any) -> None:
+async def test_a_deleted_queue_is_opened_again(broker: Any, raw: Any) -> None:
     """The list of queues, the aliases and the queue's keys may be on three nodes."""
     await broker.queue("a").open()
     producer = broker.queue("b")
@@ -249,10 +263,21 @@ async def test_a_deleted_queue_is_opened_again_or_gives_way(broker: Any, raw: An
     assert await broker.queues() == ["a"]
     assert await producer.send("y", id="y") == "y"
     assert await broker.queues() == ["a", "b"]
-    with pytest.raises(PolicyError, match="'b' is a queue of its own"):
-        await broker.policies.set("a", dead_letter=SharedDeadLetterStrategy("b"))
     await (await one(producer)).ack()
-    await broker.policies.set("a", dead_letter=SharedDeadLetterStrategy("b"))
-    with pytest.raises(InvalidInput, match="cannot send to 'b'"):
-        await producer.send("z")
     assert not raw.exists("rq:{b}:messages")
+
+
+async def test_the_letters_under_a_queue_s_name_may_be_on_another_node(broker: Any) -> None:
+    """Of these queues some are on each node; an object that had DLQ open finds the letters, too."""
+    reader = broker.queue("DLQ")
+    await reader.send("sent")
+    families = ["a", "b", "c", "d"]
+    await broker.policies.set("#", dead_letter_aliases="DLQ")
+    for name in families:
+        await bury(broker.queue(name), [name])
+    found = await reader.claim(9)
+    assert sorted(delivery.body for delivery in found) == [*families, "sent"]
+    assert await broker.queue("DLQ.a").claim() == []
+    assert all(await reader.ack(found))
+    for name in (*families, "DLQ"):
+        assert await counts(broker.queue(name)) == {}

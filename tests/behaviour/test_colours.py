@@ -38,16 +38,16 @@ NAMES = {
     "Broker": """audit close dependency lifespan observe overview policies queue queues run schedules task url
         workers""",
     "Queue": """ack cancel claim consume delete dependency dlq expired explain extend handler key keys
-        maintain nack name open outcomes pause pause_schedule peek poison purge release reset resume
+        maintain nack name open outcomes pause pause_schedule peek poison purge release reset result resume
         resume_schedule schedule select send send_many session settings stats unschedule""",
     "Delivery": """ack attempt body cancelled cause charged data delivery_count dependency died_at due
         enqueued_at expires_at extend fingerprint headers history key lapsed lease_until lost nack nacked
-        original_queue outcome part poison priority queue reason redelivered redriven release released
-        remaining settled state token untried""",
+        original_queue outcome part poison priority progress progress_made queue reason redelivered
+        redriven release released remaining settled state token untried""",
     "DeadLetters": "browse groups job jobs mute purge redrive select unmute",
     "Dependency": "pause resume stats",
     "DependencyOfAll": "pause resume stats",
-    "Key": "pause resume stats",
+    "Key": "limit pause resume stats",
     "Policies": "explain put read remove set undeclare",
     "RedriveJob": "began by cancel chosen counts how id pause refresh refusals resume state undo wait why",
     "Selection": """browse copy count count_by dead_letter deliver_now expire groups move prioritize

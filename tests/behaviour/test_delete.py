@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import InvalidInput, LeaseLost, PolicyError, RedeliveryPolicy, SharedDeadLetterStrategy
+from rq_dlq import InvalidInput, LeaseLost, RedeliveryPolicy, SharedDeadLetterStrategy
 from rq_dlq.core.choosing.calls import transfer
 from rq_dlq.core.jobs import jobs
 from rq_dlq.core.jobs.stage import Stage
@@ -247,7 +247,7 @@ def test_who_waits_gets_the_dead_letters_that_take_the_name(sync_broker: rq_dlq.
 
 
 async def test_a_name_that_was_drained_before_the_policy(broker: Any) -> None:
-    """An empty queue gives way."""
+    """Who only claims makes no queue."""
     for used in (False, True):
         name = f"LOST{used}"
         early = broker.queue(name)
@@ -256,7 +256,7 @@ async def test_a_name_that_was_drained_before_the_policy(broker: Any) -> None:
             await (await one(early)).ack()
         assert await early.claim() == []
         await broker.policies.set("a", dead_letter=SharedDeadLetterStrategy(name))
-        assert name not in await broker.queues()
+        assert (name in await broker.queues()) is used
         await bury(broker.queue("a"), [name])
         assert name in await bodies(broker.queue(name))
 
@@ -283,46 +283,44 @@ async def test_an_entry_that_was_away_for_a_moment(broker: Any, sync_broker: rq_
 
 
 @each_afresh("state", STATES)
-async def test_a_queue_that_is_not_empty_keeps_its_name(state: str, broker: Any, clock: Clock) -> None:
+async def test_a_queue_keeps_what_it_has_when_its_name_is_given(
+    state: str, broker: Any, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.clear()
     await bring_to(state, broker.queue("LOST"), clock)
-    with pytest.raises(PolicyError, match=r"'LOST' is a queue of its own: .* `rq-dlq queue rm LOST`"):
-        await broker.policies.set("a", dead_letter=LOST)
+    with caplog.at_level(logging.WARNING, "rq_dlq"):
+        for name in ("a", "b"):
+            await broker.queue(name).open()
+            await broker.policies.set(name, dead_letter=LOST)
+    assert caplog.messages == ["LOST is a queue, whose consumers also get what fails elsewhere now"]
     assert await counts(broker.queue("LOST")) == {state: 1}
-    assert (await broker.policies.read()).entries == {}
 
 
-async def test_a_queue_that_is_paused_keeps_its_name(broker: Any) -> None:
-    queue = broker.queue("LOST")
-    await queue.pause()
-    with pytest.raises(PolicyError, match="'LOST' is a queue of its own"):
-        await broker.policies.set("a", dead_letter=LOST)
-    await queue.send("x")
-    assert await queue.claim() == []
-    await queue.resume()
-    await (await one(queue)).ack()
-    await broker.policies.set("a", dead_letter=LOST)
-
-
-async def test_a_queue_that_remembers_acks_keeps_its_name(broker: Any) -> None:
+async def test_a_queue_whose_name_is_given_stays_paused_and_remembers_acks(broker: Any) -> None:
     await broker.policies.set("LOST", dedup_window="10m")
     queue = broker.queue("LOST")
     await queue.send("x", id="m1")
     await (await one(queue)).ack()
-    with pytest.raises(PolicyError, match="'LOST' is a queue of its own"):
-        await broker.policies.set("a", dead_letter=LOST)
-    await queue.send("x", id="m1")
+    await queue.pause()
+    await broker.queue("a").open()
+    await broker.policies.set("a", dead_letter=LOST)
+    assert not (await queue.send("x", id="m1")).new
+    await queue.send("y")
     assert await queue.claim() == []
+    await queue.resume()
+    assert await bodies(queue) == ["y"]
 
 
 async def test_a_name_that_a_program_declares(broker: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """What was only claimed from gives way; what has settings or messages of its own does not."""
+    """Who only claims makes no queue; one that has settings of its own shows the letters, too."""
     await broker.queue("LOST").claim()
     await bury(broker.queue("a", dead_letter=LOST), ["x"])
     assert await bodies(broker.queue("LOST")) == ["x"]
-    await broker.queue("own", redelivery=RedeliveryPolicy()).open()
-    with pytest.raises(PolicyError, match="'own' is a queue of its own"):
-        await broker.queue("b", dead_letter=SharedDeadLetterStrategy("own")).send("x")
-    with pytest.raises(PolicyError, match="'own' is a queue of its own"):
-        await broker.policies.set("b", dead_letter=SharedDeadLetterStrategy("own"))
+    own = broker.queue("own", redelivery=RedeliveryPolicy())
+    await own.open()
     with caplog.at_level(logging.WARNING, "rq_dlq"):
-        assert "own" in await broker.queues()
+        await bury(broker.queue("b", dead_letter=SharedDeadLetterStrategy("own")), ["y"])
+    assert caplog.messages == ["own is a queue, whose consumers also get what fails elsewhere now"]
+    await own.send("z")
+    assert sorted(await bodies(own)) == ["y", "z"]
+    assert "own" in await broker.queues()

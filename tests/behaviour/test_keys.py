@@ -295,6 +295,8 @@ async def test_a_key_is_a_short_text(key: Any, broker: Any) -> None:
         ({"order": True, "on_dead": "stop"}, "Pass 'skip' or 'hold'"),
         ({"limit": 0}, "1 to 1000"),
         ({"fair": 101}, "1 to 100"),
+        ({"order": True, "limit": 2, "rate": "1/s"}, "pass one of order"),
+        ({"rate": "often"}, "per_key.rate is 'often'. Pass text as"),
     ],
 )
 def test_a_rule_is_checked(given: Any, said: str) -> None:
@@ -304,7 +306,13 @@ def test_a_rule_is_checked(given: Any, said: str) -> None:
 
 @each(
     "rule, text",
-    [(ORDER, "order"), (HOLD, "order hold"), (PerKey(limit=8), "limit 8"), (PerKey(fair=True), "fair 4")],
+    [
+        *[(ORDER, "order"), (HOLD, "order hold"), (PerKey(limit=8), "limit 8"), (PerKey(fair=1), "fair 1")],
+        (PerKey(fair=True), "fair 4"),
+        *[(PerKey(rate=5), "rate 5/s"), (PerKey(order=True, rate="9/10m"), "order rate 9/10m")],
+        *[(PerKey(limit=8, rate="1/s"), "limit 8 rate 1/s"), (PerKey(fair=2, rate=1), "fair 2 rate 1/s")],
+        (PerKey(order=True, on_dead="hold", rate="1/s"), "order hold rate 1/s"),
+    ],
 )
 def test_a_rule_is_text_in_redis(rule: PerKey, text: str) -> None:
     assert str(rule) == text
@@ -313,3 +321,43 @@ def test_a_rule_is_text_in_redis(rule: PerKey, text: str) -> None:
 
 def test_names() -> None:
     assert rq_dlq.PerKey is PerKey
+
+
+async def test_a_key_has_a_limit_of_its_own(broker: Any, raw: Any, clock: Clock) -> None:
+    """It lets in at once; a pause keeps it; nothing of it stays when it is taken back."""
+    queue = await shop(broker, PerKey(limit=1), "a1", "a2", "a3", "a4", "b1", "b2")
+    key = queue.key("a")
+    assert await ids(queue) == ["a1", "b1"]
+    assert await key.limit(3) is True
+    assert await key.limit(3) is False
+    assert await ids(queue) == ["a2", "a3"]
+    assert (await key.stats()).limit == 3
+    assert "it waits for its key a (at most 3 at a time): 3 in front" in str(await queue.explain("a4"))
+    await key.pause()
+    await key.resume()
+    assert (await key.stats()).limit == 3
+    await queue.purge(all=True)
+    await queue.send_many([Message(n, key="a") for n in range(3)])
+    assert await key.limit(None) is True
+    assert (await key.stats(), await queue.claim(9)) == (await key.stats(), [])
+    assert not raw.exists("rq:{a}:lanes")
+    clock.advance("2s")
+    await queue.claim()
+    assert raw.hget("rq:{a}:settings", "limited") is None
+    assert [(one.did, one.chosen) for one in await broker.audit(queue="a") if one.did == "limited"] == [
+        ("limited", "key a as others"),
+        ("limited", "key a to 3"),
+    ]
+
+
+@each("limit", [0, 1_001, True, 1.5, "8"])
+async def test_a_limit_of_a_key_is_a_whole_number(limit: Any, broker: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"limit is .*Pass a whole number, 1 to 1000"):
+        await broker.queue("a", per_key=PerKey(limit=1)).key("k").limit(limit)
+
+
+@each_afresh("rule", {"order": ORDER, "fair": PerKey(fair=True), "none": None})
+async def test_only_where_the_rule_is_a_limit(rule: str, broker: Any) -> None:
+    queue = broker.queue("a", per_key={"order": ORDER, "fair": PerKey(fair=True), "none": None}[rule])
+    with pytest.raises(InvalidInput, match=r"a does not limit keys.*per_key=PerKey\(limit=8\)"):
+        await queue.key("k").limit(8)

@@ -507,3 +507,22 @@ async def test_who_waits_sets_the_alarm_for_the_next_probe(broker: Any, raw: Any
     assert await queue.pause(until="400ms")
     reply = driver.run(driver.claim_call("U", 1, patience=60_000, alarmed=True))
     assert reply.wait == 400
+
+
+async def test_another_priority_lets_nobody_in(broker: Any, clock: Clock) -> None:
+    """Who waits for a dependency stays in its lane, behind the 32 that come first; so does one of a key."""
+    queue = await shop(broker, *some("p", 40))
+    payments = queue.dependency("payments")
+    await payments.pause()
+    assert await taken(queue) == []
+    await payments.resume()
+    assert await queue.select(ids=["p38"]).prioritize(1) == 1
+    stats = await queue.stats()
+    assert (stats.ready, stats.blocked) == (32, 8)
+    ordered = broker.queue("b", per_key=PerKey(order=True))
+    await ordered.send_many([Message(n, id=n, key="k") for n in ("first", "second")])
+    await ordered.key("k").pause(until="1s")
+    assert await taken(ordered) == []
+    clock.advance("2s")  # the pause is over, and no claim has seen that
+    assert await ordered.select(ids=["first"]).prioritize(1) == 1
+    assert [one.id for one in await ordered.claim(9)] == ["second"]

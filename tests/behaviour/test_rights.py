@@ -152,7 +152,7 @@ async def test_keys_are_named_by_their_queue(user: Callable[..., Any], admin: An
     with pytest.raises(MissingRights, match=r"lacks ~rq:\{orders\}:\*:"):
         await broker.queue("orders").send("x")
     assert contents(admin) == before
-    with pytest.raises(MissingRights, match=r"lacks ~rq:aliases"):
+    with pytest.raises(MissingRights, match=r"lacks ~rq:queues ~rq:aliases"):
         await user("producer", "resetkeys", "~rq:{*").queue("orders").send("x")
 
 

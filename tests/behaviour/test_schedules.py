@@ -231,11 +231,12 @@ async def test_an_index_that_an_interrupted_script_left_is_corrected(
     assert await fired(orders) == 0
 
 
-async def test_a_queue_with_a_schedule_does_not_give_way_to_a_policy(broker: Any) -> None:
-    await broker.queue("buried").schedule("t", 0, every="1h")
-    strategy = rq_dlq.SharedDeadLetterStrategy("buried")
-    with pytest.raises(rq_dlq.PolicyError, match="buried"):
-        await broker.policies.set("orders", dead_letter=strategy)
+async def test_a_queue_keeps_its_schedules_when_a_policy_gives_its_name_to_letters(broker: Any) -> None:
+    buried = broker.queue("buried")
+    await buried.schedule("t", 0, every="1h")
+    await broker.queue("orders").open()
+    await broker.policies.set("orders", dead_letter=rq_dlq.SharedDeadLetterStrategy("buried"))
+    assert [(one.queue, one.name) for one in await broker.schedules()] == [("buried", "t")]
 
 
 async def test_a_tick_is_sent_once_by_two_that_read_the_same(broker: Any, clock: Clock) -> None:

@@ -206,3 +206,32 @@ async def test_an_id_is_new_once_its_job_was_done(broker: Any, clock: Clock) -> 
     delivery = await one(queue)
     assert (delivery.body, delivery.delivery_count, list(delivery.history)) == (2, 1, [])
     assert await ids(queue) == []
+
+
+async def test_another_key_than_the_known_one_is_warned_of(
+    broker: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once an id; the answer is the same, and the message keeps its key."""
+    queue = broker.queue("a", per_key="order")
+    await queue.send("x", id="m", key="customer-7")
+    await queue.send("y" * 3_000, id="long", key="customer-7")
+    await queue.send("z", id="none")
+    assert told(await queue.send("x", id="m", key="customer-7")) == (False, "ready")
+    assert told(await queue.send("z", id="none", headers={"a": "b"})) == (False, "ready")
+    assert caplog.records == []
+    assert told(await queue.send("x", id="m", key="customer-8")) == (False, "ready")
+    sent = [Message("x", id="m", key="customer-9"), Message("y", id="long"), Message("z", id="none", key="k")]
+    assert [told(one) for one in await queue.send_many(sent)] == [
+        (False, "ready"),
+        (False, "scheduled"),
+        (False, "ready"),
+    ]
+    said = [record.message for record in caplog.records]
+    assert [text.split(": ")[2].split(".")[0] for text in said] == ["m", "long, none"]
+    assert all("the known message keeps its key" in text for text in said)
+    (m, none) = await queue.claim(9)
+    assert (m.key, none.key) == ("customer-7", None)
+    async with queue.session() as session:
+        await queue.send("s", id="s", key="customer-7")
+        await session.send(queue, "s", id="s", key="customer-8")
+    assert caplog.records[-1].message.startswith("a: nothing was sent, and the known message keeps its key")

@@ -284,7 +284,9 @@ async def test_an_object_that_knew_a_queue_shows_the_letters_that_have_its_name_
     assert (await lost.stats()).dead == 1
     assert [letter.body for letter in await lost.dlq.browse()] == ["letter"]
     with pytest.raises(InvalidInput, match="takes only what failed in its queues"):
-        await lost.send("x")
+        await lost.pause()
+    await lost.send("x")
+    assert (await lost.stats()).ready == 1
     assert (await lost.dlq.redrive(all=True)).counts.moved == 1
     assert (await broker.queue("a").stats()).ready == 1
 
@@ -339,7 +341,7 @@ def test_who_waits_asks_a_bounded_number_of_queues(
     lost = sync_broker.queue("LOST")
     first, *later = looks(sync_broker, claim.claim(lost._core, lost._deliveries, wait=60_000), 7)
     assert not any(isinstance(call, Call) for sent in (first, *later) for call in sent)
-    assert max(len(sent) for sent in later) <= 4 * EACH + 2
+    assert max(len(sent) for sent in later) <= 4 * EACH + 5
     dead = {f"rq:{{{family}}}:dead" for family in many}
     asked = [
         {part for call in sent if isinstance(call, Command) for part in call.parts} & dead for sent in later

@@ -207,7 +207,7 @@ async def test_remove_and_move(lost: Any, broker: Any) -> None:
     await other.purge(all=True)
     assert await lost.select(all=True).move("other") == 4
     assert (await counts(lost), await counts(other)) == ({}, {"ready": 4})
-    with pytest.raises(InvalidInput, match="cannot put messages into 'LOST'"):
+    with pytest.raises(InvalidInput, match="there is no queue 'LOST' to put messages into: send to it first"):
         await other.select(all=True).move("LOST")
 
 
@@ -302,15 +302,23 @@ async def test_no_queue_of_its_own(lost: Any, broker: Any, raw: Any) -> None:
 
 
 @pytest.mark.parametrize("used", [False, True], ids=["fresh object", "used object"])
-async def test_nothing_is_sent_to_it(used: bool, lost: Any, broker: Any) -> None:
+async def test_it_is_a_queue_only_once_it_was_sent_to(used: bool, lost: Any, broker: Any) -> None:
     if used:
         await lost.peek()
-    async with broker.queue("a").session() as session:
-        with pytest.raises(InvalidInput, match="cannot send to 'LOST': it takes only"):
-            await session.send(lost, "x")
-    for call in (lost.send("x"), lost.send_many(["x"]), lost.pause(), lost.resume()):
-        with pytest.raises(InvalidInput, match="it takes only what failed in its queues"):
+    for call in (lost.pause(), lost.resume(), lost.reset(), lost.delete()):
+        with pytest.raises(
+            InvalidInput, match="it takes only what failed in its queues, until it is sent to"
+        ):
             await call
+    assert await counts(lost) == {"dead": 6}
+    async with broker.queue("a").session() as session:
+        await session.send(lost, "x")
+    await lost.send("x")
+    await lost.send_many(["x"])
+    assert await lost.pause()
+    assert await lost.resume()
+    assert await counts(lost) == {"ready": 3, "dead": 6}
+    assert await lost.delete(force=True) == 3
     assert await counts(lost) == {"dead": 6}
 
 

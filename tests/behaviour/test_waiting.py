@@ -264,3 +264,18 @@ def test_a_rate_wakes_one_client_when_it_allows_one_more(live: rq_dlq.Broker, ra
         client.join(SOON)
     assert sorted(client.got[0].body for client in clients) == [4, 5, 6]
     assert claims(raw) - before <= 15
+
+
+def test_a_rate_of_keys_wakes_one_client_at_the_slot(live: rq_dlq.Broker, raw: Any) -> None:
+    """Also clients that slept before there was a slot: who claims one wakes one that sets its alarm."""
+    queue = live.queue("a", per_key=rq_dlq.PerKey(rate="4/s"))
+    queue.claim()
+    before = claims(raw)
+    clients = [Client(queue) for _ in range(3)]
+    queue.send_many([rq_dlq.Message(n, key="k") for n in range(3)])
+    for client in clients:
+        client.join(SOON)
+    assert sorted(client.got[0].body for client in clients) == [0, 1, 2]
+    times = sorted(client.at for client in clients)
+    assert times[2] - times[0] >= 0.49
+    assert claims(raw) - before <= 18

@@ -1,12 +1,17 @@
 """A 30-minute outage in virtual time on the real scripts, with a breaker and without; what one costs.
 
 python -m tests.benchmarks.outage --draws 3
+python -m tests.benchmarks.outage --draws 0 --rounds 0 --plot docs/images/outage.png
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from collections.abc import Callable
+from itertools import product
+from math import inf
+from pathlib import Path
 from typing import Any
 
 import redis
@@ -14,56 +19,98 @@ from rich.console import Console
 from rich.table import Table
 
 from rq_dlq import Breaker, Broker, RedeliveryPolicy
+from rq_dlq.cli._outages import columns_of, rows_of
+from rq_dlq.cli._show import Output
+from rq_dlq.policy.outage import CALM, Message, Outage, Plan
+from rq_dlq.testing.outage import fleet, play
 from tests import servers
 from tests.benchmarks.dedup import spent
-from tests.model.outage import Plan, simulate
 
 BATCH, BATCHES = 100, 20
-BODY = "x" * 100_000
+BODIES = {"100 B": "x" * 100, "100 kB": "x" * 100_000}
 FEW = RedeliveryPolicy(max_redeliveries=3)
-PLANS = {
-    "with a breaker": Plan(),
-    "without": Plan(breaker=None),
-    "with, 3 redeliveries": Plan(policy=FEW),
-    "without, 3 redeliveries": Plan(breaker=None, policy=FEW),
-}
+COLOURS = ("tab:green", "tab:red")
+STYLES = {"light": "default", "dark": "dark_background"}
+BREAKERS = {"with a breaker": Breaker(), "without": None}
 COSTS = {"off": None, "on": Breaker()}
 
 
-def outages(raw: Any, draws: int) -> Table:
+def outages(url: str, seconds: float, draws: int) -> None:
     """What becomes of the messages: the worst of the draws."""
-    columns = (
-        "healthy dead",
-        "poisons dead",
-        "wasted attempts",
-        "waited",
-        "drained in",
-        "p50",
-        "p99",
-        "before",
-    )
-    table = Table("40 % need what is down for 30 min", *columns)
-    for name, plan in PLANS.items():
-        found = [simulate(raw, plan, draw) for draw in range(draws)]
-        worst = max(found, key=lambda one: (one.dead, one.wasted))
-        drained = "never" if worst.drained is None else f"{worst.drained:.0f} s" if worst.waiting else "-"
-        cells = (worst.dead, f"{worst.poisons_dead} of {worst.poisons}", worst.wasted, worst.waiting)
-        spans = (*_spans(worst.meanwhile), " / ".join(_spans(worst.calm)))
-        table.add_row(name, *map(str, cells), drained, *spans)
-        if worst.wrong:
-            table.add_row("", "; ".join(worst.wrong))
-    return table
+    plans = {
+        f"{name}{few}": Plan(breaker=breaker, policy=policy, outage=seconds)
+        for few, policy in (("", RedeliveryPolicy()), (", 3 redeliveries", FEW))
+        for name, breaker in BREAKERS.items()
+    }
+    worst = {
+        name: max((play(url, plan, draw) for draw in range(draws)), key=_harm) for name, plan in plans.items()
+    }
+    Output().rows(rows_of(worst), columns_of([*worst]), "")
 
 
-def _spans(pair: tuple[float, float]) -> tuple[str, str]:
-    return f"{pair[0]:.1f} s", f"{pair[1]:.1f} s"
+def _harm(one: Outage) -> tuple[int, int]:
+    return one.healthy_dead, one.wasted
 
 
-def cost(raw: Any, queue: Any) -> tuple[float, float]:
+def plot(url: str, seconds: float, path: Path) -> None:
+    """How many healthy messages are dead, and how many wait; one for light pages, one for dark ones."""
+    import matplotlib as mpl  # noqa: PLC0415 - only those who want a picture need it
+
+    mpl.use("agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    played = {
+        name: _healthy(url, Plan(breaker=breaker, policy=FEW, outage=seconds))
+        for name, breaker in BREAKERS.items()
+    }
+    for suffix, style in STYLES.items():
+        with plt.style.context(style), plt.rc_context({"font.size": 9}):
+            figure, panels = plt.subplots(1, 2, figsize=(10, 3.2), sharex=True, layout="constrained")
+            for axes, (title, count) in zip(panels, CURVES.items(), strict=True):
+                draw(axes, seconds, played, count)
+                axes.set_title(title, loc="left")
+            panels[0].legend(frameon=False, loc="center left")
+            figure.savefig(path.with_stem(f"{path.stem}-{suffix}"), dpi=110)
+            plt.close(figure)
+
+
+def draw(axes: Any, seconds: float, played: dict[str, list[Message]], count: Count) -> None:
+    """A curve each over the minutes, and when the dependency is down."""
+    repair = CALM + seconds
+    times = range(0, round(repair) + 300, 5)
+    for (name, messages), colour in zip(played.items(), COLOURS, strict=True):
+        counts = [count(messages, time) for time in times]
+        axes.step([time / 60 for time in times], counts, where="post", color=colour, label=name)
+    axes.axvspan(CALM / 60, repair / 60, alpha=0.15, color="gray", linewidth=0, label="payments are down")
+    axes.set_xlabel("minutes")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _healthy(url: str, plan: Plan) -> list[Message]:
+    """What became of the messages with which nothing is wrong."""
+    with fleet(url, plan) as played:
+        for _ in played.moments():
+            pass
+    return [one for one in played.messages.values() if not one.poison]
+
+
+def _dead(messages: list[Message], time: float) -> int:
+    return sum(one.died is not None and one.died <= time for one in messages)
+
+
+def _waiting(messages: list[Message], time: float) -> int:
+    return sum(one.sent <= time < min(one.acked or inf, one.died or inf) for one in messages)
+
+
+Count = Callable[[list[Message], float], int]
+CURVES: dict[str, Count] = {"healthy messages that are dead": _dead, "healthy messages that wait": _waiting}
+
+
+def cost(raw: Any, queue: Any, body: str) -> tuple[float, float]:
     """Microseconds of Redis for a message: in batches; one by one, of which one in a hundred fails."""
     count = BATCH * BATCHES
     for first in range(0, count, BATCH):
-        queue.send_many([BODY] * BATCH, dependency="payments", priority=first % 2)
+        queue.send_many([body] * BATCH, dependency="payments", priority=first % 2)
     before = spent(raw)
     for _ in range(BATCHES // 2):
         queue.ack(queue.claim(BATCH))
@@ -82,15 +129,16 @@ def cost(raw: Any, queue: Any) -> tuple[float, float]:
 
 def costs(raw: Any, broker: Broker, rounds: int) -> Table:
     """Both, turn and turn about; the fastest round, since other processes only slow one."""
-    seen: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    seen: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for _ in range(rounds):
-        for name, breaker in COSTS.items():
+        for (size, body), (name, breaker) in product(BODIES.items(), COSTS.items()):
             queue = broker.queue(f"cost-{name}", breaker=breaker)
             queue.open()
-            seen[name].append(cost(raw, queue))
-    table = Table("Redis µs a message of 100 kB, claim + ack", "batches of 100", "one by one, 1 % fail")
-    for name, rows in seen.items():
-        table.add_row(f"breaker {name}", *(f"{min(side):.1f}" for side in zip(*rows, strict=True)))
+            seen[size, name].append(cost(raw, queue, body))
+    columns = ("body", "breaker", "batches of 100", "one by one, 1 % fail")
+    table = Table(*columns, title="Redis µs a message, claim + ack")
+    for (size, name), rows in seen.items():
+        table.add_row(size, name, *(f"{min(side):.1f}" for side in zip(*rows, strict=True)))
     return table
 
 
@@ -98,15 +146,19 @@ def main(arguments: list[str] | None = None) -> None:
     """Suffer the outages, then measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=30, help="of the outage")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--plot", type=Path, help="where to write a picture: NAME-light.png, NAME-dark.png")
     parser.add_argument("--server", help="a redis-server; by default the one on PATH")
     chosen = parser.parse_args(arguments)
     with servers.running(program=chosen.server) as path, redis.Redis(unix_socket_path=path) as raw:
+        url, seconds = f"unix://{path}", 60 * chosen.minutes
         if chosen.draws:
-            Console().print(outages(raw, chosen.draws))
-        raw.flushall()
+            outages(url, seconds, chosen.draws)
+        if chosen.plot:
+            plot(url, seconds, chosen.plot)
         if chosen.rounds:
-            with Broker(f"unix://{path}") as broker:
+            with Broker(url) as broker:
                 Console().print(costs(raw, broker, chosen.rounds))
 
 

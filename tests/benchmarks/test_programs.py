@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import collisions, groups, idle, scale, shared, start, web
+from tests.benchmarks import collisions, groups, idle, outage, scale, shared, start, web
 from tests.needs import need
 
 TINY = "--rounds 1 --messages 8 --rows 2 --think 0.005 --first-wait 0.01 --longest-wait 0.04 --threads 4"
@@ -46,6 +46,19 @@ def test_start(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert f"$ python -m tests.benchmarks.start --rounds 1 --beside {start.HERE}" in said
     assert all(f"│ {step} " in said for step in start.STEPS)
+
+
+@pytest.mark.redis
+def test_outage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    need("matplotlib", "bench")
+    words = ["--draws", "1", "--minutes", "2", "--rounds", "1", "--plot", str(tmp_path / "outage.png")]
+    outage.main(words)
+    said = capsys.readouterr().out
+    assert "healthy messages that died" in said
+    assert "one by one, 1 % fail" in said
+    assert all(
+        (tmp_path / f"outage-{page}.png").read_bytes().startswith(b"\x89PNG") for page in outage.STYLES
+    )
 
 
 @pytest.mark.redis

@@ -8,7 +8,7 @@ import psutil
 import pytest
 import redis
 
-from examples.demo.play import MOST_DEAD
+from examples.demo.play import DISTINCT, MOST_DEAD
 from examples.demo.stage import read_flights
 from tests.cli.conftest import Shell
 from tests.each import each
@@ -30,17 +30,29 @@ def test_the_sums_add_up_and_nothing_is_left(rows: int, shell: Shell, redis_sock
     assert told["redriven"] > 0
     assert told["payments"] == told["payments_owed"]
     assert told["dollars"] == told["dollars_owed"]
+    second = told["second_outage"]
+    assert second["died"] == 0 < second["waited"]
+    assert 0 < second["refused"] < second["waited"] + 20
     assert min(told["rescued"]) > told["lease"] / 2
     assert all(told["sums"].values())
-    for text in ("the payment service fails", "is killed (SIGKILL)", "redrive:", "all is done"):
+    scenes = (
+        "the payment service fails",
+        "is killed (SIGKILL)",
+        "fails again",
+        "is open",
+        "redrive:",
+        "all is done",
+    )
+    for text in scenes:
         assert text in stderr
 
 
 @each("rows", range(20, 1960, 97))
 def test_each_scene_has_payments(rows: int) -> None:
-    """A third of them, and in the middle one more than have to die."""
+    """A quarter of them, in the first outage more than have to die, in the second one enough to notice it."""
     owed = sum(flight.owed > 0 for flight in read_flights(rows))
-    assert max(1, min(MOST_DEAD, owed // 8)) < owed // 3
+    assert max(1, min(MOST_DEAD, owed // 8)) < owed // 4
+    assert max(2, min(DISTINCT, owed // 8)) <= owed // 4
 
 
 def test_a_signal_stops_everything(shell: Shell, redis_socket: str) -> None:

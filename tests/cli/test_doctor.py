@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import redis
 from click.testing import CliRunner
 
-from rq_dlq import Broker
+from rq_dlq import Breaker, Broker, PerKey
 from rq_dlq.cli import main
 from tests.cli.conftest import Shell
 from tests.servers import Server, free_port, online, replica_of, wait_until
@@ -18,7 +19,7 @@ from tests.servers.clusters import cluster_ports
 
 CHECKS = [
     "server", "version", "role", "eviction", "persistence", "replicas", "min-replicas", "durability",
-    "rights", "clock", "round trip", "scripts",
+    "rights", "clock", "round trip", "scripts", "outages", "ignored",
 ]  # fmt: skip
 
 
@@ -59,6 +60,29 @@ def test_a_table_says_what_to_do_next(shell: Shell) -> None:
 
 def test_json_is_what_dash_o_says(shell: Shell) -> None:
     assert [row["name"] for row in json.loads(shell("doctor", "-o", "json").stdout)] == CHECKS
+
+
+def test_what_is_closed_to_work_and_what_is_ignored(shell: Shell, broker: Broker) -> None:
+    orders = broker.queue("orders", breaker=Breaker(distinct=2), per_key=PerKey(limit=1))
+    orders.send_many(range(3), key="a", dependency="payments")
+    found = checks(shell)
+    assert (found["outages"]["state"], found["ignored"]["state"]) == ("ok", "ok")
+    orders.key("b").pause()
+    orders.dependency("payments").pause(until="1h")
+    mails = broker.queue("mails")
+    mails.send("x", key="b", dependency="smtp")
+    found = checks(shell)
+    assert re.fullmatch(
+        r"orders: payments: paused until ..:..:.. UTC, \d wait; orders: key b: paused until it is resumed",
+        found["outages"]["found"],
+    )
+    assert found["ignored"] == {
+        "name": "ignored", "state": "warn",
+        "found": "mails ignores the key of its messages; mails ignores the dependency of its messages",
+        "advice": "`rq-dlq policy set QUEUE` with `--per-key order` or `--breaker on` heeds them",
+    }  # fmt: skip
+    explained = str(mails.explain(next(iter(mails.select().browse())).id))
+    assert "its dependency smtp is ignored, since the queue has no breaker" in explained
 
 
 def test_a_server_that_evicts_fails(tmp_path: Path) -> None:

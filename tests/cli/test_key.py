@@ -20,6 +20,10 @@ def test_keys_are_listed_and_shown(shell: Shell, broker: rq_dlq.Broker) -> None:
     counted = shell.json("msg", "ls", "orders", "--count-by", "key")
     assert {"value": "customer-7", "count": 3} in counted
     assert "Pass PerKey" in shell("policy", "set", "orders", "--per-key", "sometimes", code=2).stderr
+    shell("policy", "set", "orders", "--per-key", "order hold rate 1/h")
+    broker.queue("orders").claim(9)
+    (row,) = shell.json("key", "ls", "orders")
+    assert row["next_at"] > "2"
     shell("policy", "set", "orders", "--per-key", "none")
     assert broker.queue("orders").settings().per_key is None
 
@@ -32,3 +36,15 @@ def test_an_export_keeps_the_key(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert orders.dlq.purge(all=True) == 1
     shell("dlq", "import", "orders", "-", typed=lines)
     assert [letter.key for letter in orders.dlq.browse()] == ["customer-7"]
+
+
+def test_one_key_is_limited(shell: Shell, broker: rq_dlq.Broker) -> None:
+    shell("send", "orders", typed="x")
+    assert "does not limit keys" in shell("key", "limit", "orders", "k", "3", code=2).stderr
+    shell("policy", "set", "orders", "--per-key", "limit 8")
+    said = shell("key", "limit", "orders", "k", "3").stderr
+    assert said == "key k of orders: at most 3 at a time\n"
+    assert shell.json("key", "show", "orders", "k")["limit"] == 3
+    assert "as the rule says" in shell("key", "limit", "orders", "k", "--default").stderr
+    assert broker.queue("orders").key("k").stats().limit is None
+    assert "pass N, or --default" in shell("key", "limit", "orders", "k", code=2).stderr

@@ -90,6 +90,17 @@ def test_show_and_explain(shell: Shell, dead: Die) -> None:
     assert shell.json("msg", "explain", "orders", "nope")["place"] == "unknown"
 
 
+def test_result(shell: Shell, broker: rq_dlq.Broker) -> None:
+    shell("send", "orders", "--result", typed="x\n")
+    queue = broker.queue("orders")
+    (delivery,) = queue.claim()
+    told = shell("msg", "result", "orders", delivery.id, "--wait", "10ms", code=1).stderr
+    assert "is not done yet" in told
+    delivery.ack(result={"total": 3})
+    assert shell("msg", "result", "orders", delivery.id).stdout == '{"total":3}\n'
+    assert shell.json("msg", "result", "orders", delivery.id)["result"] == {"total": 3}
+
+
 @pytest.mark.usefixtures("ids")
 def test_cancel(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert "cancelled 1 message\n" in shell("msg", "cancel", "orders", "one").stderr

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,10 +17,10 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import rq_dlq
-from rq_dlq.cli import main
+from rq_dlq.cli import _outages, main
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.client import policies as policies_module
-from rq_dlq.errors import BrokerUnavailable, PolicyError
+from rq_dlq.errors import BrokerUnavailable
 from rq_dlq.policy import Entry, RedeliveryPolicy
 from tests.cli.conftest import Shell
 from tests.each import each
@@ -154,11 +155,24 @@ def test_what_makes_no_sense_is_code_2(
     assert entries(broker) == {}
 
 
-def test_a_name_that_is_a_queue_of_its_own_is_refused(shell: Shell, broker: rq_dlq.Broker) -> None:
-    broker.queue("mails").send("a")
-    told = shell("policy", "set", "orders", "--dlq-name", "mails", code=2).stderr
-    assert "'mails' is a queue" in told
+def test_a_name_that_is_the_queue_s_own_is_refused(shell: Shell, broker: rq_dlq.Broker) -> None:
+    told = shell("policy", "set", "orders", "--dlq-name", "orders", code=2).stderr
+    assert "'orders' cannot be its own dead-letter or expiry queue" in told
     assert entries(broker) == {}
+
+
+def test_a_name_that_is_a_queue_s_shows_both(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("mails").send("a")
+    broker.queue("orders").send("b")
+    shell("policy", "set", "orders", "--dlq-name", "mails")
+    orders = broker.queue("orders")
+    orders.poison(orders.claim())
+    row = shell.json("queue", "show", "mails")
+    assert (row["ready"], row["dead"]) == (1, 1)
+    assert "no consumer holds a message" in row["stands_still"]
+    assert [row["body"] for row in shell.json("msg", "ls", "mails")] == ["a"]
+    assert [row["body"] for row in shell.json("dlq", "ls", "mails")] == ["b"]
+    assert sorted(row["body"] for row in shell.json("peek", "mails")) == ["a", "b"]
 
 
 def test_a_file_has_many_patterns(shell: Shell, broker: rq_dlq.Broker) -> None:
@@ -195,11 +209,11 @@ def test_a_file_with_mistakes_changes_nothing(shell: Shell, broker: rq_dlq.Broke
 def test_all_entries_are_checked_against_the_queues_before_the_first_is_written(
     shell: Shell, broker: rq_dlq.Broker, tmp_path: Path
 ) -> None:
-    broker.queue("lost").send("a")
+    broker.queue("b.lost").send("a")
     file = tmp_path / "shop.toml"
-    file.write_text('[a]\nmax_in_flight = 1\n\n[b.dead_letter]\nname = "lost"\n')
+    file.write_text('[a]\nmax_in_flight = 1\n\n["b.#".dead_letter]\nprefix = "EXP.DLQ."\n')
     told = shell("policy", "set", "--file", str(file), code=1).stderr
-    assert f"{file}:4: b: 'lost' is a queue" in told
+    assert f"{file}:4: b.#: 'EXP.DLQ.b.lost': a dead-letter or expiry queue has none of its own" in told
     assert entries(broker) == {}
 
 
@@ -277,13 +291,13 @@ def test_undeclare(shell: Shell, broker: rq_dlq.Broker) -> None:
 
 
 def test_explain_names_the_queue_that_takes_what_dies(shell: Shell, broker: rq_dlq.Broker) -> None:
-    broker.queue("lost").send("a")
-    with pytest.raises(PolicyError):
-        broker.policies.set("orders", dead_letter={"name": "lost"})
-    shell("policy", "set", "orders.eu", "--prefix", "", "--suffix", ".lost")
-    broker.queue("orders.eu.lost").send("a")
+    shell("policy", "set", "orders.eu", "--prefix", "EXP.DLQ.", "--suffix", "")
     broker.queue("orders.eu").send("a")
     assert explained(shell, "orders.eu")["dead_letter.queue"][0] == "DLQ.orders.eu"
+    shell("policy", "set", "orders.us", "--prefix", "", "--suffix", ".lost")
+    broker.queue("orders.us.lost").send("a")
+    broker.queue("orders.us").send("a")
+    assert explained(shell, "orders.us")["dead_letter.queue"][0] == "orders.us.lost"
 
 
 def test_preview(shell: Shell) -> None:
@@ -317,6 +331,49 @@ def test_simulate(shell: Shell) -> None:
     assert shown["rows"][0] == {"start": 0.0, "failed": played.rows[0].failed, "done": played.rows[0].done}
     assert "not a duration" in shell("policy", "simulate", "--outage", "x", code=2).stderr
     assert "rate" in shell("policy", "simulate", "--rate", "0", code=2).stderr
+
+
+def test_an_outage_is_played_with_the_breaker_and_without(
+    shell: Shell, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of forty messages need what is down for a minute; each may fail twice."""
+    monkeypatch.setattr(_outages, "ensure", lambda: SimpleNamespace(url=shell.url))
+    broker.policies.set("orders", breaker="distinct=5", redelivery={"max_redeliveries": 1})
+    words = [
+        *("policy", "simulate", "orders", "--messages", "40"),
+        *("--outage", "1m", "--share", "0.5", "--poisons", "2"),
+    ]
+    with redis.Redis(unix_socket_path=shell.url.removeprefix("unix://")) as raw:
+        before = set(raw.keys())
+        played = shell.json(*words)
+        assert set(raw.keys()) <= before
+    with_it, without = played["with"], played["without"]
+    assert (without["healthy_dead"], without["wasted"], without["waiting"]) == (20, 40, 0)
+    assert with_it["healthy_dead"] == 0
+    assert 5 <= with_it["wasted"] < 40
+    assert with_it["waiting"] == 20
+    assert 0 < with_it["drained"] < 60
+    assert {one["poisons_dead"] for one in (with_it, without)} == {2}
+    assert shell.json(*words) == played
+    lines = shell(*words).stdout.splitlines()
+    assert lines[0].startswith("40 messages are sent in 1m, in which what 50% of them need is down; 2 more")
+    assert lines[3].split() == ["healthy", "messages", "that", "died", "0", "20"]
+
+
+@each(
+    "words, complaint",
+    [
+        ("--poisons 3", "--poisons is for an outage with a breaker"),
+        ("--breaker on --rate 3", "--rate is for an outage without a breaker"),
+        ("--breaker on --messages 50000", "8 workers cannot do 50,000 messages in 300 s. Pass 34 or more"),
+        ("--breaker on --messages 999999 --workers 999", "more than 100,000 messages"),
+        ("--breaker on --outage 1s", "an outage of 1 s is too short"),
+        ("--breaker on --share 1.5", "1.5 is not in the range"),
+        ("--breaker maybe", "breaker is 'maybe'"),
+    ],
+)
+def test_an_outage_that_cannot_be_played(words: str, complaint: str, shell: Shell) -> None:
+    assert complaint in shell("policy", "simulate", *words.split(), code=2).stderr
 
 
 def test_what_is_stored_but_cannot_be_read_is_told_and_can_be_removed(

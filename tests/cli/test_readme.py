@@ -26,13 +26,18 @@ VARYING = [  # what is not the same in each run
     (r"\b\d+(\.\d+)?m?s\b", "SPAN"),
     (r"\s+", " "),
 ]
-HEAVY = ("pip install", "pytest -n auto", "tests.benchmarks")  # CI runs these by themselves
+HEAVY = ("pip install", "pytest -n auto")  # CI runs these by themselves
+
+
+def page(name: str) -> str:
+    """The text of a page."""
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 def chapter(title: str) -> str:
-    """The text of a chapter of the README."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    return next(part for part in readme.split("\n## ") if part.startswith(f"{title}\n"))
+    """The text of a chapter of the README, or of the tutorial, which goes on where that ends."""
+    parts = f"{page('README.md')}\n{page('docs/tutorial.md')}".split("\n## ")
+    return next(part for part in parts if part.startswith(f"{title}\n"))
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
@@ -180,9 +185,16 @@ def test_production(typist: Typist) -> None:
     wait_until(lambda: typist.log.read_text().count("receipts: up to 1 at once") == 2)
 
 
-def test_every_block_of_the_readme_is_run_here_or_by_ci() -> None:
+def test_the_readme_takes_a_minute() -> None:
+    """Tables and code count, too; bars and signs do not."""
+    words = [word for word in page("README.md").split() if re.search(r"\w", word)]
+    assert len(words) <= 900
+    (figure,) = re.findall(r"[\d,]+ messages a second", page("README.md"))
+    assert re.search(rf"^\| rq_dlq \|.* {figure.split()[0]} \|", page("docs/performance.md"), re.MULTILINE)
+
+
+def test_every_block_of_readme_and_tutorial_is_run_here_or_by_ci() -> None:
     """A new block needs a test above; those of Spark are read only, as they need a session."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     run = [
         "The first ten minutes",
         "Testing",
@@ -192,16 +204,14 @@ def test_every_block_of_the_readme_is_run_here_or_by_ci() -> None:
         "Policies",
     ]
     known = [block for title in [*run, "Production"] for block in blocks(chapter(title))]
-    for language, text in blocks(readme):
+    for language, text in blocks(page("README.md")) + blocks(page("docs/tutorial.md")):
         if (language, text) in known:
             continue
         if language == "python":
             assert (language, text) in blocks(chapter("Spark"))
             ast.parse(text)
-        elif language == "sh":
-            assert any(word in text for word in HEAVY), text
         else:
-            assert text.startswith("send ──▶"), text
+            assert any(word in text for word in HEAVY), text
 
 
 def test_the_commands_of_production(
@@ -212,7 +222,7 @@ def test_the_commands_of_production(
     typist.type(*blocks(chapter("The first ten minutes"))[0])
     broker.queue("orders").send_many(rq_dlq.Message(body=n, id=f"order-{n}") for n in range(3))
     broker.queue("orders").claim()[0].poison("bad")
-    for language, text in blocks((ROOT / "docs" / "production.md").read_text(encoding="utf-8")):
+    for language, text in blocks(page("docs/production.md")):
         if language == "sh":
             for line in text.splitlines():
                 typist.command(line.replace("--processes 4", "--processes 1"))  # as in `test_production`
@@ -221,7 +231,7 @@ def test_the_commands_of_production(
 
 
 def test_the_page_of_metrics(typist: Typist) -> None:
-    for language, text in blocks((ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")):
+    for language, text in blocks(page("docs/metrics.md")):
         if language == "sh":
             typist.type(language, text)
         elif language == "python":
@@ -231,15 +241,30 @@ def test_the_page_of_metrics(typist: Typist) -> None:
 
 
 def test_the_guide_runs_from_top_to_bottom(typist: Typist, broker: rq_dlq.Broker) -> None:
-    page = blocks((ROOT / "docs" / "guide.md").read_text(encoding="utf-8"))
+    guide = blocks(page("docs/guide.md"))
     broker.queue("DLQ.shop.orders")
-    code = [text for language, text in page if language == "python"]
+    code = [text for language, text in guide if language == "python"]
     names = run_in_order(code, charge_card=print, report=print)
     assert names["invoices"].stats().ready > 0
-    for text in (text for language, text in page if language == "sh"):
+    for text in (text for language, text in guide if language == "sh"):
         for line in text.splitlines():
             typist.command(line.replace("examples/", f"{ROOT}/examples/"))
     assert broker.queue("flights").stats().ready == 0
+
+
+def test_how_do_i(
+    typist: Typist, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answers are one program; a comment after `print` begins with what it shows."""
+    pytest.importorskip("cryptography")
+    monkeypatch.chdir(typist.directory)
+    code = [text for _, text in blocks(page("docs/how-do-i.md"))]
+    names = run_in_order(code)
+    names["database"].close()
+    told = capsys.readouterr().out.splitlines()
+    promised = [found[1] for text in code for found in re.finditer(r"print\(.*\)  # ([^;:\n]+)", text)]
+    assert [line for line in told if line in promised] == promised
+    assert names["payments"].stats().ready == names["videos"].stats().leased == 0
 
 
 def run_in_order(code: list[str], **names: Any) -> dict[str, Any]:

@@ -25,7 +25,11 @@ from tests.each import each
 
 
 def test_it_tells_its_version(shell: Shell) -> None:
-    assert shell("--version").stdout.split()[-1] == rq_dlq.__version__
+    """And what it works with."""
+    said = shell("--version").stdout.partition(" ")[2]
+    assert said == (
+        f"{rq_dlq.__version__}, for Redis 6.2 and newer, and Valkey; 0.1.0 and newer read what it writes\n"
+    )
 
 
 def commands(command: click.Command, context: click.Context) -> Iterator[click.Command]:

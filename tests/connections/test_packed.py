@@ -25,5 +25,5 @@ def test_ids_of_one_length_are_packed_as_others_are(fields: list[Any]) -> None:
 def test_the_keys_of_a_script_are_packed_once_as_they_are_each_time(items: tuple[Any, ...]) -> None:
     keys, others, scripts = QueueKeys("rq", "a"), QueueKeys("rq", "b"), Scripts()
     for of in (keys, others, keys):
-        command = Call("ack", of, {}, items, list).command(scripts)
+        command = Call("ack", of, {"with_results": 0}, items, list).command(scripts)
         assert packed(command) == packed(command) == hiredis.pack_command(command)

@@ -38,6 +38,8 @@ async def test_who_has_opened_the_queue_before_has_to_open_it_again(broker: Any,
     opened = raw.hget("rq:{a}:settings", "opening")
     await broker.policies.set("a", per_key="limit 2")
     assert raw.hget("rq:{a}:settings", "opening") == opened
+    await broker.policies.set("a", per_key="limit 2 rate 1/s")
+    assert raw.hget("rq:{a}:settings", "opening") != opened
 
 
 async def test_a_rule_of_a_later_version_is_refused(broker: Any, raw: Any) -> None:

@@ -247,6 +247,12 @@ def offer_redrive(to: str) -> Step:
     return step
 
 
+def limit(world: World) -> Call[int]:
+    """Of a key, where the rule is a limit."""
+    world.raw.hset(world.keys["settings"], "per_key", "limit 2")
+    return managing_calls.limit_lane(world.keys, "k", 8)
+
+
 def mute(world: World) -> Call[Any]:
     found = world.queue.run(group_calls.groups(world.keys, limit=10)).groups
     return group_calls.mute(world.keys, found[0].name if found else "0" * 12, upto=0)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ from rq_dlq.core.steps.call import Call
 from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.errors import BrokerRefused
 from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.testing.clock import CLOCK
 from rq_dlq.values.key import Of, lane_of
 from tests.conftest import Clock
 from tests.model.calls import ASKED
@@ -45,7 +46,8 @@ BREAKER = "distinct=2 within=5000ms share=0.5 probe=500ms longest_probe=2000ms"
 MOST_PASSES = 32
 BLOCKED, BAND = 1 << 43, 1 << 42
 MODES = ("order", "order hold", "limit 2", "fair 2")
-LIMITS = {"order": 1, "order hold": 1, "limit 2": 2, "fair 2": 2}
+INTERVAL = 250  # milliseconds, of the rate of keys; `tend` repairs once a second
+RATED = ("rate 4/s", "order hold rate 4/s", "limit 2 rate 4/s", "fair 2 rate 4/s")
 PATIENCE = 40  # claims, two seconds apart, after which nobody waits
 AT_ONCE = 60  # Redis calls at which a script is cut off at the latest
 
@@ -68,6 +70,10 @@ class Seen:
         waits: those that wait for their redelivery, or were sent with a delay.
         passes: ids of those that were let through the gate of their dependency.
         lanes: what is special about lanes.
+        by_rate: ids of those whose seats say that they were let in by the rate, and are not handed out.
+        slots: lanes of which it lets the next one in later, or at the next claim.
+        given_back: how often each was handed out and does not count as that.
+        now: the clock of the scripts.
     """
 
     place: dict[str, str] = field(default_factory=dict[str, str])
@@ -79,11 +85,20 @@ class Seen:
     reason: dict[str, str] = field(default_factory=dict[str, str])
     passes: set[str] = field(default_factory=set[str])
     lanes: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
+    by_rate: set[str] = field(default_factory=set[str])
+    slots: set[int] = field(default_factory=set[int])
+    given_back: Counter[str] = field(default_factory=Counter[str])
+    now: int = 0
 
-    def closed(self, lane: int | None) -> bool:
-        """Whether it is open or paused; an end of a pause may be over."""
+    def closed(self, lane: int | None, *, or_due: bool = False) -> bool:
+        """Whether it is open or paused; `or_due`: also where the pause is over, and no claim saw that yet."""
         found = self.lanes.get(-1 if lane is None else lane, {})
-        return "open" in found or "paused" in found
+        paused = "paused" in found and (or_due or found.get("ends", self.now + 1) > self.now)
+        return "open" in found or paused
+
+    def limit(self, lane: int, mode: str) -> int:
+        """How many of it may hold a seat: as the rule says, or by its own limit."""
+        return int(self.lanes.get(lane, {}).get("limit", limit_of(mode)))
 
     def at(self, *places: str) -> list[str]:
         """The ids at these places."""
@@ -102,14 +117,17 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
     pipeline.hgetall(keys["messages"]).hgetall(keys["states"])
     for index in ("ready", "scheduled", "seats"):
         pipeline.zrange(keys[index], 0, -1, withscores=True)
-    pipeline.zrange(keys["leases"], 0, -1).hgetall(keys["lanes"])
-    records, states, ready, scheduled, seats, leases, lanes = pipeline.execute()
+    pipeline.zrange(keys["leases"], 0, -1).hgetall(keys["lanes"]).zrange(keys["slots"], 0, -1)
+    records, states, ready, scheduled, seats, leases, lanes, slots = pipeline.execute()
     held = {name.decode(): int(lane) for name, lane in seats}
     seen = Seen(seats={name: lane for name, lane in held.items() if name[0] not in {PASS, CANCELLED}})
     seen.calls = {name: lane for name, lane in held.items() if name[0] == CANCELLED}
     seen.leases = {token.decode() for token in leases}
     seen.passes = {name[1:] for name in held if name[0] == PASS}
     seen.lanes = {int(lane): json.loads(text) for lane, text in lanes.items()}
+    seen.by_rate = {name.decode() for name, lane in seats if lane % 1}
+    seen.slots = {int(lane) for lane in slots}
+    seen.now = int(raw.get(CLOCK))
     rows = {
         row[1:]: (row, "ready") for row, _ in ready
     }  # by birth and id: what was cut off may have left others
@@ -123,6 +141,9 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
             continue
         state = states.get(cell, b"live - ").decode()
         part = state.split(" ")[0].split("/")[0]
+        counts = [int(count) for count in state.split(" ")[4:8]] or [0] * 4
+        charged, nacked, lapsed, released = counts
+        seen.given_back[name] = released + nacked + lapsed - charged  # a forgiven lapse is not charged
         row, place = rows.get(record[:7] + cell, (b"", "nowhere"))
         if " +" in state[:20]:
             place = "leased" if part == "live" else "claimed letter"
@@ -132,6 +153,16 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
         seen.lane[name] = None if key is None else lane_of(key)
         seen.reason[name] = state.split(" ")[0].partition("/")[2]
     return seen
+
+
+def limit_of(mode: str) -> int:
+    """How many of a lane may hold a seat."""
+    return 2 if " 2" in mode else 1
+
+
+def takes_turns(mode: str) -> bool:
+    """Whether a seat is given back when its message is handed out."""
+    return mode.startswith(("fair", "rate"))
 
 
 def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: bool) -> None:
@@ -145,13 +176,16 @@ def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: b
     Raises:
         AssertionError: one does not hold.
     """
-    limit, in_turn = LIMITS[mode], mode.startswith("fair")
+    in_turn = takes_turns(mode)
     for name in (seen.at("ready") if whole else []) + ([] if in_turn else seen.at("leased")):
         keyless = seen.lane[name] is None
         assert keyless or name in seen.seats, f"{name} is {seen.place[name]} without a seat"
     held = seen.held(settled=settled)
     if not in_turn:
-        assert all(count <= limit for count in held.values()), f"more than {limit} hold a seat: {seen.seats}"
+        limited = any("limit" in lane for lane in seen.lanes.values())
+        was = before.held(settled=settled) if before is not None else held if limited else Counter[int]()
+        over = [lane for lane, count in held.items() if count > max(seen.limit(lane, mode), was[lane])]
+        assert not over, f"more than may hold a seat of {over}: {seen.seats}"
     if before is not None:
         for name in seen.seats.keys() - before.seats.keys():
             if (lane := seen.lane.get(name)) is None or seen.place[name] != "ready":
@@ -161,11 +195,14 @@ def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: b
             assert not passed, f"{name} has overtaken {passed}"
         for name in before.at("leased") if mode.startswith("order") else ():
             waits = seen.place.get(name) == "waits"
-            holds = mode == "order hold" and seen.place.get(name) == "dead" and seen.reason[name] != "expired"
+            dead = seen.place.get(name) == "dead" and seen.reason[name] != "expired"
+            holds = dead and mode.startswith("order hold")
             if name in before.seats and (waits or holds):
                 assert name in seen.seats, f"{name} is {seen.place[name]}, and gave its seat back"
         if whole:
             check_gate(seen, before)
+            ready = {name for name in seen.at("ready") if seen.lane[name] is not None and "rate" in mode}
+            assert ready <= seen.by_rate, f"{ready - seen.by_rate} are ready, and not by the rate"
     if settled:
         check_settled(seen, mode)
 
@@ -189,7 +226,9 @@ def check_settled(seen: Seen, mode: str) -> None:
     Raises:
         AssertionError: one does not hold.
     """
-    limit, in_turn, held = LIMITS[mode], mode.startswith("fair"), seen.held(settled=True)
+    in_turn, held = takes_turns(mode), seen.held(settled=True)
+    paced = Counter(seen.seats[name] for name in seen.by_rate if name in seen.seats)
+    assert all(count == 1 for count in paced.values()), f"several are ready by the rate: {seen.by_rate}"
     assert not seen.at("nowhere"), f"{seen.at('nowhere')} are in no place"
     astray = seen.passes - {*seen.at("ready", "leased")}
     assert not astray, f"passes of what is neither ready nor in work: {astray}"
@@ -208,13 +247,15 @@ def check_settled(seen: Seen, mode: str) -> None:
         keeps = {"ready"} if in_turn else {"ready", "leased"}
         keeps |= {"waits", "parked"} if mode.startswith("order") else set()
         keeps |= (
-            {"dead", "claimed letter"} if mode == "order hold" and seen.reason[name] != "expired" else set()
+            {"dead", "claimed letter"}
+            if mode.startswith("order hold") and seen.reason[name] != "expired"
+            else set()
         )
         assert place in keeps, f"{name} is {place} and holds a seat"
     for name in seen.at("blocked"):
         own = seen.lane[name]
-        full = own is not None and held[own] >= limit
-        assert full or seen.closed(own), f"{name} waits beside a free seat"
+        if own is None or not (held[own] >= seen.limit(own, mode) or paced[own] > 0 or own in seen.slots):
+            assert seen.closed(own, or_due=True), f"{name} waits beside a free seat"
 
 
 class Lanes:
@@ -243,7 +284,9 @@ class Lanes:
         self.clock = Clock(raw)
         policy = RedeliveryPolicy(initial_delay=1, max_delay=2, max_redeliveries=2)
         self.queue, self.other = Driver(raw, policy), Driver(raw, policy, keys=QueueKeys("rq", "to"))
-        if turned_on:
+        if turned_on:  # beside a mode that there was before, or without one
+            if (before := mode.rpartition("rate")[0].strip()) and before != mode:
+                assert self.queue.run(self.queue.configure_call({"per_key": before}))
             items = [cell for name in IDS for cell in (name, payload(name, 4))]
             self.queue.run(sending_calls.send(self.queue.sender(), delay=0, ttl=0, items=items))
         for driver in (self.queue, self.other):
@@ -253,6 +296,8 @@ class Lanes:
         self.tokens: list[str] = []
         self.held: dict[str, str] = {}  # id: the token that was given it last
         self.cancelled: list[tuple[str, str]] = []  # what was held when it was cancelled
+        self.handed_out: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        """Of each lane: when, and 1; or -1 where it does not count any more."""
         self.attempts = self.cuts = self.redriven = 0
         self.jobs = 0
         self.seen = {driver.keys: look(raw, driver.keys) for driver in (self.queue, self.other)}
@@ -263,7 +308,9 @@ class Lanes:
         verbs = [
             name
             for name in VERBS
-            if not (self.cut_off and name == "letters") and (self.outages or name not in OF_OUTAGES)
+            if not (self.cut_off and name == "letters")
+            and (self.outages or name not in OF_OUTAGES)
+            and (self.mode.startswith("limit") or name not in OF_LIMITS)
         ]
         verb = self.random.choices(verbs, [VERBS[name][0] for name in verbs])[0]
         for call in VERBS[verb][1](self):
@@ -275,19 +322,44 @@ class Lanes:
         cut = False
         if self.cut_off and self.random.random() < 0.5:
             cut = self.cut(call, self.random.randint(1, AT_ONCE))
-        reply = None
+        reply, taken = None, list[str]()
         if not cut or self.random.random() < 0.5:
             reply = self.queue.run(call, repeated=cut)
             if self.random.random() < 0.1:
-                self.queue.run(call, repeated=True)
+                again = self.queue.run(call, repeated=True)
+                reply = again if verb == "claim" else reply  # it may be the first that finds something
         if verb == "claim" and reply is not None:
             self.attempts += len(reply.rows)
             self.held.update((row.id, self.tokens[-1]) for row in reply.rows)
+            taken = [row.id for row in reply.rows]
+        before = self.seen[self.queue.keys]
         self.check(verb, settled=self.whole and not cut, overtaking=not cut)
+        if "rate" in self.mode and not self.cut_off:
+            self.pace(before, taken)
         if cut:
             for driver in (self.queue, self.other):
                 self.tend(driver)
             self.check(f"{verb}, cut off and tended", settled=True, overtaking=False)
+
+    def pace(self, before: Seen, taken: Sequence[str]) -> None:
+        """In no window more of a lane come out than its rate and one; what is given back does not count.
+
+        Raises:
+            AssertionError: more are.
+        """
+        seen = self.seen[self.queue.keys]
+        for name in seen.place.keys() & before.place.keys():
+            if (lane := seen.lane[name]) is not None and before.place[name] == "leased":
+                back = seen.given_back[name] - before.given_back[name]
+                self.handed_out[lane] += [(self.clock.now, -1)] * max(0, back)
+        for name in taken:
+            if (lane := seen.lane.get(name)) is not None:
+                self.handed_out[lane].append((self.clock.now, 1))
+                count = 0
+                for at, one in reversed(self.handed_out[lane]):
+                    count += one
+                    most = (self.clock.now - at) / INTERVAL + 1
+                    assert count <= most, f"{count} of {name}'s key since {self.clock.now - at} ms"
 
     def cut(self, call: Call[Any], n: int) -> bool:
         """Cut a call off at its n-th Redis call; whether there is one."""
@@ -380,6 +452,11 @@ def _pause(me: Lanes) -> Iterator[Call[Any]]:
     yield managing_calls.pause_lane(
         me.queue.keys, of, name, paused=paused, until=until if paused else managing_calls.NO_END
     )
+
+
+def _limit(me: Lanes) -> Iterator[Call[Any]]:
+    name, limit = me.random.choice("ab"), me.random.choice([None, 1, 3])
+    yield managing_calls.limit_lane(me.queue.keys, name, limit)
 
 
 def _sweep(me: Lanes) -> Iterator[Call[Any]]:
@@ -489,12 +566,19 @@ def _letters(me: Lanes) -> Iterator[Call[Any]]:
 
 
 def _time(me: Lanes) -> Iterator[Call[Any]]:
-    me.clock.advance(me.random.choice([0.2, 0.7, 1.2, 2.5]))
+    steps = [0.2, 0.7, 1.2, 2.5]
+    if "rate" in me.mode:  # at times a minute in which nobody comes; or the clock steps back
+        steps = [*steps * 3, 60, *([] if me.cut_off else [-5])]
+    step = me.random.choice(steps)
+    me.clock.set(me.clock.now + round(1_000 * step))
+    if step < 0:
+        me.handed_out.clear()  # no window reaches over it: that is the burst that it costs
     yield upkeep_calls.promote(me.queue.keys, limit=20)
 
 
 WAITS = ("ready", "blocked", "waits", "parked")
 OF_OUTAGES = {"pause a lane"}
+OF_LIMITS = {"limit a lane"}
 VERBS: dict[str, tuple[int, Acts]] = {
     "send": (10, _send),
     "claim": (14, _claim),
@@ -525,6 +609,7 @@ VERBS: dict[str, tuple[int, Acts]] = {
     "prioritize": (2, _of_place(lambda me, place, name: choosing_calls.prioritize(
         me.queue.sender(), place=place, ids=[name], priority=me.random.choice([2, 4, 8])), *WAITS)),
     "pause a lane": (3, _pause),
+    "limit a lane": (3, _limit),
     "move": (2, _of_place(_move("q"), *WAITS, "dead", "expired")),
     "move back": (2, _move_back),
 }  # fmt: skip
@@ -549,7 +634,26 @@ def drive(raw: Any, mode: str, draw: int, steps: int, **how: bool) -> Lanes:
             raise
     if lanes.outages:
         recover(lanes)
+    elif "rate" in mode:
+        drain(lanes)
     return lanes
+
+
+def drain(lanes: Lanes) -> None:
+    """Claim and ack until nobody is left.
+
+    Raises:
+        AssertionError: somebody waits for ever, or a key is handed out too fast.
+    """
+    for _ in range(PATIENCE):
+        lanes.clock.advance(2)
+        lanes.run(lanes.queue.claim_call(lanes.token(), 5, lease=2_000), "claim")
+        if pairs := [(name, lanes.held[name]) for name in lanes.seen[lanes.queue.keys].at("leased")]:
+            lanes.run(settling_calls.ack(lanes.queue.keys, pairs), "ack")
+    seen = lanes.seen[lanes.queue.keys]
+    held = {seen.lane[name] for name in seen.seats if seen.place[name] in {"dead", "claimed letter"}}
+    wait = [name for name in seen.at("blocked", "ready") if seen.lane[name] not in held]
+    assert not wait, f"{wait} wait for ever: {seen}"
 
 
 def recover(lanes: Lanes) -> None:
@@ -562,6 +666,7 @@ def recover(lanes: Lanes) -> None:
     pays: list[tuple[Of, str]] = [("key", "a"), ("key", "b"), ("dependency", "pay")]
     for of, name in pays:
         queue.run(managing_calls.pause_lane(queue.keys, of, name, paused=False))
+        queue.run(managing_calls.limit_lane(queue.keys, name, None))
     for _ in range(PATIENCE):
         lanes.clock.advance(2)
         token = lanes.token()

@@ -154,7 +154,8 @@ def test_who_let_a_lease_lapse_is_not_told_that_it_settled(bench: Bench, verb: s
     bench.claim("t", lease=1_000)
     bench.step(1_000)
     bench.sweep(1)
-    call = {"ack": settling_calls.ack, "release": settling_calls.release}[verb](bench.keys, [("m", "t")])
+    settle: Any = {"ack": settling_calls.ack, "release": settling_calls.release}[verb]
+    call = settle(bench.keys, [("m", "t")])
     (settlement,) = bench.queue.run(call, repeated=True)
     assert settlement.outcome == "lost"  # it was told "settled", and the message was delivered again
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.model.lanes import MODES, drive
+from tests.model.lanes import MODES, RATED, drive
 
 REAL = pytest.mark.parametrize("backend", ["real"], indirect=True)
 
@@ -37,3 +37,10 @@ def test_the_rules_hold_again_after_a_cut_in_outages(raw: Any, mode: str) -> Non
 def test_the_rules_hold_again_after_a_cut(raw: Any, mode: str) -> None:
     done = [drive(raw, mode, draw, 60, cut_off=True) for draw in (1, 2)]
     assert sum(lanes.cuts for lanes in done) > 5
+
+
+@REAL
+@pytest.mark.parametrize("mode", RATED)
+def test_the_rules_hold_with_a_rate(raw: Any, mode: str) -> None:
+    assert drive(raw, mode, 1, 120).attempts > 10
+    assert drive(raw, mode, 2, 60, cut_off=True).cuts > 3

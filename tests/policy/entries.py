@@ -95,10 +95,15 @@ def entry(draw: st.DrawFn) -> Entry:
         "max_in_flight": draw(st.sampled_from([UNSET, None, 1, 7])),
         "rate": draw(st.sampled_from([UNSET, None, 7, "100/s", "5/10m"])),
         "outcomes": draw(st.sampled_from([UNSET, None, 0, 1_000])),
+        "results": draw(st.sampled_from([UNSET, None, 120, "1h"])),
+        "results_bytes": draw(st.sampled_from([UNSET, None, 7, "64MB"])),
         "dedup_window": draw(st.sampled_from([UNSET, None, 120, "1h"])),
         "dead_letter_aliases": draw(st.sampled_from([UNSET, None, "lost", ["a.lost", "b"]])),
+        "expiry_aliases": draw(st.sampled_from([UNSET, UNSET, None, "late", ["a.late", "b"]])),
         "breaker": draw(st.sampled_from([UNSET, UNSET, None, "distinct=9 within=1m", Breaker(share=0.9)])),
-        "per_key": draw(st.sampled_from([UNSET, UNSET, None, "order hold", "limit 8", PerKey(fair=True)])),
+        "per_key": draw(
+            st.sampled_from([UNSET, UNSET, None, "order hold rate 9/m", "limit 8", PerKey(fair=True)])
+        ),
     }
     drawn = {
         "redelivery": policies.every | redelivery(),

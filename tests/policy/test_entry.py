@@ -46,6 +46,7 @@ def test_round_trip(entry: Entry) -> None:
         ({"dedup_window": None}, {"dedup_window": None}),
         ({"dead_letter_aliases": ["a", "b", "a"]}, {"dead_letter_aliases": "a b"}),
         ({"dead_letter_aliases": []}, {"dead_letter_aliases": None}),
+        ({"expiry_aliases": "late"}, {"expiry_aliases": "late"}),
         (
             {"redelivery": {"delays": ["1s", 2]}},
             {

@@ -116,18 +116,6 @@ def test_a_setting_becomes(given: list[str], meant: dict[str, Any]) -> None:
     assert {field: sources.get(field) for field in meant} == meant
 
 
-def test_readers_of_an_expiry_address_beside_expiry_queues_are_told_of() -> None:
-    """A dead letter has an alias there, an expired message has none."""
-    (note,) = [
-        one.note
-        for one in core(
-            block("#", "expiry-address=EA"), block("a.#", "auto-create-expiry-resources=true")
-        ).findings
-        if one.setting == "auto-create-expiry-resources"
-    ]
-    assert "readers of EA get a copy of each, here they do not" in note
-
-
 def test_places_are_merged_as_artemis_merges_them() -> None:
     reading = core(
         block("#", "auto-create-dead-letter-resources=true", "dead-letter-queue-prefix=P."),
@@ -228,6 +216,26 @@ def test_a_dead_letter_has_the_doors_that_it_has_there() -> None:
     found = settings(reading, "x")
     assert (found.dead_name, found.dead_letter_aliases) == ("Nowhere", None)
     assert any("no queue is configured on it" in one.note for one in reading.findings)
+
+
+def test_an_expired_message_has_the_doors_that_it_has_there() -> None:
+    """The same rule; where both addresses are one, what expires is a dead letter and has its doors."""
+    automatic = block("#", "expiry-address=EA", "auto-create-expiry-resources=true")
+    orders = settings(core(automatic), "orders")
+    assert (orders.expired_name, orders.expiry_aliases) == ("EXP.orders", "EA")
+    own = settings(core(automatic, block("a.#", "auto-create-expiry-resources=false")), "a.b")
+    assert (own.expired_name, own.expiry_aliases) == ("EA", None)
+    text = (
+        "<core><addresses><address name='EA'><anycast><queue name='EA'/><queue name='late'/></anycast>"
+        f"</address></addresses><address-settings>{block('#', 'expiry-address=EA')}"
+        f"{block('x', 'dead-letter-address=EA')}</address-settings></core>"
+    )
+    reading = read_broker_xml(text.encode())
+    assert (settings(reading, "orders").expired_name, settings(reading, "orders").expiry_aliases) == (
+        "EA",
+        "late",
+    )
+    assert settings(reading, "x").dead_letter_aliases == "late"
 
 
 def test_ids_after_the_ack_are_named() -> None:

@@ -17,8 +17,8 @@ TEXTS = {
 # Keys in which no message is, and `expiring` and `groups`, whose rows say no more than states and `dead` do.
 NOT_MESSAGES = {
     "acked_ids", "alarm", "claims", "cleared", "committed", "counters", "expiring", "grouped", "groups",
-    "gates", "lanes", "leases", "policies", "redrives", "redriving", "reindexed", "schedules", "seats",
-    "settings", "staged", "strikes", "tended", "ticks", "wake",
+    "gates", "lanes", "leases", "policies", "redrives", "redriving", "reindexed", "result_times", "results",
+    "schedules", "seats", "settings", "slots", "staged", "strikes", "tended", "ticks", "wake",
 }  # fmt: skip
 COMMANDS = {"lib/gone": "HDEL|DEL|UNLINK", "lib/put": "ZADD|ZINCRBY", "lib/leave": "ZREM\\w*|ZPOP\\w*"}
 """Of the one file that gives them for messages."""
@@ -33,8 +33,8 @@ EXCEPT = {
     ("lib/put", "lib/promote", "scheduled"): "due messages that wait for a seat, in one command",
     ("lib/put", "lib/with_seats", "scheduled"): "it is ready without a seat; its state stays",
     ("lib/leave", "lib/with_seats", "ready"): "it is ready without a seat; its state stays",
-    ("lib/put", "lib/let_in", "ready"): "those that get a seat, in one command; their states stay",
-    ("lib/leave", "lib/let_in", "scheduled"): "those that get a seat, in one command",
+    ("lib/put", "lib/heads_in", "ready"): "those that get a seat, in one command; their states stay",
+    ("lib/leave", "lib/heads_in", "scheduled"): "those that get a seat, in one command",
     ("lib/put", "lib/seat_is_due", "ready"): "a script was cut off: it has a seat; its state stays",
     ("lib/leave", "lib/seat_is_due", "scheduled"): "a script was cut off: it has a seat",
     ("lib/put", "lib/let_through", "ready"): "it gets a pass; its state stays",

@@ -1,8 +1,8 @@
-"""Processes that begin warm: forked from one that has imported the package.
+"""Processes that begin warm: forked from one that has imported what they need.
 
-What a process imports is most of what it costs in a test of signals, of a terminal or of a log. That programs
-start by themselves is what the tests of the root, of Ctrl-C, of the README and of examples see, and those of
-workers with `--processes`, whose children are no forks.
+What a process imports is most of what it costs in a test of signals, of a terminal or of a log, and as one of
+the hundred that Spark starts. That programs start by themselves is what the tests of the root, of Ctrl-C, of
+the README and of examples see, and those of workers with `--processes`, whose children are no forks.
 """
 
 from __future__ import annotations
@@ -15,38 +15,61 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
 ROOT = Path(__file__).parents[2]
-PRELOADED = ("worker", "maintain", "metrics", "redrives", "exports", "top", "queues")
-"""Of the command line; with the worker comes nearly all of the package."""
+COMMAND_LINE = [
+    f"rq_dlq.cli.{name}"
+    for name in ("worker", "maintain", "metrics", "redrives", "exports", "top", "queues")
+]  # fmt: skip
+"""With the worker comes nearly all of the package."""
 STDIO = 3  # file descriptors
 REQUEST = 1 << 20  # bytes at most
+WAITING = 128  # requests at most that it has not yet taken up
 NUMBER = 16  # bytes of a number of a process
 
 
 class Warm:
-    """The process that forks, from its first use on."""
+    """The process that forks, from its first use on.
 
-    def __init__(self) -> None:
-        self._asked, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with asked:
+    Args:
+        modules: what it imports; those that are not there are left out.
+
+    Attributes:
+        path: of the socket that takes requests.
+    """
+
+    def __init__(self, modules: Sequence[str] = COMMAND_LINE) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="rq-dlq-warm-")
+        self.path = f"{self._folder.name}/socket"
+        lives, self._lives = os.pipe()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
+            asked.bind(self.path)
+            asked.listen(WAITING)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(asked.fileno())], cwd=ROOT, pass_fds=[asked.fileno()]
-            )
+                [sys.executable, "-m", __name__, str(asked.fileno()), str(lives), *modules],
+                cwd=ROOT, pass_fds=[asked.fileno(), lives],
+            )  # fmt: skip
+        os.close(lives)
 
     def ask(self, request: dict[str, object], descriptors: list[int]) -> None:
         """Have it start a process."""
-        socket.send_fds(self._asked, [json.dumps(request).encode()], descriptors)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+            asking.connect(self.path)
+            socket.send_fds(asking, [json.dumps(request).encode()], descriptors)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._asked.close()
+        os.close(self._lives)
         self._process.wait()
+        self._folder.cleanup()
 
 
 class WarmProcess(subprocess.Popen[Any]):
@@ -105,14 +128,16 @@ class WarmProcess(subprocess.Popen[Any]):
         return self.returncode
 
 
-def serve(asked: socket.socket) -> dict[str, Any]:
+def serve(asked: socket.socket, lives: int) -> dict[str, Any]:
     """Fork for each request; returns in the new processes only, with the request."""
     while True:
-        data, descriptors, _, _ = socket.recv_fds(asked, REQUEST, STDIO + 1)
-        if not data:
+        if lives in select.select([asked.fileno(), lives], [], [])[0]:
             os._exit(0)  # the tests are over
+        with asked.accept()[0] as asking:
+            data, descriptors, _, _ = socket.recv_fds(asking, REQUEST, STDIO + 1)
         if os.fork() == 0:
             asked.close()
+            os.close(lives)
             return started(json.loads(data), descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -139,11 +164,12 @@ def started(request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
 
 def main() -> None:
     """Import, and wait for requests; what goes on from here is a new process."""
-    for name in PRELOADED:
-        import_module(f"rq_dlq.cli.{name}")
+    for name in sys.argv[3:]:
+        with suppress(ImportError):
+            import_module(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the tests, and they end this
     with socket.socket(fileno=int(sys.argv[1])) as asked:
-        request = serve(asked)
+        request = serve(asked, int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if request["session"]:
         import fcntl  # noqa: PLC0415

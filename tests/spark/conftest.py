@@ -17,11 +17,33 @@ from rq_dlq.spark import register
 from tests import servers
 from tests.audit import audit
 from tests.needs import need_program
+from tests.servers.warm import Warm
+from tests.spark.conf.sitecustomize import WARM
 
 CONNECT = "TEST_SPARK_CONNECT"
 """If this variable is set, the session is one of Spark Connect (`test_connect.py`)."""
 CONF = Path(__file__).parent / "conf"
 """Spark's defaults for tests."""
+IMPORTED = [
+    *(f"pyspark.sql.worker.{does}_data_source" for does in ("create", "write_into")),
+    "pyspark.sql.worker.lookup_data_sources",
+    "pyspark.sql.worker.plan_data_source_read",
+    "pyspark.sql.worker.commit_data_source_write",
+    "pyspark.worker",
+    "rq_dlq.spark.views",
+]
+"""By Spark's Python processes."""
+
+
+DEADLOCK = 900.0
+"""Seconds of a test, at most: on a busy machine a session alone takes minutes to start."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give these tests the time that Spark needs; nothing else in them ends by a time."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(DEADLOCK))
 
 
 @pytest.fixture(scope="session")
@@ -35,11 +57,15 @@ def spark(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
         "RQ_DLQ_URL": redis_url,
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(CONF), prepend=os.pathsep)  # see sitecustomize.py there
+        patch.setenv("OPENBLAS_NUM_THREADS", "1")  # of what forks: nothing may start threads
+        warm = Warm(IMPORTED)
+        patch.setenv(WARM, warm.path)
+        patch.setenv("PYTHONPATH", str(CONF), prepend=os.pathsep)
         session = started(event_logs)
-    register(session)
-    yield session
-    session.stop()
+    with warm:
+        register(session)
+        yield session
+        session.stop()
     del os.environ["RQ_DLQ_URL"]
 
 

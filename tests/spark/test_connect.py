@@ -15,7 +15,7 @@ from tests.spark.conftest import CONNECT
 HERE = Path(__file__).parent
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_800)
 @pytest.mark.skipif(CONNECT in os.environ, reason="it is one already")
 def test_a_session_of_spark_connect() -> None:
     need_program("java")

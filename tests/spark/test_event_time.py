@@ -54,7 +54,7 @@ def run(spark: SparkSession, transform: Transform, sink: Sink, where: Path, mode
     frame = transform(spark.readStream.format("rq_dlq").option("queue", "orders").load())
     writer = frame.writeStream.outputMode(mode).foreachBatch(sink)
     writer = writer.option("checkpointLocation", str(where / "checkpoint"))
-    assert writer.trigger(availableNow=True).start().awaitTermination(240)
+    writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def send_apart(queue: Any, count: int, raw: Any) -> list[str]:

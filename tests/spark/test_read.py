@@ -59,7 +59,7 @@ def test_what_waits(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> Non
     queue = broker.queue("orders", redelivery=AT_ONCE)
     queue.send({"n": 1}, id="plain", priority=7)
     queue.send(b"\0bytes", id="bytes", headers={"a": "b", "c": "é"}, ttl="1h")
-    queue.send("later", id="later", delay="2h")
+    queue.send("later", id="later", delay="2h", key="customer-7")
     for delivery in queue.claim(2):
         if delivery.id == "bytes":
             delivery.nack(ValueError("boom"))
@@ -72,6 +72,7 @@ def test_what_waits(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> Non
     assert soon(sent)
     assert found["plain"] == {
         "id": "plain", "queue": "orders", "body": b'{"n":1}', "content_type": "application/json",
+        "key": None,
         "headers": {}, "priority": 7, "visible_at": sent, "expires_at": None, "delivery_count": 1,
         "attempt": 1, "last_error_class": None, "last_error_message": None, "batch": None, "shard": 0,
         "corrupt": None,
@@ -83,6 +84,7 @@ def test_what_waits(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> Non
     assert other["expires_at"] - other["enqueued_at"] == timedelta(hours=1)
     later = found["later"]
     assert later["visible_at"] - later["enqueued_at"] == timedelta(hours=2)
+    assert (later["key"], other["key"]) == ("customer-7", None)
     assert ids(read(spark, view="scheduled")) == ["later"]
     assert untouched(raw) == before, "it was disturbed"
 

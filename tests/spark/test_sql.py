@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import rq_dlq
+from tests.spark.conftest import CONNECT
 
 
 @pytest.fixture
@@ -72,3 +74,19 @@ def test_a_view_to_write_to_is_not_read_and_needs_columns(sql: Any) -> None:
     sql("CREATE TEMPORARY VIEW redriven (id STRING) USING rq_dlq OPTIONS (queue 'a', operation 'redrive')")
     with pytest.raises(PySparkException, match=said):
         sql("SELECT * FROM redriven").collect()
+
+
+def test_rows_that_would_make_a_table_are_refused(sql: Any, broker: rq_dlq.Broker) -> None:
+    """Spark would make it of what is written here, and forget the options. Connect cannot tell."""
+    rows = sql("SELECT 'x' AS body")
+    save = rows.write.format("rq_dlq").option("queue", "orders")
+    create = rows.writeTo("t").using("rq_dlq").option("queue", "orders")
+    for makes in () if CONNECT in os.environ else (lambda: save.saveAsTable("t"), create.create):
+        with pytest.raises(
+            PySparkException, match=r"a queue is no table, and nothing was written: use save\(\)"
+        ):
+            makes()
+    assert broker.queue("orders").stats().ready == 0
+    assert rows.sparkSession.catalog.listTables() == []
+    save.mode("append").save()
+    assert broker.queue("orders").stats().ready == 1

@@ -54,7 +54,7 @@ def start(
 def run(spark: SparkSession, sink: Sink, where: Path, **options: Any) -> StreamingQuery:
     """Run a query until what is ready now is done."""
     query = start(spark, sink, where, **options)
-    assert query.awaitTermination(240)
+    query.awaitTermination()
     return query
 
 
@@ -326,7 +326,7 @@ def test_a_trigger_that_ends_before_the_ack_is_refused(
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
     query = writer.trigger(once=True).start()
     with pytest.raises(StreamingQueryException, match="use trigger\\(availableNow=True\\)"):
-        query.awaitTermination(60)
+        query.awaitTermination()
     assert broker.queue("orders").stats().ready == 1
 
 
@@ -340,7 +340,7 @@ def test_chosen_columns_only(spark: SparkSession, broker: rq_dlq.Broker, tmp_pat
         .writeStream.foreachBatch(lambda rows, _: seen.extend(rows.collect()))
         .option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
     )  # fmt: skip
-    query.awaitTermination(60)
+    query.awaitTermination()
     ((headers, priority, batch),) = seen
     assert (headers, priority) == ({"tenant": "a"}, 7)
     assert batch.endswith("@orders")

@@ -99,13 +99,13 @@ def test_spark_writes_nan_as_text(spark: SparkSession) -> None:
 
 def test_columns_say_what_else_a_message_has(spark: SparkSession, broker: rq_dlq.Broker) -> None:
     rows: list[Any] = [
-        (b"x", "m1", 9, {"k": "v"}, None, None),
-        (b"y", "m2", None, None, "1h", timedelta(minutes=5)),
-        (b"z", None, 0, {}, "0", None),
+        (b"x", "m1", 9, {"k": "v"}, None, None, "customer-7"),
+        (b"y", "m2", None, None, "1h", timedelta(minutes=5), None),
+        (b"z", None, 0, {}, "0", None, "customer-8"),
     ]
     schema = (
         "body binary, key string, rank int, meta map<string,string>, "
-        "later string, life interval day to second"
+        "later string, life interval day to second, customer string"
     )
     write(
         spark.createDataFrame(rows, schema),
@@ -114,6 +114,7 @@ def test_columns_say_what_else_a_message_has(spark: SparkSession, broker: rq_dlq
         headersColumn="meta",
         delayColumn="later",
         ttlColumn="life",
+        keyColumn="customer",
     )
     queue = broker.queue("a")
     first, last = queue.peek()
@@ -121,6 +122,7 @@ def test_columns_say_what_else_a_message_has(spark: SparkSession, broker: rq_dlq
     assert (last.body, last.priority, last.headers) == (b"z", 0, {})
     (later,) = queue.select(ids=["m2"]).browse()
     assert later.body == b"y"
+    assert (first.key, last.key, later.key) == ("customer-7", "customer-8", None)
     assert later.expires_at is not None
     assert queue.stats().scheduled == 1
     assert 3_590 < (queue.stats().next_due or 0) <= 3_600
@@ -140,6 +142,16 @@ def test_shards_share_the_rows_and_commit_together(
     assert staged(raw) == []
     write(frame.select("body").repartition(4), "b", shards="2")
     assert sum(broker.queue(f"b:{number}").stats().ready for number in range(2)) == 300
+
+
+def test_rows_of_one_key_go_to_one_shard(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    kinds = spark.range(40).select(
+        F.col("id").cast("string").alias("body"), (F.col("id") % 5).cast("string").alias("kind")
+    )
+    write(kinds, shards="3", keyColumn="kind")
+    found = [{message.key for message in broker.queue(f"a:{n}").select(all=True).browse()} for n in range(3)]
+    assert sum(map(len, found)) == 5
+    assert set.union(*found) == {*"01234"}
 
 
 def test_a_job_that_is_run_again_under_its_id_writes_nothing(
@@ -354,7 +366,7 @@ def stream(spark: SparkSession, folder: Path, shards: str = "0") -> None:
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    query.awaitTermination()
 
 
 def put(folder: Path, *bodies: str) -> None:
@@ -410,7 +422,7 @@ def test_what_foreach_batch_writes_is_a_job_of_each_batch(
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    query.awaitTermination()
     assert sorted(message.body for message in broker.queue("a").peek()) == ["b0", "b1"]
 
 

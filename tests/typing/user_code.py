@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, assert_type
 
-from rq_dlq import Broker, Delivery, RedeliveryPolicy, Sent
+from rq_dlq import Broker, Delivery, RedeliveryPolicy, SentForResult
 from rq_dlq.asyncio import Broker as AwaitingBroker
 from rq_dlq.asyncio import Delivery as AwaitingDelivery
+from rq_dlq.asyncio import SentForResult as AwaitingSentForResult
 
 
 @dataclass
@@ -89,9 +90,9 @@ async def invoice(order: Order, delivery: AwaitingDelivery[Any] | None = None) -
     return 0.0 if delivery else float(order.id)
 
 
-assert_type(welcome.send(7, lang="de"), Sent)
+assert_type(welcome.send(7, lang="de"), SentForResult[str])
 message_id: str = welcome.send(7)
-assert_type(welcome.options(delay="1h", priority=9).send(7), Sent)
+assert_type(welcome.options(delay="1h", priority=9).send(7), SentForResult[str])
 assert_type(welcome(7), str)
 
 welcome.send()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
@@ -101,10 +102,10 @@ welcome.options(later="1h")  # type: ignore[call-arg]  # pyright: ignore[reportC
 
 
 async def send() -> None:
-    assert_type(await invoice.send(Order(1)), Sent)
-    assert_type(await invoice.options(delay=5).send(order=Order(1)), Sent)
+    assert_type(await invoice.send(Order(1)), AwaitingSentForResult[float])
+    assert_type(await invoice.options(delay=5).send(order=Order(1)), AwaitingSentForResult[float])
     assert_type(await invoice(Order(1)), float)
-    await invoice.send("order")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await invoice.send("order")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 # Lifespans

@@ -45,6 +45,7 @@ ELSEWHERE = {
     **dict.fromkeys(("pause", "pause_lane", "reset", "restore", "mute"), _ONCE),
     **dict.fromkeys(("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive"), _ONCE),
     "pass_on": "of what this program does not take: T39",
+    "limit_lane": _ONCE,
 }
 """The verbs that are in no life, and why."""
 
@@ -121,6 +122,7 @@ class Life:
             (name, n, 1) for n, name in enumerate(names)
         ])  # fmt: skip
         await self.say("extend", held[0].extend)
+        await self.say("progress", lambda: held[0].progress(0.5, "half"))
         await self.say("ack", held[0].ack)
         await self.say("nack", lambda: held[1].nack("boom"))
         await self.say("poison", lambda: held[2].poison("bad"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rq_dlq import IndividualDeadLetterStrategy, RedeliveryPolicy
+import pytest
+
+from rq_dlq import IndividualDeadLetterStrategy, RedeliveryPolicy, ResultUnavailable
 from rq_dlq.core.batches import batches
 from rq_dlq.core.jobs import jobs
 from rq_dlq.core.jobs.stage import Stage
@@ -64,10 +66,20 @@ class Scene:
         job = await self.queue.dlq.redrive(all=True, detach=True)
         await getattr(job, verb)()
 
+    async def result(self) -> None:
+        """Ask for the result of a message that has none."""
+        with pytest.raises(ResultUnavailable):
+            await self.queue.result("r1")
+
     async def cancel(self) -> str:
         """Cancel the next message."""
         (first,) = await self.queue.peek(1)
         return str(await self.queue.cancel(first.id))
+
+    async def limit(self) -> None:
+        """Give a key a limit of its own, where the rule is a limit."""
+        await self.queue._broker.policies.set(self.queue.name, per_key="limit 2", pinned=True)
+        await self.queue.key("k").limit(8)
 
     async def mute(self) -> None:
         """Mute the only group."""

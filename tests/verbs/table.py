@@ -12,6 +12,7 @@ from rq_dlq.core.jobs import jobs
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.results import calls as result_calls
 from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.settling import settle
@@ -32,6 +33,7 @@ from tests.model.calls import (
     expire_now,
     held,
     later,
+    limit,
     move_staged,
     mute,
     of_the_returned,
@@ -117,6 +119,11 @@ DELIVERING = (
                 at.queue._core, [one._held for one in at.held], UnfitMessage("bad"), mark="", takers=()
             )
         ),
+    ),
+    Verb(
+        name="progress", kind="settle", roles=CONSUMER, again=Again.SAME, refused=True,
+        call=lambda w: settling_calls.progress(w.keys, held("T", T[0])[0], part=0.4, text="x"),
+        say=lambda at: at.held[0].progress(0.4, "rows read"),
     ),
     Verb(
         name="extend", kind="settle", roles=CONSUMER, again=Again.SAME, drains=True,
@@ -296,6 +303,10 @@ OPERATING = (
         say=lambda at: at.queue.key("k").pause(),
     ),
     Verb(
+        name="limit_lane", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, refused=True,
+        call=limit, say=lambda at: at.limit(),
+    ),
+    Verb(
         name="mute", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, refused=True,
         call=mute, say=lambda at: at.mute(),
     ),
@@ -319,6 +330,10 @@ CONFIGURING = (
 )  # fmt: skip
 
 LOOKING = (
+    Verb(
+        name="result", kind="look", roles=PRODUCER | LOOKS, again=Again.SAME,
+        call=lambda w: result_calls.result(w.keys, ["r1", "gone"]), say=lambda at: at.result(),
+    ),
     Verb(
         name="browse", kind="look", roles=LOOKS, again=Again.SAME,
         call=lambda w: page_calls.browse(w.keys, place="ready", ids=["r1"]),

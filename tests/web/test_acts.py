@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import InvalidInput
+from rq_dlq import InvalidInput, LeaseLost
 from rq_dlq.core.redrive.edits import rewriting
 from rq_dlq.values.readable import many
 from tests.behaviour.helpers import counts
@@ -72,6 +72,23 @@ async def test_purge(way: str, pages: Browser, orders: Any, async_broker: Any) -
     (record,) = await async_broker.audit()
     assert (record.did, record.by, record.number) == ("purged", ME, number)
     assert str(number) in await pages.text("/redrives")
+
+
+@each_afresh("held", [False, True])
+async def test_cancel(held: bool, pages: Browser, orders: Any, async_broker: Any) -> None:
+    message = await orders.send(BODIES[0], id="m")
+    deliveries = await orders.claim() if held else []
+    assert "Cancel …" in await pages.text("/message", queue="orders", id=message)
+    asks = await pages.get("/act", queue="orders", verb="cancel", id=message)
+    assert ("nothing will count that its call does" in asks.text) is held
+    assert (await sent(pages, asks)).headers["location"] == "/redrives#audit"
+    assert await counts(orders) == {}
+    (record,) = await async_broker.audit()
+    assert (record.did, record.by, record.chosen) == ("cancelled", ME, "m")
+    assert (await sent(pages, asks)).status_code == 409  # it is gone by now
+    for delivery in deliveries:
+        with pytest.raises(LeaseLost):
+            await delivery.ack()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -245,7 +262,7 @@ async def test_a_page_that_is_read_only_does_nothing(opened: Open, orders: Any) 
         assert "Purge" not in text
     for verb in ("purge", "pause"):
         assert (await pages.get("/act", queue="orders", verb=verb, id=ids[0])).status_code == 403
-    for verb in ("purge", "redrive", "edit"):
+    for verb in ("purge", "redrive", "edit", "cancel"):
         answer = await pages.post(f"/act/{verb}", {"queue": "orders"}, id=ids[0], number="1", edit="{}")
         assert answer.status_code == 403
     assert await counts(orders) == {"dead": 6}

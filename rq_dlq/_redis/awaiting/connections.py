@@ -11,6 +11,7 @@ import tenacity
 from redis import exceptions
 
 from rq_dlq._redis.awaiting.link import AsyncLink
+from rq_dlq._redis.awaiting.listener import AsyncListener
 from rq_dlq._redis.awaiting.nodes import AsyncNodes
 from rq_dlq._redis.awaiting.own import briefly, sleep
 from rq_dlq._redis.cluster import is_node
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rq_dlq._redis.exchange import Exchange
+    from rq_dlq._redis.waiting import Waiting
     from rq_dlq._scripts import Scripts
     from rq_dlq.core.steps.step import Step, Steps
 
@@ -199,6 +201,10 @@ class AsyncConnections:
                     node_unavailable(self._url, result) if isinstance(result, Passing) else result
                     for result in stop.value
                 ]
+
+    async def listen(self, waiting: Waiting) -> None:
+        """Listen for those who wait for results, until nobody does."""
+        await AsyncListener(waiting, self._link.any_link, self.run).listen()
 
     async def alone(self, talk: Exchange) -> Any:
         """Run an exchange on one connection, without other calls in between.

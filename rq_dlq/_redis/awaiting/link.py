@@ -68,6 +68,10 @@ class AsyncLink:
         link.guard_by(self._guard)
         return link
 
+    def any_link(self) -> AsyncLink:
+        """This one."""
+        return self
+
     def guard_by(self, guard: Guard | None) -> None:
         """Look at the server before it takes messages in."""
         self._guard = guard
@@ -102,6 +106,21 @@ class AsyncLink:
             await uninterrupted(self._return(connection))
         return result
 
+    async def lend(self) -> Any:
+        """Lend a connection for longer than a round trip: `take_back` or `drop` has to follow."""
+        return self._idle.take() or await self._connected()
+
+    async def take_back(self, connection: Any) -> None:
+        """Take a connection back that is as it was."""
+        if self.ours:
+            self._idle.add(connection)
+        else:
+            await uninterrupted(self._return(connection))
+
+    async def drop(self, connection: Any, error: BaseException | None) -> None:
+        """Take a connection back that is of no use any more; the error tells why."""
+        await self._drop(connection, error)
+
     async def prove(self, step: Step, scripts: Scripts) -> None:
         """Check once whether the user has all rights for a step."""
         if unproven := self.rights.unproven(step):
@@ -124,7 +143,7 @@ class AsyncLink:
             set_timeout(connection, None)
         await self.pool.release(connection)
 
-    async def _drop(self, connection: Any, error: BaseException) -> None:
+    async def _drop(self, connection: Any, error: BaseException | None) -> None:
         """Close a connection; after a network error also the idle ones, which have likely failed too."""
         await self._close(connection)
         if isinstance(error, Passing):

@@ -12,6 +12,7 @@ import tenacity
 from redis import exceptions
 
 from rq_dlq._redis.blocking.link import Link
+from rq_dlq._redis.blocking.listener import Listener
 from rq_dlq._redis.blocking.nodes import Nodes
 from rq_dlq._redis.blocking.own import briefly, sleep
 from rq_dlq._redis.cluster import is_node
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rq_dlq._redis.exchange import Exchange
+    from rq_dlq._redis.waiting import Waiting
     from rq_dlq._scripts import Scripts
     from rq_dlq.core.steps.step import Step, Steps
 
@@ -200,6 +202,10 @@ class Connections:
                     node_unavailable(self._url, result) if isinstance(result, Passing) else result
                     for result in stop.value
                 ]
+
+    def listen(self, waiting: Waiting) -> None:
+        """Listen for those who wait for results, until nobody does."""
+        Listener(waiting, self._link.any_link, self.run).listen()
 
     def alone(self, talk: Exchange) -> Any:
         """Run an exchange on one connection, without other calls in between.

@@ -69,6 +69,10 @@ class Link:
         link.guard_by(self._guard)
         return link
 
+    def any_link(self) -> Link:
+        """This one."""
+        return self
+
     def guard_by(self, guard: Guard | None) -> None:
         """Look at the server before it takes messages in."""
         self._guard = guard
@@ -103,6 +107,21 @@ class Link:
             self._return(connection)
         return result
 
+    def lend(self) -> Any:
+        """Lend a connection for longer than a round trip: `take_back` or `drop` has to follow."""
+        return self._idle.take() or self._connected()
+
+    def take_back(self, connection: Any) -> None:
+        """Take a connection back that is as it was."""
+        if self.ours:
+            self._idle.add(connection)
+        else:
+            self._return(connection)
+
+    def drop(self, connection: Any, error: BaseException | None) -> None:
+        """Take a connection back that is of no use any more; the error tells why."""
+        self._drop(connection, error)
+
     def prove(self, step: Step, scripts: Scripts) -> None:
         """Check once whether the user has all rights for a step."""
         if unproven := self.rights.unproven(step):
@@ -125,7 +144,7 @@ class Link:
             set_timeout(connection, None)
         self.pool.release(connection)
 
-    def _drop(self, connection: Any, error: BaseException) -> None:
+    def _drop(self, connection: Any, error: BaseException | None) -> None:
         """Close a connection; after a network error also the idle ones, which have likely failed too."""
         self._close(connection)
         if isinstance(error, Passing):

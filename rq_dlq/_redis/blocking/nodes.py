@@ -42,6 +42,10 @@ class Nodes:
         found = self._links.get(node)
         return found or self._links.setdefault(node, self._links[self.cluster.seed].at(node))
 
+    def any_link(self) -> Link:
+        """The link to a node that answers, as far as is known."""
+        return self.link(self.cluster.node_of(None))
+
     def guard_by(self, guard: Guard | None) -> None:
         """Look at each node before it takes messages in."""
         for link in [*self._links.values()]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq.core.batches import calls
 from rq_dlq.core.batches.renewal import PAGE, Renewal
 from rq_dlq.core.claiming import calls as claiming_calls
-from rq_dlq.core.claiming.claim import open_to_drain, patiently
+from rq_dlq.core.claiming.claim import patiently
+from rq_dlq.core.opening import open_to_drain
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.pages.calls import Page
 from rq_dlq.core.queues.queue import forget

@@ -12,8 +12,8 @@ from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.queues.who import name_of
 from rq_dlq.core.steps import senders
 from rq_dlq.core.steps.driving import unrepeated
-from rq_dlq.core.steps.step import Batch, NodeUnavailable
-from rq_dlq.errors import BrokerRefused, InvalidInput
+from rq_dlq.core.steps.step import Batch
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.names import check_id
 
@@ -47,7 +47,7 @@ def cancel(queue: QueueState[Any], message_id: str, *, by: str | None = None) ->
             "Stop the query first, or wait until the batch ends"
         )
     if found.token:
-        with suppress(BrokerRefused, NodeUnavailable):  # its worker finds out when it extends the lease
+        with suppress(BrokerRefused, BrokerUnavailable):  # its worker finds out when it extends the lease
             notice = calls.Notice(queue.name, (message_id, found.token))
             yield from unrepeated(_tell(queue.keys.namespace, name_of(found.holder), notice))
     return cast("Cancelled", found.word)

@@ -19,7 +19,6 @@ from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.pages.calls import START, Position
 from rq_dlq.core.pages.ranges import Range, leases, pages, pages_of
 from rq_dlq.core.queues import calls as queue_calls
-from rq_dlq.core.queues.queue import place_of
 from rq_dlq.core.queues.views import members
 from rq_dlq.core.steps.driving import as_it_is, drive
 from rq_dlq.core.steps.step import CHUNK, Batch, Step, Steps, chunks
@@ -147,21 +146,24 @@ def _readable(rows: Sequence[Row], name: str) -> Sequence[Row]:
 def _first_of_several(
     parts: Sequence[Part], choice: Choice, wanted: Wanted, only: Sequence[Place] | None
 ) -> Reading:
-    """The first that died among several queues or groups, one after the other.
+    """The first that died, or are due, among several queues or groups, one after the other.
 
     Only the states of all are read, then the wanted parts of the first.
     """
     whole = wanted | STATE != STATE
     first: list[tuple[int, int, Row]] = []
-    for number, (queue, part) in enumerate(parts):
+    sources: list[tuple[QueueState[Any], Place]] = []
+    for queue, part in parts:
         reading = _of_one(queue, part, STATE, only)
         while found := (yield from following(reading)):
+            if (found.queue, found.place) not in sources[-1:]:
+                sources.append((found.queue, found.place))
             pairs = zip(found.messages, found.rows, strict=True)
-            first += ((letter.due, number, row) for letter, row in pairs)
+            first += ((message.due, len(sources), row) for message, row in pairs)
     first.sort(key=lambda one: one[0], reverse=choice.newest)
-    for number, (queue, _) in enumerate(parts):
+    for number, (queue, place) in enumerate(sources, 1):
         for rows in chunks([row for _, whose, row in first[: choice.limit] if whose == number]):
-            found = Found(queue, place_of(queue), rows)
+            found = Found(queue, place, rows)
             if whole:
                 yield from _these(queue, found.place, found.ids, wanted)
             else:
@@ -259,12 +261,15 @@ def by_group(queue: QueueState[Any], choice: Choice) -> Steps[list[Choice]]:
 def chosen(
     queue: QueueState[T], choice: Choice, only: Sequence[Place] | None = None
 ) -> Steps[list[Received[T]]]:
-    """The messages, unchanged, in the order of their states; those of a view or a group by their deaths."""
+    """The messages, unchanged, in the order of their states; those of a group by their deaths.
+
+    Where letters of other queues are among them, all are in the order in which they died or are due.
+    """
     reading = read(queue, choice, ALL, only)
     found: list[Received[T]] = []
     while page := (yield from following(reading)):
         found += page.messages
-    if queue.view or choice.group is not None:
+    if queue.shows_letters or choice.group is not None:
         found.sort(key=lambda message: message.due, reverse=choice.newest)
     return found
 

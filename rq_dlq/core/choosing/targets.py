@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.opening import open_live
 from rq_dlq.core.queues import calls as queue_calls
-from rq_dlq.core.queues.queue import only_live
-from rq_dlq.core.queues.views import find
+from rq_dlq.core.queues.queue import only_own
 from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -31,8 +30,7 @@ def check_target(
     Raises:
         InvalidInput: it is the same queue, one of dead letters, or does not exist.
     """
-    yield from find(target)
-    only_live(target, verb)
+    only_own(target, verb)
     families = yield queue_calls.registered(target.keys.namespace)
     if target.name not in families and not create:
         hint = (

@@ -8,18 +8,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from rq_dlq.core.claiming.by_turns import ClaimOwn, claim_by_turns
 from rq_dlq.core.claiming.calls import DELETED, ONLY_SUSPECTS, Claimed, Suspects
 from rq_dlq.core.claiming.calls import claim as claim_call
 from rq_dlq.core.claiming.from_view import claim_view
 from rq_dlq.core.claiming.passing_on import pass_on
-from rq_dlq.core.opening import open_found
-from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.opening import open_to_drain
 from rq_dlq.core.queues.queue import forget
-from rq_dlq.core.queues.views import find
 from rq_dlq.core.settling.settle import poison, release
-from rq_dlq.core.steps.driving import unrepeated
-from rq_dlq.core.steps.step import MAX_BLOCK, Batch, NodeUnavailable, Steps, Wait, seed
-from rq_dlq.errors import BrokerRefused, MissingRights, UnfitMessage, UnprocessableMessage
+from rq_dlq.core.steps.step import MAX_BLOCK, Steps, Wait, seed
+from rq_dlq.errors import UnfitMessage, UnprocessableMessage
 from rq_dlq.values.leased import Lease, read_bodies
 from rq_dlq.values.visible import visible_line
 
@@ -87,7 +85,8 @@ def claim(
 
     A message whose body does not decode is dead at once (`unprocessable`) and not returned. One whose body
     decodes, and does not fit the queue's type, is passed on to another version of the program. A dead letter
-    is kept, and rests, so that it does not block those behind it.
+    is kept, and rests, so that it does not block those behind it. Where letters of other queues are under the
+    name, they are claimed by turns with what was sent to it.
 
     Args:
         count: at most so many.
@@ -100,61 +99,50 @@ def claim(
     """
     held_for = queue.lease if lease is None else lease
 
-    def once(patience: int, *, alarmed: bool, thorough: bool) -> Steps[tuple[list[D], int]]:
-        claiming = _claim_once(
-            queue, make, count, held_for, patience, alarmed=alarmed, thorough=thorough,
+    def claim_own(number: int, patience: int, *, alarmed: bool, thorough: bool) -> Steps[tuple[list[D], int]]:
+        return _claim_once(
+            queue, make, number, held_for, patience, alarmed=alarmed, thorough=thorough,
             permit=permit, undecodable=undecodable,
         )  # fmt: skip
-        if queue.opened and not queue.view:  # nearly always: one generator less
-            return claiming
-        return _open_first(queue, claiming)
-
-    claimed = yield from patiently(queue, once, wait, stopped)
-    if not queue.view or claimed:
-        return claimed
 
     def claim_one(member: QueueState[Any], number: int) -> Steps[list[D]]:
         return patiently(member, partial(_claim_once, member, make, number, held_for), 0, stopped)
 
+    def once(patience: int, *, alarmed: bool, thorough: bool) -> Steps[tuple[list[D], int]]:
+        if queue.opened and not queue.shows_letters:  # nearly always: one generator less
+            return claim_own(count, patience, alarmed=alarmed, thorough=thorough)
+        own = partial(claim_own, thorough=thorough)
+        return _open_first(queue, own, claim_one, count, patience, alarmed=alarmed, waits=wait > 0)
+
+    claimed = yield from patiently(queue, once, wait, stopped)
+    if not queue.view or claimed:
+        return claimed
     found = yield from claim_view(queue, claim_one, count, wait=wait, stopped=stopped)
-    if found is None:  # the name is a queue's now
+    if found is None:  # the name is a queue's now, too
         found = yield from patiently(queue, once, wait, stopped)
     return found
 
 
-def _open_first(queue: QueueState[Any], claiming: Steps[tuple[list[D], int]]) -> Steps[tuple[list[D], int]]:
+def _open_first(
+    queue: QueueState[Any],
+    claim_own: ClaimOwn[D],
+    claim_one: Callable[[QueueState[Any], int], Steps[list[D]]],
+    count: int,
+    patience: int,
+    *,
+    alarmed: bool,
+    waits: bool,
+) -> Steps[tuple[list[D], int]]:
     yield from open_to_drain(queue)
-    return ([], DELETED) if queue.view else (yield from claiming)
-
-
-def open_to_drain(queue: QueueState[Any]) -> Steps[None]:
-    """Open a queue before its first claim, even if Redis has no memory to register it.
-
-    Messages of a cluster's other nodes do not wait for the node that has the list of queues. The next claim
-    tries to open the queue again.
-    """
-    if queue.opened:
-        return
-    try:
-        yield from unrepeated(_open_if_used(queue))
-    except NodeUnavailable:
-        if not (yield queue_calls.was_sent_to(queue.keys)):  # it may be a view, or nobody's
-            yield from _open_if_used(queue)
-
-
-def _open_if_used(queue: QueueState[Any]) -> Steps[None]:
-    """A claim does not make a queue, so that a name which nobody sends to stays free for dead letters."""
-    yield from find(queue)
-    if not queue.view and queue.declared is None:
-        opening, sent = yield Batch([queue_calls.opening(queue.keys), queue_calls.was_sent_to(queue.keys)])
-        if not opening and not sent:
-            return
-    try:
-        yield from open_found(queue)
-    except MissingRights:
-        raise
-    except BrokerRefused:
-        pass  # registering the queue's name can wait, draining it cannot
+    if queue.view:
+        return [], DELETED
+    if queue.also_letters:
+        return (
+            yield from claim_by_turns(
+                queue, claim_own, claim_one, count, patience, alarmed=alarmed, waits=waits
+            )
+        )
+    return (yield from claim_own(count, patience, alarmed=alarmed))
 
 
 def patiently(

@@ -10,7 +10,9 @@ from weakref import ref
 
 from rq_dlq.core.claiming.claim import claim
 from rq_dlq.core.claiming.cut_off import give_back
-from rq_dlq.core.settling.settle import ack, extend, held_or_raise, release
+from rq_dlq.core.results.results import results_of
+from rq_dlq.core.settling.held import held_or_raise
+from rq_dlq.core.settling.settle import ack, extend, release
 from rq_dlq.core.steps.riding import riding
 from rq_dlq.errors import BrokerRefused, LeaseLost
 from rq_dlq.values.deques import take_all
@@ -132,7 +134,7 @@ class Consuming(Generic[D]):
 
     def _may_expire(self, delivery: D) -> bool:
         """Whether it has a time to live, which may have ended since it was claimed with others (I7)."""
-        return self._queue.part == "live" and delivery.expires_at is not None
+        return delivery.expires_at is not None and delivery.part == "live"
 
     def _is_old(self, delivery: D) -> bool:
         """Whether the caller has worked for a while since it was claimed: it gets a whole lease."""
@@ -191,7 +193,9 @@ class Consuming(Generic[D]):
     def _ack(self) -> Steps[None]:
         acked = self._take_acked()
         try:
-            settlements = yield from ack(self._queue, [delivery._held for delivery in acked])
+            settlements = yield from ack(
+                self._queue, [delivery._held for delivery in acked], results_of(acked)
+            )
         except BaseException:
             self._acked.extend(acked)
             raise

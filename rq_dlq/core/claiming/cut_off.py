@@ -62,7 +62,7 @@ def _taken(queue: QueueState[Any], token: str) -> Steps[Sequence[Row]]:
 
 
 def _all(queue: QueueState[Any]) -> list[QueueState[Any]]:
-    """The queue and, of a view, its members."""
+    """The queue, and those whose letters are under its name."""
     return [queue, *queue.members.values()]
 
 

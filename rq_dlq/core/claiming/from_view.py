@@ -67,20 +67,40 @@ def claim_view(
         claim_one: claims up to so many letters of one member. With 0 it only does what is overdue there.
 
     Returns:
-        The letters; None: the name has become that of a queue.
+        The letters; None: there are none, and the name has become a queue's, too.
     """
-    left, thorough = wait, queue.seen.looked is None
+    left, thorough = wait, False
+    live = queue.part == "live"
+    sent_to = queue.keys["wake"] if live else queue.keys.silent  # who sends to the name makes it a queue's
     while True:
-        refused = yield from _look(queue, thorough=thorough)
-        found = yield from _claim_oldest(queue, claim_one, count, refused)
-        if not found and not queue.seen.known and (yield from in_use(queue.keys)):
+        thorough = thorough or queue.seen.looked is None
+        looked = queue.seen.looked
+        found = yield from claim_letters(queue, claim_one, count, thorough=thorough)
+        if live and (not found or queue.seen.looked != looked) and (yield from in_use(queue.keys)):
             forget(queue)
-            return None
+            return found or None
         thorough = wait == 0 and not thorough
         if found or stopped() or (left <= 0 and not thorough):
-            return sorted(found, key=lambda delivery: delivery.due)
+            return found
         if not thorough:
-            left -= yield Wait(queue.keys.silent, max(1, min(left, MAX_BLOCK)))
+            left -= yield Wait(sent_to, max(1, min(left, MAX_BLOCK)))
+
+
+def claim_letters(
+    queue: QueueState[Any],
+    claim_one: Callable[[QueueState[Any], int], Steps[list[D]]],
+    count: int,
+    *,
+    thorough: bool = False,
+) -> Steps[list[D]]:
+    """Claim the letters under a name that died first, without a wait.
+
+    Args:
+        thorough: look at all members, otherwise at the next ones and at those known to have letters.
+    """
+    refused = yield from _look(queue, thorough=thorough)
+    found = yield from _claim_oldest(queue, claim_one, count, refused)
+    return sorted(found, key=lambda delivery: delivery.due)
 
 
 def _claim_oldest(
@@ -129,7 +149,7 @@ def _claim_oldest(
                 _note(seen, share.address, share.oldest if got == share.letters else None)
         yield from _release_last(found, -left)
     except BaseException:
-        _keep_for_next(queue, found)
+        keep_for_next(queue, [delivery for _, got in found for delivery in got])
         raise
     if refused is not None and not any(got for _, got in found):
         raise refused
@@ -147,14 +167,15 @@ def _release_last(found: Sequence[tuple[QueueState[Any], list[D]]], surplus: int
         del deliveries[kept:]
 
 
-def _keep_for_next(
-    queue: QueueState[Any], found: Sequence[tuple[QueueState[Any], Sequence[Leased[Any]]]]
-) -> None:
+def keep_for_next(queue: QueueState[Any], deliveries: Sequence[Leased[Any]]) -> None:
     """Keep the tokens of a claim that failed part-way, so that the next claim resumes them."""
-    for member, deliveries in found:
-        for token in {delivery.token for delivery in deliveries}:
-            member.indeterminate_claims.note(token)
-            queue.seen.overdue[Address(member.keys.family, member.part)] = None
+    claims = {one.token: Address(one.original_queue, one.part) for one in deliveries}
+    for token, address in claims.items():
+        if address.part == "live":
+            queue.indeterminate_claims.note(token)
+        else:
+            queue.member(address).indeterminate_claims.note(token)
+            queue.seen.overdue[address] = None
 
 
 def _look(queue: QueueState[Any], *, thorough: bool) -> Steps[BrokerRefused | None]:

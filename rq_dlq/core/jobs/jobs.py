@@ -165,7 +165,7 @@ def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) 
         there = replace(keys, family=family)
         verdict, why = "deleted", ""
         while verdict == "deleted":
-            opening, _ = yield from enlist(there)
+            opening = yield from enlist(there)
             call = order.commit(there, job, lengths, opening)  # type: ignore[union-attr]
             (verdict,), why = yield from taken_in(confirm, there, [call])
         if verdict == "gone":

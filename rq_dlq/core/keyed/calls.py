@@ -9,12 +9,16 @@ import msgspec
 from rq_dlq.core.pages.calls import id_of
 from rq_dlq.core.steps.call import Command, read_ids
 from rq_dlq.values.codec import NO_JSON
+from rq_dlq.values.failure import moment
 from rq_dlq.values.key import Of  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rq_dlq._keys import QueueKeys
 
 BLOCKED: Final = 1 << 43  # lua/lib/BLOCKED.lua
+BY_RATE: Final = 0.5  # lua/lib/BY_RATE.lua
 HOLDERS = 100  # of the seats of a lane that are read
 MOST_SPECIAL = 1_000  # lanes of which something is known that one call reads
 
@@ -27,12 +31,17 @@ def blocked(keys: QueueKeys, lane: int | None = None) -> Command[int]:
 
 def seats(keys: QueueKeys, lane: int) -> Command[int]:
     """How many messages of a lane hold a seat."""
-    return Command((b"ZCOUNT", keys["seats"], lane, lane), int)
+    return Command((b"ZCOUNT", keys["seats"], lane, lane + BY_RATE), int)
 
 
 def holders(keys: QueueKeys, lane: int) -> Command[list[str]]:
     """The ids of those, as far as they are read."""
-    return Command((b"ZRANGEBYSCORE", keys["seats"], lane, lane, b"LIMIT", 0, HOLDERS), read_ids)
+    return Command((b"ZRANGEBYSCORE", keys["seats"], lane, lane + BY_RATE, b"LIMIT", 0, HOLDERS), read_ids)
+
+
+def slot(keys: QueueKeys, lane: int) -> Command[float | None]:
+    """Until when the rate of keys lets nobody of a lane in, milliseconds; None: it lets somebody in."""
+    return Command((b"ZSCORE", keys["slots"], lane), lambda reply: None if reply is None else float(reply))
 
 
 def head(keys: QueueKeys, lane: int) -> Command[str]:
@@ -79,16 +88,26 @@ def consumer(keys: QueueKeys, token: str) -> Command[str]:
 
 
 class Lane(msgspec.Struct):
-    """What is special about a lane (lua/lib/lane.lua); times in milliseconds."""
+    """What is special about a lane (lua/lib/read_lane.lua); times in milliseconds."""
 
     of: Of = "key"
     name: str = ""
     paused: int | None = None
     ends: int | None = None
+    limit: int | None = None
     open: int | None = None
     drains: int | None = None
     due: int | None = None
     dead: list[str] = []
+
+    @property
+    def until(self) -> datetime | None:
+        """When the pause ends; None: when somebody resumes it."""
+        return None if self.ends is None else moment(self.ends)
+
+    def is_paused(self, now: int) -> bool:
+        """Whether somebody has paused it."""
+        return self.paused is not None and (self.ends is None or self.ends > now)
 
 
 def special(keys: QueueKeys, lane: int) -> Command[Lane | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import msgspec
 
 from rq_dlq.core.keyed import calls, outages
 from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.queue import check_limit, only_live
 from rq_dlq.core.queues.views import find
 from rq_dlq.core.steps.step import Batch, Steps, chunks, seed
@@ -21,6 +23,8 @@ from rq_dlq.values.message import Received
 from rq_dlq.values.state import read_state
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rq_dlq.core.pages.calls import Page
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.dependency import DependencyStats
@@ -82,8 +86,8 @@ def _some(queue: QueueState[Any]) -> Steps[list[int]]:
 
 
 def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeyStats]:
-    reads = (calls.blocked, calls.seats, calls.head, calls.holders)
-    blocked, seats, head, holding = yield Batch([read(queue.keys, lane) for read in reads])
+    reads = (calls.blocked, calls.seats, calls.head, calls.holders, calls.slot, calls.special)
+    blocked, seats, head, holding, slot, special = yield Batch([read(queue.keys, lane) for read in reads])
     cancelled = dict(_call_of(member) for member in holding if member.startswith(CANCELLED))
     holding = [member for member in holding if not member.startswith(CANCELLED)]
     ids = [*holding, *([head] if head else [])]
@@ -97,7 +101,15 @@ def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeySta
         held_by.append((message_id, _name((yield calls.consumer(queue.keys, token)))))
     for row in rows.values() if key is None else ():
         key = _key_of(queue, row) or key
-    return KeyStats(key or "", blocked, seats, head, tuple(held_by))
+    next_at = (yield from _next_at(queue, slot)) if slot else None
+    limit = special.limit if special is not None else None
+    return KeyStats(key or "", blocked, seats, head, tuple(held_by), limit, next_at)
+
+
+def _next_at(queue: QueueState[Any], slot: float) -> Steps[datetime | None]:
+    """A slot that has not come (lua/lib/slot_of)."""
+    now, _ = yield queue_calls.stats(queue.keys, queue.name)
+    return moment(math.ceil(slot)) if slot > now else None
 
 
 def _call_of(member: str) -> tuple[str, str]:
@@ -122,10 +134,10 @@ def _name(text: str) -> str:
 
 
 def _key_of(queue: QueueState[Any], row: Row) -> str | None:
-    return _said(Received(row, queue.codec, queue.name))[0]
+    return said(Received(row, queue.codec, queue.name))[0]
 
 
-def _said(message: Received[Any]) -> tuple[str | None, str | None]:
+def said(message: Received[Any]) -> tuple[str | None, str | None]:
     """The key and the dependency of a message; None, too: it cannot be read."""
     try:
         return message.key, message.dependency
@@ -136,7 +148,7 @@ def _said(message: Received[Any]) -> tuple[str | None, str | None]:
 def why_blocked(queue: QueueState[Any], row: Row) -> Steps[tuple[str, str]]:
     """What a message waits for that is blocked, and what happens next, in words; empty: it is not."""
     message = Received(row, queue.codec, queue.name)
-    key, dependency = _said(message)
+    key, dependency = said(message)
     if (key is None and dependency is None) or message.part != "live" or row.lease_until:
         return "", ""
     place = bytes((9 - message.priority,)) + row.record[records.BIRTH] + row.id.encode()
@@ -148,7 +160,7 @@ def why_blocked(queue: QueueState[Any], row: Row) -> Steps[tuple[str, str]]:
             return f"it waits for {dependency}: {why}", "it is let in after a message that succeeds"
     if key is not None and (until := (yield from outages.paused_key(queue, key))):
         return f"its key {key} is paused {until}", "it waits until then"
-    why = (yield from _behind(queue, place, key)) if key is not None else ""
+    why = (yield from _behind(queue, place, key, message.due)) if key is not None else ""
     return why, "the next of its key is let in when that one is done" if why else ""
 
 
@@ -158,16 +170,23 @@ def _both(queue: QueueState[Any], place: bytes, name: str) -> Steps[tuple[float 
     return score, (yield from outages.of_dependency(queue, name))
 
 
-def _behind(queue: QueueState[Any], place: bytes, key: str) -> Steps[str]:
+def _behind(queue: QueueState[Any], place: bytes, key: str, due_at: int) -> Steps[str]:
     """Who is in front of a row in the lane of its key; empty: it does not wait there."""
     keys, lane = queue.keys, lane_of(key)
     score, rank, before = yield Batch(
         [calls.place_in_lane(keys, place), calls.rank(keys, place), calls.before(keys, lane)]
     )
-    if score is None or score < calls.BLOCKED:
+    if score is None:
         return ""
     found: KeyStats = yield from _of_lane(queue, lane, key)
-    text = f"it waits for its key {key}: {max(0, rank - before) + found.seats} in front"
+    if score < calls.BLOCKED:  # with its seat, for its slot; else it is delayed
+        due = found.next_at is not None and score > due_at and moment(math.ceil(score)) == found.next_at
+        return f"it waits for the rate of its key {key}{_at(found)}" if due else ""
+    in_front = f"{max(0, rank - before) + found.seats} in front"
+    if not found.seats and found.next_at:
+        return f"it waits for the rate of its key {key}: {in_front}{_at(found)}"
+    limit = "" if found.limit is None else f" (at most {found.limit} at a time)"
+    text = f"it waits for its key {key}{limit}: {in_front}"
     for message_id, consumer in found.held_by[:1]:
         page: Page = yield page_calls.browse(keys, ids=[message_id])
         until = page.rows()[0].lease_until if page.ids else 0
@@ -177,7 +196,12 @@ def _behind(queue: QueueState[Any], place: bytes, key: str) -> Steps[str]:
             text += f"is in work{at} until {moment(until):%H:%M:%S} UTC"
         else:
             text += _where(page)
-    return text
+    return text + _at(found)
+
+
+def _at(found: KeyStats) -> str:
+    """When the rate of keys lets in the next of a key, in words."""
+    return "" if found.next_at is None else f"; the next by its rate at {found.next_at:%H:%M:%S} UTC"
 
 
 def _where(page: Page) -> str:

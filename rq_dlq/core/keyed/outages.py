@@ -66,6 +66,16 @@ def of_lanes(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list
     ]
 
 
+def closed_lanes(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list[str]]:
+    """Which of the lanes of which something is known are closed to work, in words."""
+    dependencies = yield from of_lanes(keys, lanes, now)
+    paused = [lane for lane in lanes.values() if lane.of == "key" and lane.is_paused(now)]
+    return [
+        *(f"{one.dependency}: {in_words(one)}" for one in dependencies if one.open),
+        *(f"key {lane.name}: paused {_end(lane.until)}" for lane in paused),
+    ]
+
+
 def in_words(found: DependencyStats) -> str:
     """Why messages wait for it; empty: they do not."""
     if not found.open or found.since is None:
@@ -85,13 +95,13 @@ def paused_key(queue: QueueState[Any], key: str) -> Steps[str]:
     lane: Lane | None = yield calls.special(queue.keys, lane_of(key))
     if lane is None or lane.paused is None:
         return ""
-    return _end(None if lane.ends is None else moment(lane.ends))
+    return _end(lane.until)
 
 
 def _stats(family: str, name: str, lane: Lane | None, waiting: int, now: int) -> DependencyStats:
     if lane is None:
         return DependencyStats(name, family, waiting=waiting)
-    paused = lane.paused is not None and (lane.ends is None or lane.ends > now)
+    paused = lane.is_paused(now)
     begins = [at for at in (lane.open, lane.paused if paused else None) if at is not None]
     probed = bool(begins) and not paused and lane.due is not None
     return DependencyStats(
@@ -102,6 +112,6 @@ def _stats(family: str, name: str, lane: Lane | None, waiting: int, now: int) ->
         waiting=waiting,
         next_probe=moment(lane.due or 0) if probed else None,
         paused=paused,
-        until=moment(lane.ends) if paused and lane.ends is not None else None,
+        until=lane.until if paused else None,
         dead=tuple(lane.dead),
     )

@@ -35,6 +35,12 @@ def count(keys: QueueKeys) -> Command[int]:
     return Command((b"XLEN", keys["outcomes"]), int)
 
 
+def acked_at(keys: QueueKeys, message_id: str) -> Command[int | None]:
+    """When a message was acked, milliseconds; None: the queue does not remember it."""
+    parts = (b"ZSCORE", keys["acked_ids"], message_id)
+    return Command(parts, lambda reply: None if reply is None else int(float(reply)))
+
+
 def trim(keys: QueueKeys, *, through: str) -> Command[int]:
     """Drop the entry of this id and all that are older. Reads as how many."""
     return Command((b"XTRIM", keys["outcomes"], b"MINID", b"=", after(through)), int)

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from rq_dlq.core.keyed.keyed import why_blocked
+from rq_dlq.core.keyed.keyed import said, why_blocked
+from rq_dlq.core.looking import calls
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.policies.policies import explain_policy
 from rq_dlq.core.processes.processes import takers
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.views import members
+from rq_dlq.core.results import calls as result_calls
+from rq_dlq.core.results.results import end_of
 from rq_dlq.core.steps.driving import unrepeated
 from rq_dlq.core.steps.step import Batch, NodeUnavailable
 from rq_dlq.errors import BrokerRefused, UnprocessableMessage
@@ -20,6 +23,7 @@ from rq_dlq.values.failure import FAILURES, moment
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.names import check_id
+from rq_dlq.values.outcome import read_outcome
 from rq_dlq.values.readable import utc
 from rq_dlq.values.signature import BODIES, TASK
 from rq_dlq.values.state import passed_on_of
@@ -36,9 +40,15 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import Row
     from rq_dlq.values.state import PassedOn
 
-Whereabouts = Literal["ready", "scheduled", "leased", "dead", "expired", "orphaned", "unknown"]
+Whereabouts = Literal["ready", "scheduled", "leased", "dead", "expired", "orphaned", "gone", "unknown"]
 LOST = "no index leads to it: a key of the queue was deleted, or only a part was restored"
 MEND = "maintenance puts it back: a worker or `rq-dlq maintain` in about a minute, `queue.maintain()` at once"
+NO_TRACE = (
+    "no trace: it was never sent here, or it was done longer ago than the results, dedup_window or outcomes "
+    "of the queue remember"
+)
+ENDS = {"acked", "cancelled", "moved", "purged", "discarded"}  # of what is in no place then
+REMEMBERED = 1_000  # entries of the outcome history that are looked through
 _PLACES: tuple[Place | None, ...] = ("scheduled", "ready", "dead", "expired", None)  # as messages move on
 
 
@@ -47,12 +57,13 @@ class Explanation:
     """Where one message is, and why.
 
     Attributes:
+        id: of the message.
         place: ready, scheduled, leased, dead, expired; orphaned: no index leads to it, so nobody gets it;
-            unknown: the queue has no such message (any more).
+            gone: it is not here any more, and the queue remembers what became of it; unknown: it does not.
         why: why it is there, a sentence.
         next: what happens next, a sentence.
         at: when, by the server's clock (UTC); None: the time is not known.
-        message: the message itself; None where it is unknown.
+        message: the message itself; None where it is gone or unknown.
     """
 
     id: str
@@ -93,8 +104,34 @@ def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
             passed_on = passed_on_of(row.state)
             rest = "" if passed_on is None else (yield from _rest(member, row, passed_on))
             return _explained(member, row, settings, now, counts, rest=rest)
-    gone = "it was never sent here, or it was acked, cancelled, moved, purged or discarded"
-    return Explanation(message_id, "unknown", gone, "nothing", None, None)
+    for member in (yield from members(queue)):
+        if ended := (yield from _ended(member.keys, message_id)):
+            word, at = ended
+            return Explanation(message_id, "gone", f"it was {word}", "nothing", moment(at), None)
+    return Explanation(message_id, "unknown", NO_TRACE, "nothing", None, None)
+
+
+def _ended(keys: QueueKeys, message_id: str) -> Steps[tuple[str, int] | None]:
+    """How and when a message ended that is not here, milliseconds; None: nothing remembers it.
+
+    Its result may, the ids of what was acked (`dedup_window`), or the outcome history, of which the newest
+    part is read.
+    """
+    (result,), acked, events = yield Batch(
+        [
+            result_calls.result(keys, [message_id]),
+            calls.acked_at(keys, message_id),
+            calls.newest(keys, limit=REMEMBERED),
+        ]
+    )
+    if ended := end_of(result):
+        return ended
+    if acked is not None:
+        return "acked", acked
+    for outcome in (read_outcome(keys.family, entry) for entry in reversed(events)):
+        if outcome.id == message_id and outcome.event in ENDS:
+            return outcome.event, round(outcome.at.timestamp() * 1000)
+    return None
 
 
 def _is_orphaned(keys: QueueKeys, page: Page, row: Row) -> Steps[bool]:
@@ -152,14 +189,14 @@ def _explained(
 
 
 def _ignored(message: Received[Any], settings: QueueSettings) -> str:
-    """That its key has no meaning in this queue; empty: it has, or there is none."""
-    if settings.per_key is not None:
-        return ""
-    try:
-        key = message.key
-    except UnprocessableMessage:
-        return ""
-    return "" if key is None else f"; its key {key} is ignored, since the queue has no per_key"
+    """That its key or its dependency has no meaning in this queue; empty: they have, or there are none."""
+    key, dependency = said(message)
+    unheeded = [
+        f"; its {of} {text} is ignored, since the queue has no {setting}"
+        for of, text, setting in (("key", key, "per_key"), ("dependency", dependency, "breaker"))
+        if text is not None and getattr(settings, setting) is None
+    ]
+    return "".join(unheeded)
 
 
 def _story(message: Received[Any]) -> str:
@@ -181,11 +218,14 @@ def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int)
     limit = settings.redelivery.max_redeliveries
     budget = "" if limit is None else f", {max(0, limit - message.charged)} redeliveries left"
     left = human(max(0, row.lease_until - now))
+    done = message.progress_made
+    said = f" {done.text}" if done and done.text else ""
+    how_far = f"; {done.part:.0%} done{said}, {human(max(0, now - done.at))} ago" if done else ""
     counts = "counts as a failure" if message.lapsed else "counts as a failure, unless a worker holds it"
     return Explanation(
         row.id,
         "leased",
-        f"a consumer works on its attempt {message.attempt}{budget}",
+        f"a consumer works on its attempt {message.attempt}{budget}{how_far}",
         f"unless settled or extended before, the lease runs out in {left} and {counts}",
         moment(row.lease_until),
         message,

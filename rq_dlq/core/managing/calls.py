@@ -63,6 +63,25 @@ def pause_lane(
     return Call("pause_lane", keys, args, (), bool)
 
 
+def limit_lane(keys: QueueKeys, name: str, limit: int | None, *, by: str = "", user: str = "") -> Call[int]:
+    """Give a key a limit of its own; None: take it back.
+
+    Reads as 1 if that changed anything, 0 if not, -1 where the rule of the queue is no limit.
+
+    Args:
+        by: who asks, as JSON.
+        user: of Redis.
+    """
+    args: dict[str, Argument] = {
+        "number": lane_of(name),
+        "name": name,
+        "limit": b"" if limit is None else limit,
+        "by": by,
+        "user": user,
+    }
+    return Call("limit_lane", keys, args, (), int)
+
+
 def reset(keys: QueueKeys, *, act: str = "") -> Call[int]:
     """Set the totals to zero. Reads as how many messages are in the queue.
 

@@ -1,4 +1,4 @@
-"""What operators do to a queue as a whole, or to a lane: pause and resume it; reset the totals."""
+"""What operators do to a queue as a whole, or to a lane: pause and resume it, limit it; reset the totals."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rq_dlq.core.queues.views import find
 from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.queues.who import who, whoami
 from rq_dlq.errors import InvalidInput
+from rq_dlq.policy.per_key import MOST_SEATS
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.key import packed
 
@@ -47,12 +48,36 @@ def set_lane_paused(
     return (yield call)  # type: ignore[no-any-return]
 
 
-def _user(queue: QueueState[Any], *, opens: bool) -> Steps[str]:
+def set_limit(queue: QueueState[Any], key: str, limit: int | None, *, by: str | None = None) -> Steps[bool]:
+    """Give a key a limit of its own, or take it back; returns whether that changed anything.
+
+    Raises:
+        InvalidInput: the limit is not valid, or the queue's rule is no limit, or it is one of dead letters.
+    """
+    packed(key)  # raises if it cannot be one
+    if limit is not None and (type(limit) is not int or not 1 <= limit <= MOST_SEATS):
+        raise InvalidInput(
+            f"limit is {shown(limit)}. Pass a whole number, 1 to {MOST_SEATS}, or None for no own"
+        )
+    name = who(by)
+    user = yield from _user(queue, opens=limit is not None, what="limit")
+    changed: int = yield calls.limit_lane(queue.keys, key, limit, by=name, user=user)
+    if changed < 0:
+        raise InvalidInput(
+            f"{queue.name} does not limit keys, so none has a limit of its own: pass "
+            "per_key=PerKey(limit=8), say, to broker.queue, or "
+            f'`rq-dlq policy set {queue.name} --per-key "limit 8"`'
+        )
+    return changed > 0
+
+
+def _user(queue: QueueState[Any], *, opens: bool, what: str = "pause") -> Steps[str]:
     """Look at the queue; the Redis user."""
     forget(queue)
-    only_live(queue, "pause")
-    yield from open_queue(queue) if opens else find(queue)  # a full server cannot register a name
-    only_live(queue, "pause")
+    yield from find(queue)
+    only_live(queue, what)
+    if opens:  # a full server cannot register a name
+        yield from open_queue(queue)
     return (yield from whoami())
 
 
@@ -75,5 +100,7 @@ def until_of(until: datetime | Duration | None) -> calls.Until:
 def reset(queue: QueueState[Any], by: str | None = None) -> Steps[int]:
     """Set the totals to zero; returns how many messages are in the queue."""
     act = yield from act_of("reset", by)
+    yield from find(queue)
+    only_live(queue, "reset")
     yield from open_again(queue, "reset")
     return (yield calls.reset(queue.keys, act=act))  # type: ignore[no-any-return]

@@ -14,16 +14,9 @@ from typing import TYPE_CHECKING
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.policies import calls
-from rq_dlq.core.policies.given_names import (
-    check_names,
-    declares,
-    free_aliases,
-    free_names,
-    give_way,
-    usual_names,
-    why_taken,
-)
+from rq_dlq.core.policies.given_names import check_names, given_names, usual_names
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.registry import LETTERS
 from rq_dlq.core.queues.who import note
 from rq_dlq.core.steps.driving import together
 from rq_dlq.core.steps.step import Batch, Steps, chunks
@@ -75,38 +68,18 @@ def apply_policies(keys: QueueKeys, naming: Naming, declared: Entry | None = Non
         The declaration before.
 
     Raises:
-        PolicyError: a new declaration gives dead letters the name of another queue.
+        PolicyError: a new declaration gives dead letters a name that they cannot have.
     """
-    policy_map = _Map(naming)
-    try:
-        return (yield from _apply(keys, policy_map, None if declared is None else declared.encode()))
-    except _TakenMeanwhile as error:
-        yield from _apply(keys, policy_map, error.before, strict=False)
-        raise PolicyError(*error.args) from None
+    return (yield from _apply(keys, _Map(naming), None if declared is None else declared.encode()))
 
 
-class _TakenMeanwhile(Exception):  # noqa: N818 - no error: the declaration is undone
-    """A queue was registered under a declared name while the declaration was written.
-
-    Attributes:
-        before: the declaration before.
-    """
-
-    def __init__(self, message: str, before: bytes) -> None:
-        super().__init__(message)
-        self.before = before
-
-
-def _apply(
-    keys: QueueKeys, policy_map: _Map, declared: bytes | None = None, *, strict: bool = True
-) -> Steps[Entry | None]:
+def _apply(keys: QueueKeys, policy_map: _Map, declared: bytes | None = None) -> Steps[Entry | None]:
     """As `apply_policies`.
 
     Args:
         declared: as it is written; empty: remove it, None: keep it.
-        strict: raise an error if the declaration gives a name that is taken.
     """
-    naming, strict, replaced = policy_map.parsed.naming, strict and bool(declared), None
+    naming, replaced = policy_map.parsed.naming, None
     while True:
         before, version_before = yield from policy_map.read(keys)
         parsed, read = policy_map.parsed, policy_map.version  # another queue may read it again
@@ -116,12 +89,11 @@ def _apply(
         if not (policy_map.fields or version_before or entry or text != before):
             return None  # there has never been an entry or a declaration
         settings = parsed.settings(keys.family, entry)
-        wire, usual = settings.wire(), usual_names(keys.family, naming)
-        names = yield from free_names(settings, keys, naming, strict=strict)
-        aliases = yield from free_aliases(settings, keys, naming, names, strict=strict)
-        given = [*(name for name in names if name not in usual), *aliases]
-        if given:
-            wire["names"] = "\t".join([*names, *([" ".join(aliases)] if aliases else [])])
+        wire = settings.wire()
+        given = given_names(settings, keys.family, naming, strict=bool(declared))
+        unusual = given.unusual(keys.family, naming)
+        if unusual:
+            wire["names"] = given.written()
         call = calls.configure(
             keys,
             wire,
@@ -130,31 +102,30 @@ def _apply(
             declared_before=before,
             declared=text,
         )
-        written, version, taken = yield from _write(keys, call, given)
+        written, version = yield from _write(keys, call, unusual)
         if not written:
             replaced = None
-        elif taken and strict and declares(settings, taken):
-            raise _TakenMeanwhile(why_taken(taken), replaced)
-        elif version == read and not taken:
+        elif version == read:
             return entry if replaced == text else decoded(replaced)
 
 
-def _write(
-    keys: QueueKeys, configure: Call[bool], given: Sequence[str]
-) -> Steps[tuple[bool, bytes | None, str | None]]:
-    """Record the given names, write the settings, then check.
+def _write(keys: QueueKeys, configure: Call[bool], given: Sequence[str]) -> Steps[tuple[bool, bytes | None]]:
+    """Note the given names, write the settings, and have queues of such a name opened again.
 
     Returns:
-        Whether they were written, the map's version, and a given name that is a queue's.
+        Whether the settings were written, and the map's version.
     """
     namespace = keys.namespace
     noting = [queue_calls.add_aliases(namespace, given)] if given else []
     others = [replace(keys, family=name) for name in given]
-    looks = [look(other) for other in others for look in (queue_calls.opening, queue_calls.was_sent_to)]
+    looks = [queue_calls.opening(other) for other in others]
     replies = yield Batch([*noting, configure, calls.policy_version(namespace), *looks])
-    written, version, *found = replies[len(noting) :]
-    taken = [name for name, *used in zip(given, found[::2], found[1::2], strict=True) if any(used)]
-    return written, version, taken[0] if taken else None
+    written, version, *openings = replies[len(noting) :]
+    for other, opening in zip(others, openings, strict=True):
+        if opening and LETTERS not in opening:
+            yield queue_calls.close(other)
+            logger.warning("%s is a queue, whose consumers also get what fails elsewhere now", other.family)
+    return written, version
 
 
 def decoded(text: bytes) -> Entry | None:
@@ -187,17 +158,14 @@ def set_policy(
         How many queues it matches.
 
     Raises:
-        PolicyError: the pattern or the entry is invalid, or gives dead letters the name of a queue that is
-            not empty.
+        PolicyError: the pattern or the entry is invalid, or gives dead letters a name that they cannot have.
     """
     parsed = Pattern.parse(pattern)
     families, fields = list[str](), dict[bytes, bytes]()
     if entry is not None or act:
         families, fields = yield Batch([queue_calls.registered(namespace), calls.policies(namespace)])
     if entry is not None:
-        for name in check_names(PolicyMap.read(fields, naming), parsed, entry, families):
-            if not (yield from give_way(QueueKeys(namespace, name))):
-                raise PolicyError(why_taken(name))
+        check_names(PolicyMap.read(fields, naming), parsed, entry, families)
     text = b"" if entry is None else entry.encode()
     yield calls.set_policy(namespace, parsed.text, text)
     if fields.get(parsed.text.encode(), b"") != text:

@@ -1,4 +1,4 @@
-"""Ids that a dead letter blocks: a send under one of them sends nothing, and the log says so."""
+"""Ids that a dead letter blocks, or that came with another key: nothing was sent, and the log says so."""
 
 from __future__ import annotations
 
@@ -28,18 +28,30 @@ class Blocked:
 
     def __init__(self) -> None:
         self.looked_at: set[tuple[str, Of]] = set()
-        self._warned: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._warned: OrderedDict[tuple[str, str, str], None] = OrderedDict()
 
     def warn(self, queue: str, ids: Iterable[str]) -> None:
         """Warn that nothing was sent under these ids, once for each."""
-        new = [str(one) for one in dict.fromkeys(ids) if (queue, one) not in self._warned]
-        if not new:
-            return
-        self._warned.update(dict.fromkeys((queue, one) for one in new))
+        if new := self._new(queue, ids, "dead"):
+            logger.warning(
+                "%s: nothing was sent, since a dead letter has the id: %s. "
+                "`rq-dlq dlq redrive %s --id ID` brings it back, `rq-dlq dlq purge %s --id ID` frees the id",
+                *(queue, new, queue, queue),
+            )
+
+    def warn_of_keys(self, queue: str, ids: Iterable[str]) -> None:
+        """Warn that these ids came with another key than their messages have; once for each."""
+        if new := self._new(queue, ids, "key"):
+            logger.warning(
+                "%s: nothing was sent, and the known message keeps its key; its id came with another: %s. "
+                "Use an id for one key only",
+                *(queue, new),
+            )
+
+    def _new(self, queue: str, ids: Iterable[str], why: str) -> str:
+        """Those that were not warned of for this, in words."""
+        new = [str(one) for one in dict.fromkeys(ids) if (queue, one, why) not in self._warned]
+        self._warned.update(dict.fromkeys((queue, one, why) for one in new))
         while len(self._warned) > MOST:
             self._warned.popitem(last=False)
-        logger.warning(
-            "%s: nothing was sent, since a dead letter has the id: %s. "
-            "`rq-dlq dlq redrive %s --id ID` brings it back, `rq-dlq dlq purge %s --id ID` frees the id",
-            *(queue, visible_line(some(new, NAMED)), queue, queue),
-        )
+        return visible_line(some(new, NAMED)) if new else ""

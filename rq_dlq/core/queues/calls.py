@@ -93,17 +93,6 @@ def was_sent_to(keys: QueueKeys) -> Command[int]:
     return Command((b"EXISTS", keys["messages"], keys["counters"]), int)
 
 
-def within(keys: QueueKeys) -> tuple[Command[int], ...]:
-    """What a queue would lose if it were deleted.
-
-    How many messages and schedules it has, how many lists of jobs that are not moved yet, how many acks it
-    remembers, whether it is paused, and how many of its lanes are.
-    """
-    hashes = (Command((b"HLEN", keys[name]), int) for name in ("messages", "schedules", "lanes"))
-    indexes = (Command((b"ZCARD", keys[name]), int) for name in ("committed", "acked_ids"))
-    return *hashes, *indexes, Command((b"HEXISTS", keys["settings"], b"paused"), int)
-
-
 def add_aliases(namespace: str, names: Sequence[str]) -> Command[int]:
     """Record names that policies give to dead-letter or expiry queues."""
     return Command((b"SADD", _keys.aliases(namespace), *names), int)

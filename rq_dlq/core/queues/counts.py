@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._keys import QueueKeys
@@ -18,16 +19,18 @@ if TYPE_CHECKING:
 
 
 def stats(queue: QueueState[Any]) -> Steps[QueueStats]:
-    """The counts of the queue's family, or of the messages that a view shows."""
+    """The counts of the queue's family, and of the letters of others that are under its name."""
     shown = yield from members(queue)
+    own = QueueStats(queue.name, 0, 0, 0, 0, 0, None, None, {})
     if not queue.view:
-        return (yield calls.stats(queue.keys, queue.name))[1]  # type: ignore[no-any-return]
+        own = (yield calls.stats(queue.keys, queue.name))[1]
+        shown.remove(queue)
     dead = expired = 0
     for member in shown:
         _, counts = yield calls.stats(member.keys, member.name)
         dead += counts.dead if member.part == "dead" else 0
         expired += counts.expired if member.part == "expired" else 0
-    return QueueStats(queue.name, 0, 0, 0, dead, expired, None, None, {})
+    return replace(own, dead=own.dead + dead, expired=own.expired + expired)
 
 
 def is_drained(queue: QueueState[Any]) -> Steps[bool]:

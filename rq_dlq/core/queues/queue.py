@@ -48,10 +48,11 @@ class QueueState(Generic[T]):
         blocked: ids that dead letters have, of which its broker has warned.
         indeterminate_claims: claims whose outcome is not known; the next claim resumes one.
         indeterminate: settlements whose outcome is not known.
-        view: the name is one that policies gave to the dead letters or the expired messages of other queues,
-            when `views.find` last looked.
-        members: the queues that a view has shown so far, by their names and parts.
-        seen: where a view's letters are.
+        view: the name is only one that policies gave to the dead letters or the expired messages of other
+            queues, when `views.find` last looked.
+        also_letters: it is such a name and a queue's, too.
+        members: the queues whose letters the name has shown so far, by their names and parts.
+        seen: where these letters are.
         viewed: this is such a member; its tokens name its family.
         takes: what the program takes of the queue; empty: bodies of the codec's type (`taken_of`).
         said: which of key and dependency messages had that were to be sent.
@@ -81,6 +82,7 @@ class QueueState(Generic[T]):
     indeterminate_claims: Claims = field(default_factory=Claims)
     indeterminate: Settlements = field(default_factory=Settlements)
     view: bool = False
+    also_letters: bool = False
     members: dict[Address, QueueState[T]] = field(default_factory=dict[Address, "QueueState[T]"])
     seen: Seen = field(default_factory=Seen)
     viewed: bool = False
@@ -95,6 +97,11 @@ class QueueState(Generic[T]):
 
     def __post_init__(self) -> None:
         self.policy = encode_policy(self.redelivery.as_wire())
+
+    @property
+    def shows_letters(self) -> bool:
+        """Whether the letters of other queues are under its name."""
+        return self.view or self.also_letters
 
     def cause(self, error: BaseException | str | None, values: Iterable[str] = ()) -> Cause:
         """What went wrong; `values` are texts from the failing messages themselves."""
@@ -121,6 +128,7 @@ class QueueState(Generic[T]):
                 opening="",
                 indeterminate_claims=Claims(),
                 view=False,
+                also_letters=False,
                 members={},
                 seen=Seen(),
                 viewed=True,
@@ -158,8 +166,9 @@ def sibling(queue: QueueState[T], part: Part) -> QueueState[T]:
     if queue.part not in {part, "live"}:
         only_live(queue, "look for the dead letters of")
     return replace(
-        queue, part=part, declared=None, given={}, indeterminate_claims=Claims(), members={}, seen=Seen()
-    )
+        queue, part=part, declared=None, given={}, indeterminate_claims=Claims(),
+        also_letters=False, members={}, seen=Seen(),
+    )  # fmt: skip
 
 
 def check_limit(limit: int | None, *, optional: bool = True) -> None:
@@ -171,14 +180,28 @@ def check_limit(limit: int | None, *, optional: bool = True) -> None:
 
 
 def only_live(queue: QueueState[Any], verb: str) -> None:
-    """Refuse a verb that makes no sense on a dead-letter or expiry queue.
+    """Refuse a verb that makes no sense where nothing was sent to the name.
+
+    Raises:
+        InvalidInput: the queue is a dead-letter or expiry queue, or a view.
+    """
+    if queue.view:
+        message = (
+            f"cannot {verb} {queue.name!r}: it takes only what failed in its queues, until it is sent to"
+        )
+        raise InvalidInput(message)
+    only_own(queue, verb)
+
+
+def only_own(queue: QueueState[Any], verb: str) -> None:
+    """Refuse a verb that makes no sense on the dead-letter or expiry queue of one queue.
 
     Raises:
         InvalidInput: the queue is one.
     """
-    if queue.part != "live" or queue.view:
-        whose = "its queues" if queue.view else repr(queue.keys.family)
-        raise InvalidInput(f"cannot {verb} {queue.name!r}: it takes only what failed in {whose}")
+    if queue.part != "live":
+        family = repr(queue.keys.family)
+        raise InvalidInput(f"cannot {verb} {queue.name!r}: it takes only what failed in {family}")
 
 
 def encode_policy(redelivery: Mapping[str, object]) -> bytes:

@@ -1,8 +1,8 @@
 """The list of the names of all queues: a name comes onto it, and leaves it.
 
-A queue is open while its settings hold an opening, a random word. A client opens it before it lists the name,
-and checks then that no policy gives the name to dead letters. What it sends names the opening, so the script
-refuses it if the queue was deleted since. See `docs/design.md`, "Deleting queues".
+A queue is open while its settings hold an opening, a random word. A client opens it before it lists the name.
+What it sends names the opening, so the script refuses it if the queue was deleted since. An opening with the
+mark is one under which clients look for letters, too. See `docs/design.md`, "Deleting queues".
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.queues import calls
-from rq_dlq.core.queues.views import is_given
 from rq_dlq.core.steps.step import Batch, Steps
 
 if TYPE_CHECKING:
@@ -19,38 +18,37 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
 
 
+LETTERS = "+"  # the mark of an opening: since policies gave the name to letters, its claims look for these
+
+
 def register(queue: QueueState[Any]) -> Steps[None]:
-    """Open a queue and list its name before the map is read, so that who changes the map now finds it.
+    """Open a queue and list its name before the map is read, so that who changes the map now finds it."""
+    queue.opening = yield from enlist(queue.keys)
+    queue.view, queue.also_letters = False, queue.part == "live" and LETTERS in queue.opening
 
-    A client that gives the name to dead letters records that first and then looks whether the queue is open,
-    so one of the two sees the other.
+
+def enlist(keys: QueueKeys) -> Steps[str]:
+    """Open a queue, then list its name; its opening, which has the mark if policies ever gave the name.
+
+    A client that gives the name to letters notes that first and then ends an opening without the mark, so one
+    of the two sees the other.
     """
-    keys = queue.keys
+    mark = ""
     while True:
-        opening, noted = yield from enlist(keys)
-        if not noted or not (yield from is_given(keys, keys.family)):
-            queue.opening = opening  # not before, since another thread may use it at once
-            return
-        yield calls.close(keys)
-        yield from unlist(keys)
-        if (yield from is_given(keys, keys.family)):
-            queue.view = True
-            return
-
-
-def enlist(keys: QueueKeys) -> Steps[tuple[str, bool]]:
-    """Open a queue, then list its name; its opening, and whether a policy ever gave the name."""
-    while True:
+        opening: str
         _, opening, _, noted = yield Batch(
             [
-                calls.open_as(keys, secrets.token_hex(4)),
+                calls.open_as(keys, secrets.token_hex(4) + mark),
                 calls.opening(keys),
                 calls.register(keys),
                 calls.is_alias(keys.namespace, keys.family),
             ]
         )
+        mark = LETTERS if noted else ""
+        if opening and mark in opening:
+            return opening
         if opening:  # else it was deleted between two of these
-            return opening, bool(noted)
+            yield calls.close(keys)
 
 
 def unlist(keys: QueueKeys) -> Steps[bool]:

@@ -1,4 +1,4 @@
-"""What a client remembers of a view from one claim to the next."""
+"""What a client remembers of the letters under a name from one claim to the next."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ class Rotation(Generic[T]):
 
 @dataclass
 class Seen:
-    """What a client has seen of a view. It only says where to claim; the claim's script decides.
+    """What a client has seen of them. It only says where to claim; the claim's script decides.
 
     Attributes:
         looked: when the client last looked; milliseconds of the server's clock. None: never.
         families: the queues of the namespace; any of them may become a member.
-        members: the members of the view, and `known`, the same as a set.
+        members: the queues whose letters they are, and `known`, the same as a set.
         oldest: when the oldest letter of a member died, for each member that has letters.
         overdue: members where a claim may find letters that no index shows yet: leases have lapsed there,
             messages have expired, or the outcome of an earlier claim is not known.
+        turn: of a queue under whose name letters are, too: the next claim begins with these.
     """
 
     looked: int | None = None
@@ -46,9 +47,10 @@ class Seen:
     known: set[Address] = field(default_factory=set[Address])
     oldest: dict[Address, float] = field(default_factory=dict[Address, float])
     overdue: dict[Address, None] = field(default_factory=dict[Address, None])
+    turn: bool = False
 
     def show(self, families: Sequence[str], found: Sequence[Address]) -> list[Address]:
-        """Note that of these families the view shows what was found; returns the new members."""
+        """Note that of these families the name shows what was found; returns the new members."""
         asked = set(families)
         gone = {address for address in self.known.difference(found) if address.family in asked}
         new = [address for address in found if address not in self.known]

@@ -1,7 +1,7 @@
-"""Views: names that policies give to the dead-letter and expiry queues of other queues.
+"""What a name shows that policies give to the dead-letter or expiry queues of other queues.
 
-A view shows the messages that died or expired in those. The set of aliases is only a hint: a name is given as
-long as some queue's settings have it.
+It shows the messages that died or expired in those: it is a view. If it is also the name of a queue, it shows
+both. The set of aliases is only a hint: a name is given as long as some queue's settings have it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.queues import calls
+from rq_dlq.core.queues.registry import in_use
 from rq_dlq.core.steps.step import Batch, Steps, chunks
 from rq_dlq.values.names import Address
 
@@ -23,42 +24,51 @@ LOOKED_AT = 100  # queues whose names one round trip reads
 
 
 def members(queue: QueueState[T]) -> Steps[list[QueueState[T]]]:
-    """The queue itself, or the dead-letter and expiry queues that a view shows now."""
-    if queue.view and (found := (yield from _members_of(queue))):
-        return found
+    """The queue itself, and the dead-letter and expiry queues that are under its name now."""
+    if queue.view:
+        found, is_queue = yield from _members_of(queue)
+        if found and not is_queue:
+            return found
     yield from find(queue)
-    return (yield from _members_of(queue)) if queue.view else [queue]
+    found = (yield from _members_of(queue))[0] if queue.shows_letters else []
+    return found if queue.view else [queue, *found]
 
 
-def _members_of(queue: QueueState[T]) -> Steps[list[QueueState[T]]]:
+def _members_of(queue: QueueState[T]) -> Steps[tuple[list[QueueState[T]], bool]]:
+    """The queues whose letters a name shows, and whether it is a queue's, too."""
     families: list[str] = yield calls.registered(queue.keys.namespace)
-    return [queue.member(address) for address in (yield from shown(queue, families))]
+    found = [queue.member(address) for address in (yield from shown(queue, families))]
+    return found, queue.part == "live" and queue.name in families
 
 
 def shown(queue: QueueState[Any], families: Sequence[str]) -> Steps[list[Address]]:
-    """What a view shows of these queues now."""
+    """The dead-letter and expiry queues among those of these queues that a name shows now."""
     family = queue.keys.family
     # "DLQ.all" also means the dead letters of "all", and may be given to those of others as well.
-    own = [Address(family, queue.part)] if queue.name != family and family in families else []
+    own = [Address(family, queue.part)] if queue.part != "live" and family in families else []
     wanted = ("dead", "expired") if queue.name != family or queue.part == "live" else (queue.part,)
     given = yield from called(queue.keys.namespace, queue.name, families)
     return list(dict.fromkeys([*own, *(address for address in given if address.part in wanted)]))
 
 
 def find(queue: QueueState[Any]) -> Steps[None]:
-    """Find out whether the queue is a view now; one whose name has changed hands is opened again."""
-    noted = yield calls.is_alias(queue.keys.namespace, queue.name)
-    view = bool(noted) and (yield from is_given(queue.keys, queue.name))
-    if view != queue.view:
-        queue.view, queue.opened = view, False
+    """Find out what the name shows now; a queue whose name has changed hands is opened again."""
+    noted, also_letters = yield from noted_name(queue)
+    view = noted and not also_letters and (yield from is_given(queue.keys.namespace, queue.name))
+    if (view, also_letters) != (queue.view, queue.also_letters):
+        queue.view, queue.also_letters, queue.opened = view, also_letters, False
 
 
-def is_given(keys: QueueKeys, name: str) -> Steps[bool]:
-    """Whether a name is a view's now; a queue that was sent to is never hidden by a view."""
-    if name == keys.family and (yield calls.was_sent_to(keys)):
-        return False
-    families: list[str] = yield calls.registered(keys.namespace)
-    return bool((yield from called(keys.namespace, name, families)))
+def noted_name(queue: QueueState[Any]) -> Steps[tuple[bool, bool]]:
+    """Whether policies ever gave the name to letters, and whether it is then that of a queue, too."""
+    noted = bool((yield calls.is_alias(queue.keys.namespace, queue.name)))
+    return noted, noted and queue.part == "live" and (yield from in_use(queue.keys))
+
+
+def is_given(namespace: str, name: str) -> Steps[bool]:
+    """Whether policies give a name to dead letters or expired messages now."""
+    families: list[str] = yield calls.registered(namespace)
+    return bool((yield from called(namespace, name, families)))
 
 
 def called(namespace: str, name: str, families: Sequence[str]) -> Steps[list[Address]]:
@@ -67,6 +77,6 @@ def called(namespace: str, name: str, families: Sequence[str]) -> Steps[list[Add
     for part in chunks(families, LOOKED_AT):
         given = yield Batch([calls.given_names(QueueKeys(namespace, family)) for family in part])
         for family, names in zip(part, given, strict=True):
-            places = zip(("dead", "expired", "dead"), names, strict=False)  # the last are aliases
+            places = zip(("dead", "expired") * 2, names, strict=False)  # the last two are aliases
             found += (Address(family, where) for where, others in places if name in others.split(" "))
     return found

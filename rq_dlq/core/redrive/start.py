@@ -67,7 +67,7 @@ def begin(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[list[Re
         BrokerRefused: the list of ids is gone; nothing was done.
     """
     shown_queues = yield from sources(queue, choice)
-    if queue.view and terms.is_gradual:
+    if queue.shows_letters and terms.is_gradual:
         names = ", ".join(member.keys.family for member in shown_queues[:3])
         raise InvalidInput(f"{queue.name!r} shows several queues: redrive them one by one ({names}, …)")
     if terms.to is not None:
@@ -90,7 +90,7 @@ def begin(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[list[Re
             yield from open_target(terms.to)
     grace = 0 if terms.detach else LEFT if terms.offered else GRACE
     asked = partial(terms.asked, chosen=choice.in_words, by=who(terms.by), user=user, at=at)
-    chosen = [part for part in parts.values() if whole or part.listed or not queue.view]
+    chosen = [part for part in parts.values() if whole or part.listed or not queue.shows_letters]
     starts = [
         part.start(
             asked(part=part.place, job=part.job, source=part.keys.family),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def answer(queue: QueueState[Any], ids: Sequence[str], known: Places, *, new: bool) -> list[Sent]:
-    """The ids as a send returns them; the log says which of them dead letters have.
+    """The ids as a send returns them; the log says which of them dead letters have, and whose key is another.
 
     Raises:
         KnownId: they were to be `new`, and some are not.
@@ -24,9 +24,10 @@ def answer(queue: QueueState[Any], ids: Sequence[str], known: Places, *, new: bo
         raise _known([ids[place] for place in sorted(known)])
     sent = [*map(Sent, ids)]
     if known:
-        for place, where in known.items():
-            sent[place] = SentBefore(ids[place], where)
-        queue.blocked.warn(queue.name, [ids[place] for place, where in known.items() if where == "dead"])
+        for n, place in known.items():
+            sent[n] = SentBefore(ids[n], place.known)
+        queue.blocked.warn(queue.name, [ids[n] for n, place in known.items() if place.known == "dead"])
+        queue.blocked.warn_of_keys(queue.name, [ids[n] for n, place in known.items() if place.other_key])
     return sent
 
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from rq_dlq.core.steps.call import Argument, Call, Sender
 from rq_dlq.values.sent import PLACES, Known
 
-Places: TypeAlias = "Mapping[int, Known | None]"
-"""Of the items that the queue knew: the number, 0 is the first, and where the message was; None: unknown."""
+
+class Place(NamedTuple):
+    """Where a known message was; None: unknown. And whether it has another key than it was sent with."""
+
+    known: Known | None
+    other_key: bool = False
+
+
+Places: TypeAlias = "Mapping[int, Place]"
+"""Of the items that the queue knew, by their numbers; 0 is the first."""
+_OTHER_KEY = "/key"  # lua/lib/with_places.lua
 
 
 def send(
@@ -57,9 +66,12 @@ def _read_places(reply: Any) -> Places | None:
 def read_places(reply: Sequence[Any]) -> Places:
     """Numbers (1 is the first) and names of places, by turns."""
     names = [name.decode() for name in reply[1::2]]
-    return {
-        number - 1: name if name in PLACES else None for number, name in zip(reply[::2], names, strict=True)
-    }
+    return {number - 1: _place(name) for number, name in zip(reply[::2], names, strict=True)}
+
+
+def _place(name: str) -> Place:
+    where = name.removesuffix(_OTHER_KEY)
+    return Place(where if where in PLACES else None, where != name)  # type: ignore[arg-type]
 
 
 def _read_known(reply: Any) -> list[int] | None:

@@ -35,6 +35,7 @@ class SendOptions:
     carried: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
     key: str | None = None
     dependency: str | None = None
+    result: bool = False
 
     @property
     def said(self) -> set[Of]:
@@ -54,6 +55,7 @@ def packer(queue: QueueState[T], options: SendOptions) -> Callable[[T], bytes]:
         persistent=options.persistent,
         key=options.key,
         dependency=options.dependency,
+        result=options.result,
     )
 
 
@@ -69,6 +71,7 @@ def packed(queue: QueueState[T], body: T, message_id: str | None, options: SendO
         persistent=options.persistent,
         key=options.key,
         dependency=options.dependency,
+        result=options.result,
     )
     return message_id, pack(body)
 

@@ -26,7 +26,6 @@ from rq_dlq.values.sent import Sent
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Argument
-    from rq_dlq.values.sent import Known
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,18 +44,21 @@ def send_options(
     new: bool = False,
     key: str | None = None,
     dependency: str | None = None,
+    result: bool = False,
 ) -> SendOptions:
     """The options that a user passed, checked.
 
     Raises:
         InvalidDuration: a delay below 0 or a ttl below one millisecond.
-        InvalidInput: `persistent` or `new` is neither True nor False.
+        InvalidInput: `persistent`, `new` or `result` is neither True nor False.
     """
     plain = delay is None and ttl is None and headers is None and persistent is True and new is False
+    plain = plain and result is False
     if plain and priority is DEFAULT_PRIORITY and key is None and dependency is None:  # nearly always
         return PLAIN
     check_flag(persistent, "persistent")
     check_flag(new, "new")
+    check_flag(result, "result")
     return SendOptions(
         0 if delay is None else milliseconds(delay, name="delay"),
         0 if ttl is None else milliseconds(ttl, name="ttl", minimum=1),
@@ -66,6 +68,7 @@ def send_options(
         new,
         key=key,
         dependency=dependency,
+        result=result,
     )
 
 
@@ -142,7 +145,7 @@ def _put(
     left = [
         (queue.senders.lend(queue.keys), first, items) for first, items in zip(firsts, chunks, strict=False)
     ]
-    known, why = dict[int, "Known | None"](), ""
+    known, why = dict[int, sending_calls.Place](), ""
     replies: list[sending_calls.Places | None]
     while True:
         calls = [
@@ -160,7 +163,7 @@ def _put(
             if places is None:
                 refused.append((first, items))
             elif places:
-                known.update((first + n, where) for n, where in places.items())
+                known.update((first + n, place) for n, place in places.items())
         if not refused:
             return known, why
         left = [(queue.senders.lend(queue.keys), first, items) for first, items in refused]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -64,12 +64,14 @@ class Ended(NamedTuple):
         deleted: a queue was deleted since its opening.
         gone: what was staged is not there any more.
         blocked: queues and ids of messages that were not sent, since a dead letter has their id.
+        other_keys: those that were not sent, since the queue knows the id, with another key.
     """
 
     lost: Sequence[str] = ()
     deleted: bool = False
     gone: bool = False
     blocked: Sequence[tuple[str, str]] = ()
+    other_keys: Sequence[tuple[str, str]] = ()
 
 
 def ack_all(keys: QueueKeys, held: Sequence[Held]) -> Call[Ended]:
@@ -106,9 +108,19 @@ def commit(sender: Sender, shares: Sequence[Share], *, grace: int = 0) -> Call[E
         verdict: int = reply[0]
         if verdict == 0:
             return Ended(lost=tuple(read_ids(reply[2::2])))
-        pairs: Iterable[tuple[int, int]] = zip(reply[1::2], reply[2::2], strict=True)
-        blocked = tuple((shares[n - 1].keys.family, str(items[at - FIRST])) for n, at in pairs)
-        return Ended(deleted=verdict == DELETED, gone=verdict == STAGED_GONE, blocked=blocked)
+        known: dict[bool, list[tuple[str, str]]] = {
+            True: [],
+            False: [],
+        }  # by whether a dead letter has the id
+        pairs: list[tuple[int, int]] = list(zip(reply[1::2], reply[2::2], strict=True))
+        for n, at in pairs:
+            known[at > 0].append((shares[n - 1].keys.family, str(items[abs(at) - FIRST])))
+        return Ended(
+            deleted=verdict == DELETED,
+            gone=verdict == STAGED_GONE,
+            blocked=tuple(known[True]),
+            other_keys=tuple(known[False]),
+        )
 
     args: dict[str, Argument] = {"number": sender.number, "grace": grace}
     return Call("commit", sender.keys, args, items, read, [_keys_of(share) for share in shares])

@@ -201,6 +201,8 @@ def _finish(session: Session, ended: calls.Ended) -> Steps[None]:
         queue.senders.take_back(sender)
     for family, message_id in ended.blocked:
         queue.blocked.warn(family, [message_id])
+    for family, message_id in ended.other_keys:
+        queue.blocked.warn_of_keys(family, [message_id])
     yield from staging.move_all(shares)
 
 

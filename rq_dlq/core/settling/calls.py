@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import quote
 
 from rq_dlq.core.steps.call import Argument, Call, Held, whole
 from rq_dlq.values.later import upgrade
@@ -16,9 +18,19 @@ if TYPE_CHECKING:
     from rq_dlq.values.failure import Cause
 
 
-def ack(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:
-    """Ack: the messages are done."""
-    return _settle("ack", keys, {}, held, done="acked")
+NO_RESULTS: Final[Mapping[str, bytes]] = MappingProxyType({})
+
+
+def ack(
+    keys: QueueKeys, held: Iterable[Held], results: Mapping[str, bytes] = NO_RESULTS
+) -> Call[list[Settlement]]:
+    """Ack: the messages are done.
+
+    Args:
+        results: by id, of those whose results were asked for (`results.packed`).
+    """
+    given: list[Argument] = [cell for pair in results.items() for cell in pair]
+    return _settle("ack", keys, {"with_results": len(results)}, held, done="acked", before=given)
 
 
 def nack(
@@ -106,6 +118,25 @@ def pass_on(
     return _settle("pass_on", keys, args, held, done="passed_on")
 
 
+def progress(keys: QueueKeys, held: Held, *, part: float, text: str) -> Call[bool]:
+    """Note how far the call of a message is. Reads as whether it is still held.
+
+    Args:
+        part: 0 to 1.
+    """
+    message_id, token = held
+    args: dict[str, Argument] = {
+        "id": message_id,
+        "token": token,
+        "progress": f"{part:.4g}/{quote(text, safe='')}",
+    }
+
+    def read(reply: Any) -> bool:
+        return bool(reply == _SETTLED)
+
+    return Call("progress", keys, args, (), read)
+
+
 def extend(
     keys: QueueKeys, held: Iterable[Held], *, lease: int, only_later: bool = False
 ) -> Call[tuple[int, list[bool]]]:
@@ -136,10 +167,23 @@ def _items(held: Iterable[Held]) -> tuple[Sequence[str], list[Argument]]:
 
 
 def _settle(
-    script: str, keys: QueueKeys, args: Mapping[str, Argument], held: Iterable[Held], *, done: Fate
+    script: str,
+    keys: QueueKeys,
+    args: Mapping[str, Argument],
+    held: Iterable[Held],
+    *,
+    done: Fate,
+    before: Sequence[Argument] = (),
 ) -> Call[list[Settlement]]:
-    """A call that settles; done: what became of a message if the verdict is just "settled"."""
+    """A call that settles.
+
+    Args:
+        done: what became of a message if the verdict is just "settled".
+        before: items before those that name the messages.
+    """
     ids, items = _items(held)
+    if before:
+        items = [*before, *items]
 
     def read(reply: Any, *, repeated: bool = False) -> list[Settlement]:
         if reply == _LATER:

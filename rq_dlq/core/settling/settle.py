@@ -7,16 +7,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq.core.queues.observers import NO_CAUSE
+from rq_dlq.core.results.results import MOST
 from rq_dlq.core.settling import calls as settling_calls
+from rq_dlq.core.settling.calls import NO_RESULTS
+from rq_dlq.core.settling.held import held_or_raise
 from rq_dlq.core.settling.outages import counts_against, log_opened
-from rq_dlq.core.steps.step import CHANGED, CHUNK, WINDOW, Batch, Steps, chunks, seed
-from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
+from rq_dlq.core.steps.step import CHANGED, CHUNK, CHUNK_BYTES, WINDOW, Batch, Steps, chunks, seed
+from rq_dlq.errors import (
+    Poison,
+    Redeliver,
+    UnprocessableMessage,
+)
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.flags import check_flag
-from rq_dlq.values.settlement import Fate, Settlement
+from rq_dlq.values.settlement import Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.queues.queue import QueueState
@@ -29,9 +36,18 @@ GOLDEN = (
 )
 
 
-def ack(queue: QueueState[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
-    """Ack: the messages are done."""
-    return _settle(queue, held, settling_calls.ack, CHUNK)
+def ack(
+    queue: QueueState[Any], held: Sequence[Held], results: Mapping[str, bytes] = NO_RESULTS
+) -> Steps[list[Settlement]]:
+    """Ack: the messages are done; `results` as for `calls.ack`."""
+    if not results:
+        return _settle(queue, held, settling_calls.ack, CHUNK)
+
+    def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
+        return settling_calls.ack(keys, chunk, {id_: results[id_] for id_, _ in chunk if id_ in results})
+
+    is_small = sum(map(len, results.values())) <= CHUNK_BYTES
+    return _settle(queue, held, call, CHUNK if is_small else CHUNK_BYTES // MOST)
 
 
 def nack(
@@ -249,7 +265,7 @@ def _settle(
         replies = yield from _say(queue, [(call(keys, part), part) for keys, part in parts])
         for (_, numbers), reply in zip(window, replies, strict=True):
             found |= zip(numbers, reply, strict=True)
-            if queue.view and any(settlement.outcome in {"kept", "released"} for settlement in reply):
+            if any(settlement.outcome in {"kept", "released"} for settlement in reply):
                 queue.seen.returned(held[numbers[0]][1].partition("@")[2])
     settlements = [found[n] for n in range(len(held))]
     if queue.observers:
@@ -271,30 +287,3 @@ def _say(
     for call, held in parts:
         queue.indeterminate.settle(call, held)
     return replies
-
-
-def held_or_raise(settlement: Settlement, before: Fate | None = None) -> Settlement:
-    """The settlement.
-
-    Args:
-        before: the outcome of an earlier settlement through the same delivery object.
-
-    Raises:
-        LeaseLost: nothing was settled.
-    """
-    if before is not None and not settlement:
-        message = (
-            f"message {settlement.id}: this delivery was settled before, its outcome is {before!r}; "
-            "nothing was changed"
-        )
-        raise LeaseLost(message)
-    if settlement.outcome == "lost":
-        message = (
-            f"message {settlement.id}: the lease was lost, so nothing was changed; "
-            "it is redelivered to someone else. Use a longer lease or extend it"
-        )
-        raise LeaseLost(message)
-    if settlement.outcome == "gone":
-        message = f"message {settlement.id} is no longer in the queue: it was settled or removed before"
-        raise LeaseLost(message)
-    return settlement

@@ -1,4 +1,4 @@
-"""What operators do at once: purge, redrive or edit dead letters, pause or resume a queue or a part of it.
+"""What operators do at once: purge, redrive or edit dead letters, cancel a message, pause or resume a queue.
 
 Each act has a page that asks once, and says what it will do in numbers. It takes rows that were ticked, what
 meets a condition, or one message. `OF_LETTERS` and `OF_QUEUES` are the acts; those of a queue have a sentence
@@ -48,6 +48,7 @@ OF_QUEUES: Mapping[str, Callable[[QueueStats], str]] = {
     ),
     "resume": lambda stats: f"{many(stats.waiting, 'message')} will be delivered as they are due.",
 }
+CANCEL = "cancel"  # of one message that waits or is in work
 QUOTED = re.compile(r"""'(?:[^']|'')*'""")  # texts in a condition
 NAMES = re.compile(r"[\w.$\"-]+")
 CHANGES = "{}"  # what the field of an edit has in it at first, of several messages
@@ -101,8 +102,14 @@ async def ask(site: Site, request: Request) -> Response:
             request, "act.html", queue=queue, verb=verb, title=verb.capitalize(), of_queue=True,
             lane=lane, effect=effect, wrong="",
         )  # fmt: skip
+    if verb == CANCEL:
+        explained = await queue.explain(asked(request, "id"))
+        return site.page(
+            request, "act.html", queue=queue, verb=verb, title="Cancel", of_queue=False, wrong="",
+            explained=explained,
+        )  # fmt: skip
     if verb not in OF_LETTERS:
-        raise HTTPException(404, f"there are {', '.join((*OF_LETTERS, *OF_QUEUES))}")
+        raise HTTPException(404, f"there are {', '.join((*OF_LETTERS, *OF_QUEUES, CANCEL))}")
     chosen = Chosen.of(request.query_params, site.masks)
     text = await _text_to_edit(site, queue, chosen) if verb == "edit" else ""
     return await _asked(site, request, queue, verb, chosen, text=text)
@@ -111,8 +118,13 @@ async def ask(site: Site, request: Request) -> Response:
 @act
 async def do(site: Site, request: Request) -> Response:
     """Do it; of an edit first say what it will do."""
-    verb = verb_of(request, OF_LETTERS, "an act")
+    verb = verb_of(request, (*OF_LETTERS, CANCEL), "an act")
     queue, form = await site.queue(request), await request.form()
+    if verb == CANCEL:
+        became = await queue.cancel(str(form.get("id") or ""), by=site.by(request))
+        if became != "cancelled":
+            raise HTTPException(409, f"it was not cancelled: it is {became} by now")
+        return go_to(request, "redrives#audit")
     chosen = Chosen.of(form, site.masks)
     text = visible_json(str(form.get("edit") or "").replace("\r\n", "\n"))  # as browsers end lines
     if verb == "edit" and "number" not in form:

@@ -78,7 +78,7 @@ FAULTS = {
         "I2: it was not its to do", 1, "sends", "lib/packed", "existing[n] or seen", "seen"
     ),
     "a number is not compared": Fault(
-        "I12: told {}, and repeated {0: 'ready'}",
+        "I12: told {}, and repeated {0: Place",
         3,
         "sends",
         "lib/done",

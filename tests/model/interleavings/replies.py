@@ -151,9 +151,11 @@ def divided(step: Step) -> int:
     return len(had) if to in step.before.claims else len(moved)
 
 
-def known(step: Step) -> dict[int, str]:
+def known(step: Step) -> dict[int, tuple[str, bool]]:
     messages = step.before.messages
-    return {place: messages[name].place for place, name in enumerate(step.args[0]) if name in messages}
+    return {
+        place: (messages[name].place, False) for place, name in enumerate(step.args[0]) if name in messages
+    }
 
 
 EXPECTED: dict[str, Callable[[Step], Any]] = {

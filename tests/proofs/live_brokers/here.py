@@ -156,7 +156,7 @@ class Here:
     def _in_queue(self, name: str, body: str) -> list[dict[str, Any]]:
         queue = self._broker.queue(name)
         settings = queue.settings()
-        found = [(name, message) for message in queue.select(limit=None).browse()]
+        found = [(name, message) for message in queue.select(limit=None).browse() if message.part == "live"]
         found += [(settings.dead_name or "", letter) for letter in queue.dlq.browse(limit=None)]
         found += [(settings.expired_name or "", letter) for letter in queue.expired.browse(limit=None)]
         return [
@@ -171,6 +171,7 @@ class Here:
             }
             for where, message in found
             if message.body.startswith(body)
+            if message.part == "live" or message.original_queue == name  # others' are under its name, too
         ]
 
     def retry(self, *, queue: str, dead: str) -> None:

@@ -104,7 +104,7 @@ class Row:
     """What is tried, and what is promised.
 
     Attributes:
-        name: as in T5; K5 is of keys (docs/keys.md), K6 of outages (docs/outages.md).
+        name: as in T5; K5 and K7 are of keys (docs/keys.md), K6 of outages (docs/outages.md).
         fault: what goes wrong, and under which load.
         goal: what must hold, with its numbers.
         run: makes the trials; raises only where the harness itself is at fault.

@@ -161,6 +161,7 @@ def reporter() -> Reporter:
 
 PRODUCER: dict[str, Verb] = {
     "send": lambda me: bool(me.orders.send("x")),
+    "result": lambda me: _no_result(me.orders),
     "send later": lambda me: bool(me.orders.send("x", delay=LONG, ttl="2h")),
     "send many": lambda me: len(me.orders.send_many(range(300))),
     "send in a session": lambda me: me.session(claim=0, send=True),
@@ -196,6 +197,7 @@ CONSUMER: dict[str, Verb] = {
     "release": lambda me: me.settle(settle.release),
     "pass on": lambda me: me.settle(partial(settle.pass_on, mark="", takers=()), UnfitMessage("bad")),
     "extend": lambda me: me.run(settling_calls.extend(me.keys, me.world.held, lease=9_999_999))[1],
+    "progress": lambda me: me.run(settling_calls.progress(me.keys, me.world.held[0], part=0.5, text="half")),
     "ack in a session": lambda me: me.session(claim=2, send=False),
     "ack and send": lambda me: me.session(claim=2, send=True),
     "claim a batch": lambda me: (
@@ -218,7 +220,16 @@ CONSUMER: dict[str, Verb] = {
     "drained": lambda me: me.run(counts.is_drained(me.orders._core)),
 }
 
+
+def _no_result(queue: rq_dlq.Queue[Any]) -> str:
+    try:
+        return str(queue.result("none", wait="1ms"))
+    except rq_dlq.ResultUnavailable:
+        return "none"
+
+
 READ_ONLY: dict[str, Verb] = {
+    "result": lambda me: _no_result(me.orders),
     "stats": lambda me: me.orders.stats().totals,
     "peek": lambda me: [message.body for message in me.orders.peek()],
     "browse the dead": lambda me: len(me.orders.dlq.browse()),
@@ -240,7 +251,7 @@ READ_ONLY: dict[str, Verb] = {
     "leases": lambda me: len(me.run(page_calls.leases(me.keys, after=page_calls.START, limit=9))[0]),
 }
 
-_LOOKED_AT = ("groups", "outcomes", "extent", "maintainers", "scan", "view", "leased", "explain")
+_LOOKED_AT = ("result", "groups", "outcomes", "extent", "maintainers", "scan", "view", "leased", "explain")
 MAINTENANCE: dict[str, Verb] = {
     **{name: READ_ONLY[name] for name in _LOOKED_AT},
     "round": Hands.round,
@@ -273,6 +284,7 @@ MAINTENANCE: dict[str, Verb] = {
     "resume": lambda me: me.orders.resume(),
     "pause a dependency": lambda me: me.orders.dependency("payments").pause(),
     "resume a dependency": lambda me: me.orders.dependency("payments").resume() is False,
+    "limit a key": lambda me: me.orders.key("customer-7").limit(None),
     "reset": lambda me: me.orders.reset(),
     "mute": lambda me: [me.orders.dlq.mute(group=one) for one in me.orders.dlq.groups()],
     "unmute": lambda me: me.orders.dlq.unmute(group="lapsed"),

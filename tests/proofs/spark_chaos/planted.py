@@ -10,11 +10,17 @@ from pyspark.sql.classic.dataframe import DataFrame
 from rq_dlq.spark import Split
 
 
+def _kept(frame: DataFrame, *_: object) -> DataFrame:
+    """Persisted, and computed at once as by `localCheckpoint`, since what it observes is asked for then."""
+    frame.persist().count()
+    return frame
+
+
 def persisted() -> None:
     """A handler's output is persisted, so that Spark computes again what an executor took with it."""
     classes: Any = DataFrame, Split
     frames, splits = classes
-    frames.localCheckpoint = lambda self, *_: self.persist()
+    frames.localCheckpoint = _kept
     splits.unpersist = lambda self: self.rows.unpersist()
 
 

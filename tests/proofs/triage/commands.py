@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
-from tests.proofs.triage.outage import APP, Outage, expect
+from tests.proofs.triage.outage import APP, DEPENDENCY, Outage, expect
 from tests.proofs.triage.walk import Walk, WentWrongError
 from tests.servers import wait_until
 
@@ -47,6 +47,8 @@ def walked(walk: Walk, outage: Outage) -> None:
         mended = _edit(walk, outage)
     with walk.step("those that nobody can mend are purged; the audit says who did what"):
         _purge(walk, outage, mended)
+    with walk.step("the next outage kills nobody: the queue has a breaker"), walk.beside("worker", APP):
+        _wait(walk, outage)
 
 
 def _over(walk: Walk, outage: Outage) -> None:
@@ -81,6 +83,22 @@ def _purge(walk: Walk, outage: Outage, mended: int) -> None:
     newest = outage.broker.audit(1, queue="orders")[0]
     found = (newest.did, newest.by, newest.number)
     expect("the newest record", found, ("purged", "anna", outage.poisons - mended))
+
+
+def _wait(walk: Walk, outage: Outage) -> None:
+    """What needs the service waits, uncharged, and is charged for when it is mended."""
+    breaker = ("--breaker", "distinct=5 probe=200ms longest_probe=1s")
+    walk("policy", "set", "orders", "--max-redeliveries", "3", "--initial-delay", "200ms", *breaker, "--pin")
+    charged, dead = outage.counted()
+    ids, payments = outage.come_again(walk), outage.orders.dependency(DEPENDENCY)
+    wait_until(lambda: payments.stats().open and outage.orders.stats().leased == 0)
+    walk("queue", "ls", "--dependencies")
+    waiting = payments.stats().waiting
+    walk("msg", "explain", "orders", ids[-1])
+    outage.mend()
+    wait_until(lambda: outage.counted() == (charged + len(ids), dead))
+    walk.console.print(f"  {waiting} of {len(ids)} orders waited; none died")
+    expect("the dead", outage.orders.stats().dead, dead)
 
 
 def _find(walk: Walk, outage: Outage) -> str:

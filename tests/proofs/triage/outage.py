@@ -13,6 +13,7 @@ from tests.proofs.triage import shop
 from tests.proofs.triage.walk import Walk, WentWrongError
 
 APP = "tests.proofs.triage.shop:broker"
+DEPENDENCY = "payments"
 SECONDS = 4  # that a redrive takes at its rate
 
 
@@ -58,6 +59,14 @@ class Outage:
     def mend(self) -> None:
         """The service answers again."""
         (self.directory / shop.UP).touch()
+
+    def come_again(self, walk: Walk) -> list[str]:
+        """The service is down again, and as many orders come that say that they need it; their ids."""
+        (self.directory / shop.UP).unlink()
+        file = self.directory / "more.jsonl"
+        file.write_text("".join(f"{json.dumps(body)}\n" for body in shop.bodies(self.letters, 0)))
+        words = ("--jsonl", "--ids", "--dependency", DEPENDENCY)
+        return walk("send", "orders", str(file), *words, most=2).split()
 
     def check_sums(self, ids: list[str]) -> None:
         """Check that nothing was lost or doubled."""

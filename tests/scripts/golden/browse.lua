@@ -46,8 +46,17 @@ local function lanes_in(text, first)
   end
   return lanes[KEY], lanes[DEPENDENCY]
 end
+-- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+local HEADERS = 0x20
+
+local function lanes_of(record)
+  local flags = record:byte(8)
+  if flags and math.floor(flags / HEADERS) % 2 == 1 then
+    return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+  end
+end
 -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-local HEADERS, TRANSIENT = 0x20, 0x80
+local TRANSIENT = 0x80
 
 local function unpack_number(text, first, width)
   local value = 0
@@ -76,10 +85,7 @@ local function read_record(record)
     return { birth = 0, priority = 4 }
   end
   local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-  local lane, needs
-  if math.floor(flags / HEADERS) % 2 == 1 then
-    lane, needs = lanes_in(record, expires and 15 or 9)
-  end
+  local lane, needs = lanes_of(record)
   return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
 end
 -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its

@@ -16,7 +16,7 @@ local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], K
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, alarm, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local groups, redrives, seats, tended, gates = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
-local lanes = KEYS[21]
+local lanes, results, result_times, slots = KEYS[21], KEYS[22], KEYS[23], KEYS[24]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -60,6 +60,391 @@ if given then
     return reply
   end
 end
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+-- `gated`, or `limited` where it is a limit; lib/tend ends that.
+--   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+--   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+--   limit: how many messages of a key may hold a seat, where that is not what the rule says
+--   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+--   nobody waited; dead: ids of those that died in the window that opened it
+--   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+local lanes_read = {}
+
+local function read_lane(number)
+  if lanes_read[number] == nil then
+    local text = redis.call('HGET', lanes, string.format('%.0f', number))
+    lanes_read[number] = text and read_json(text) or false
+  end
+  return lanes_read[number]
+end
+-- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+local BLOCKED = 2 ^ 43
+-- Lets in the heads of lanes (lib/heads_in), which is made at the first call: it takes much, and most scripts let nobody in.
+local made
+local function let_in(...)
+  if not made then
+    -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+    local found
+    local function setting(name)
+      found = found or redis.call(
+        'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+      )
+      return found[FIELDS[name]]
+    end
+    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+    local LONGEST = 2 ^ 42 -- milliseconds
+    local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+    local function interval_of(rate)
+      local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+      count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+      if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+        return nil
+      end
+      local interval = spans * UNITS[unit] / count
+      return interval > 0 and interval <= LONGEST and interval or nil
+    end
+    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+    -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+    --   some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+    --   next; nil: keys have no rate
+    local per_key_text = setting('per_key') or ''
+    local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+    local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+    local interval = rate and interval_of(rate)
+    local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+    local is_read = seats_of_lane > 0 and (interval or not rate)
+    local rule = {
+      limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+      interval = is_read and interval or nil,
+    }
+    -- The id in a member of an index (lib/order says what precedes it).
+    local function id_of(member)
+      return member:sub(member:byte(1) < 16 and 9 or 3)
+    end
+    -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+    -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+    -- that it blocks no other message, and a version that can read it finds it.
+    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+    local function is_later(record, text)
+      return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+    end
+    -- The flag of a record (lib/record) that has an expiry.
+    local EXPIRES = 0x10
+    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+    -- of all that its sender packed beside the body. nil: it has none.
+    --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+    local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
+
+    local function lanes_in(text, first)
+      local lanes, at = {}, first + 2
+      for field = KEY, DEPENDENCY do
+        local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+        if f and number == field then
+          lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          at = at + 3 + high * 256 + low
+        end
+      end
+      return lanes[KEY], lanes[DEPENDENCY]
+    end
+    -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+    local HEADERS = 0x20
+
+    local function lanes_of(record)
+      local flags = record:byte(8)
+      if flags and math.floor(flags / HEADERS) % 2 == 1 then
+        return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+      end
+    end
+    -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+    local TRANSIENT = 0x80
+
+    local function unpack_number(text, first, width)
+      local value = 0
+      for i = first, first + width - 1 do
+        value = value * 256 + text:byte(i)
+      end
+      return value
+    end
+
+    local function has_expiry(record)
+      return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+    end
+
+    -- lane: of its key; needs: the lane of its dependency.
+    local function as_head(birth, flags, expires, lane, needs)
+      return {
+        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+        lane = lane, needs = needs,
+      }
+    end
+
+    -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+    -- something.
+    local function read_record(record)
+      if #record < 14 and (#record < 8 or has_expiry(record)) then
+        return { birth = 0, priority = 4 }
+      end
+      local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+      local lane, needs = lanes_of(record)
+      return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+    end
+    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+    -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+    --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+    -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+    -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+    -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+    local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+    local MORE = ' [%w_]+=%S*'
+    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+    local function new_state(due)
+      return {
+        part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+        deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+      }
+    end
+
+    local function parse_state(text, birth)
+      local s = new_state(math.floor(birth / 4096))
+      local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+      if text then
+        part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+          text:match(STATE)
+      end
+      if part and (more == '' or more:gsub(MORE, '') == '') then
+        s.part, s.reason, s.mark, s.token = part, reason, mark, token
+        local at = tonumber(due)
+        s.due = at > 0 and at < LATER and at or s.due
+        s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+        s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+        s.delay, s.more = tonumber(delay), more
+      end
+      return s
+    end
+
+    local function format_state(s)
+      local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+      return table.concat({
+        part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+      }, ' ') .. s.more
+    end
+
+    -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+    -- redrive gave it another (lib/redriven_expiry).
+    local function expiry_of(head, state)
+      if state.redriven == 0 then
+        return head.expires
+      end
+      return tonumber(state.more:match(' expires=(%d+)') or nil)
+    end
+    -- The immutable half of a message, written once by send:
+    --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+    --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+    --            when it fails (persistent=False); the other bits are the sender's
+    --   6 bytes  expiry in milliseconds, only with that flag
+    --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+    -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+    local function pack_number(value, width)
+      local g = value % 256
+      value = (value - g) / 256
+      local f = value % 256
+      value = (value - f) / 256
+      local e = value % 256
+      value = (value - e) / 256
+      local d = value % 256
+      value = (value - d) / 256
+      local c = value % 256
+      value = (value - c) / 256
+      local b = value % 256
+      return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+    end
+    -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+    -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+    -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+    -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+    -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
+    -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+    -- reads the priority from the member.
+    local BAND = 2 ^ 42
+
+    local function score_of(priority, due)
+      return (9 - priority) * BAND + due
+    end
+
+    -- The send order but its last byte, which is that of the birth.
+    local function order_of(head, due)
+      local number = head.birth % 4096
+      local last = number % 256
+      if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
+        return string.char(16 + (number - last) / 256)
+      end
+      return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+    end
+
+    local function member_of(id, head, due)
+      return order_of(head, due) .. string.char(head.birth % 256) .. id
+    end
+    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+    -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+    --   text, record: its state and its record, as they were read
+    local function is_blocked_row(row, id, text, record)
+      if not record then
+        return false
+      elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+        return true -- as most: nobody has touched it
+      elseif is_later(record, text) then
+        return true
+      end
+      local head = read_record(record)
+      local state = parse_state(text, head.birth)
+      return state.mark == '-' and member_of(id, head, state.due) == row
+    end
+    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+    -- So no client polls, and a message wakes one of a thousand.
+    local function wake_one()
+      if redis.call('LLEN', wake) == 0 then
+        redis.call('LPUSH', wake, 1)
+        redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+      end
+    end
+    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+    local function is_closed(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+    end
+    -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+    local function is_gated(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.of == 'dependency' or is_closed(number)) or false
+    end
+    -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+    local function limit_of(number)
+      local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+      return lane and tonumber(lane.limit) or rule.limit
+    end
+    -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+    local BY_RATE = 0.5
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+    -- is ready that has come so. And the score of the seat that it takes.
+    local function free_seats(lane)
+      local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+      if rule.interval and free > 0 then
+        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+        -- counts as now: the clock stepped back.
+        local function slot_of(lane)
+          local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+          return at and at > now and at <= now + rule.interval and at or nil
+        end
+        free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+      end
+      return free
+    end
+
+    local function seat_in(lane)
+      return rule.interval and lane + BY_RATE or lane
+    end
+    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+    -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+    --   room: so many of each lane, whether seats are free or not; nil: as many as are
+    local MOST = 1000 -- rows that one call looks at (I9)
+    local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+    local place_of = {} -- by the first byte of a row, which stands for its priority
+
+    -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+    -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+    local function next_score(first)
+      local band = score_of(9 - first, 0)
+      if not place_of[first] then
+        local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+        place_of[first] = last > now and last < now + 60000 and last or now + 1
+      end
+      place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+      return string.format('%.17g', band + place_of[first])
+    end
+
+    -- The first rows of these lanes, their ids and their lanes.
+    local function heads_of(lanes, room)
+      local rows, ids, lane_of = {}, {}, {}
+      for _, lane in ipairs(lanes) do
+        local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
+        if free > 0 then
+          local score = string.format('%.0f', BLOCKED + lane)
+          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+            rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+          end
+        end
+      end
+      return rows, ids, lane_of
+    end
+
+    local heads_in
+    function heads_in(lanes, room)
+      local rows, ids, lane_of = heads_of(lanes, room)
+      if #rows == 0 then
+        return
+      end
+      local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+      local taken, came, again = {}, {}, {}
+      for n, row in ipairs(rows) do
+        if is_blocked_row(row, ids[n], texts[n], records[n]) then
+          taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
+          came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
+        else
+          again[#again + 1] = lane_of[n]
+        end
+      end
+      if #came > 0 then
+        redis.call('ZADD', seats, unpack(taken))
+        redis.call('ZADD', ready, unpack(came))
+        wake_one()
+      end
+      redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+      if #again > 0 then
+        heads_in(again, room and 1) -- each lane as often as it had rows that were dropped
+      end
+    end
+    made = heads_in
+  end
+  made(...)
+end
+-- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+local function vacate(ids)
+  if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+    redis.call('ZREM', seats, unpack(ids))
+    return
+  end
+  local given, lanes, seen = {}, {}, {}
+  for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+    lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
+    if lane then
+      given[#given + 1] = ids[n]
+      if not seen[lane] then
+        lanes[#lanes + 1], seen[lane] = lane, true
+      end
+    end
+  end
+  if #given > 0 then
+    redis.call('ZREM', seats, unpack(given))
+    let_in(lanes)
+  end
+end
 -- The steps of maintenance that a claim does when they are due (I15), and whether more leases have lapsed than it swept.
 -- A thorough claim ends then, and has to be repeated. A value, not a function, which would cost Redis as much as a
 -- command.
@@ -84,11 +469,6 @@ if lapsed + fallen_due + outlived > 0 then
   local function is_later(record, text)
     return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
   end
-  -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-  local function read_json(text)
-    local decoded, value = pcall(cjson.decode, text or '')
-    return decoded and type(value) == 'table' and value or {}
-  end
   -- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
   -- an arithmetic that is not known, so a later version brought it.
   local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
@@ -110,11 +490,12 @@ if lapsed + fallen_due + outlived > 0 then
     return sound and found or nil
   end
   -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
   local found
   local function setting(name)
-    found = found
-      or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+    found = found or redis.call(
+      'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+    )
     return found[FIELDS[name]]
   end
   -- The immutable half of a message, written once by send:
@@ -223,7 +604,7 @@ if lapsed + fallen_due + outlived > 0 then
   -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
   -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
   -- row: its index and its member.
-  --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+  --   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped back, a message that was ready may
   --   be due in the future.
   --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
   --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
@@ -231,7 +612,7 @@ if lapsed + fallen_due + outlived > 0 then
   local in_group, seat_or_block, give_back
 
   local function put(id, state, head, waits, rest, arrive)
-    local member, score = member_of(id, head, state.due), state.due
+    local member, score = member_of(id, head, state.due), type(waits) == 'number' and waits or state.due
     local index = state.part == 'dead' and dead or state.part == 'expired' and expired or scheduled
     if state.part == 'live' and not waits then
       index, score = ready, score_of(head.priority, state.due)
@@ -239,16 +620,36 @@ if lapsed + fallen_due + outlived > 0 then
     local in_lane = head.lane and setting('per_key')
     if in_lane then
       if not give_back then
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out
-        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+        local LONGEST = 2 ^ 42 -- milliseconds
+        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+        local function interval_of(rate)
+          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+            return nil
+          end
+          local interval = spans * UNITS[unit] / count
+          return interval > 0 and interval <= LONGEST and interval or nil
+        end
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+        --   some may be blocked
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+        --   next; nil: keys have no rate
+        local per_key_text = setting('per_key') or ''
+        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+        local interval = rate and interval_of(rate)
+        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+        local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+          interval = is_read and interval or nil,
         }
         -- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
         local function keeps_seat(state, waits)
@@ -257,36 +658,45 @@ if lapsed + fallen_due + outlived > 0 then
           end
           return not waits or rule.in_order
         end
-        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-        local BLOCKED = 2 ^ 43
         -- The id in a member of an index (lib/order says what precedes it).
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
-        end
-        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`; lib/tend ends that.
-        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-        --   nobody waited; dead: ids of those that died in the window that opened it
-        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-        local lanes_read = {}
-
-        local function read_lane(number)
-          if lanes_read[number] == nil then
-            local text = redis.call('HGET', lanes, string.format('%.0f', number))
-            lanes_read[number] = text and read_json(text) or false
-          end
-          return lanes_read[number]
         end
         -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
         local function is_closed(number)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
         end
+        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
+        -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+        local BY_RATE = 0.5
+        -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+        -- is ready that has come so. And the score of the seat that it takes.
+        local function free_seats(lane)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          if rule.interval and free > 0 then
+            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+            -- counts as now: the clock stepped back.
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+          end
+          return free
+        end
+
+        local function seat_in(lane)
+          return rule.interval and lane + BY_RATE or lane
+        end
         -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
         -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-        -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+        -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
+        -- twice, or to give one back twice, changes nothing.
         --   full: lanes that were found full, for a call that only enters; nil: look
         local function enter(id, lane, full)
           if rule.limit == math.huge then
@@ -296,189 +706,55 @@ if lapsed + fallen_due + outlived > 0 then
           if has_room then
             local score = BLOCKED + lane
             local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-            has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+            -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+            has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
           end
           if has_room then
-            redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+            redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
             return true
           elseif full then
             full[lane] = true
           end
-          return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
-        end
-        -- The flag of a record (lib/record) that has an expiry.
-        local EXPIRES = 0x10
-        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-        -- of all that its sender packed beside the body. nil: it has none.
-        --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-        local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
-
-        local function lanes_in(text, first)
-          local lanes, at = {}, first + 2
-          for field = KEY, DEPENDENCY do
-            local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
-            if f and number == field then
-              lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
-              at = at + 3 + high * 256 + low
+          local own = redis.call('ZSCORE', seats, id)
+          if own and rule.interval then
+            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+            -- counts as now: the clock stepped back.
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
             end
-          end
-          return lanes[KEY], lanes[DEPENDENCY]
-        end
-        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-        local HEADERS, TRANSIENT = 0x20, 0x80
-
-        local function unpack_number(text, first, width)
-          local value = 0
-          for i = first, first + width - 1 do
-            value = value * 256 + text:byte(i)
-          end
-          return value
-        end
-
-        local function has_expiry(record)
-          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-        end
-
-        -- lane: of its key; needs: the lane of its dependency.
-        local function as_head(birth, flags, expires, lane, needs)
-          return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
-            lane = lane, needs = needs,
-          }
-        end
-
-        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-        -- something.
-        local function read_record(record)
-          if #record < 14 and (#record < 8 or has_expiry(record)) then
-            return { birth = 0, priority = 4 }
-          end
-          local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane, needs
-          if math.floor(flags / HEADERS) % 2 == 1 then
-            lane, needs = lanes_in(record, expires and 15 or 9)
-          end
-          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
-        end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-        --   text, record: its state and its record, as they were read
-        local function is_blocked_row(row, id, text, record)
-          if not record then
-            return false
-          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-            return true -- as most: nobody has touched it
-          elseif is_later(record, text) then
-            return true
-          end
-          local head = read_record(record)
-          local state = parse_state(text, head.birth)
-          return state.mark == '-' and member_of(id, head, state.due) == row
-        end
-        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-        -- So no client polls, and a message wakes one of a thousand.
-        local function wake_one()
-          if redis.call('LLEN', wake) == 0 then
-            redis.call('LPUSH', wake, 1)
-            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-          end
-        end
-        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
-        local function is_gated(number)
-          local lane = setting('gated') and read_lane(number)
-          return lane and (lane.of == 'dependency' or is_closed(number)) or false
-        end
-        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-        --   room: so many of each lane, whether seats are free or not; nil: as many as are
-        local MOST = 1000 -- rows that one call looks at (I9)
-        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-        local place_of = {} -- by the first byte of a row, which stands for its priority
-
-        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-        local function next_score(first)
-          local band = score_of(9 - first, 0)
-          if not place_of[first] then
-            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-            place_of[first] = last > now and last < now + 60000 and last or now + 1
-          end
-          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-          return string.format('%.17g', band + place_of[first])
-        end
-
-        -- The first rows of these lanes, their ids and their lanes.
-        local function heads_of(lanes, room)
-          local rows, ids, lane_of = {}, {}, {}
-          for _, lane in ipairs(lanes) do
-            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-            if free > 0 then
-              local score = string.format('%.0f', BLOCKED + lane)
-              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+            -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
+            -- keeps its seat and is due then, as nobody else is let in before.
+            --   own: the score of its seat
+            local function comes_by_rate(id, lane, own)
+              local slot = own == lane and slot_of(lane)
+              if slot then
+                return false, rule.in_order and slot or nil
+              elseif own == lane then
+                if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
+                  return false
+                end
+                redis.call('ZADD', seats, lane + BY_RATE, id)
               end
+              return true
             end
+            return comes_by_rate(id, lane, tonumber(own))
           end
-          return rows, ids, lane_of
-        end
-
-        local let_in
-        function let_in(lanes, room)
-          local rows, ids, lane_of = heads_of(lanes, room)
-          if #rows == 0 then
-            return
-          end
-          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-          local taken, came, again = {}, {}, {}
-          for n, row in ipairs(rows) do
-            if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-            else
-              again[#again + 1] = lane_of[n]
-            end
-          end
-          if #came > 0 then
-            redis.call('ZADD', seats, unpack(taken))
-            redis.call('ZADD', ready, unpack(came))
-            wake_one()
-          end
-          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-          if #again > 0 then
-            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-          end
-        end
-        -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
-        local function vacate(ids)
-          if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
-            redis.call('ZREM', seats, unpack(ids))
-            return
-          end
-          local given, lanes, seen = {}, {}, {}
-          for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-            if lane then
-              given[#given + 1] = ids[n]
-              if not seen[lane] then
-                lanes[#lanes + 1], seen[lane] = lane, true
-              end
-            end
-          end
-          if #given > 0 then
-            redis.call('ZREM', seats, unpack(given))
-            let_in(lanes)
-          end
+          return own ~= false -- its own counts as free
         end
         -- What lib/put does with a message that has a key, where keys count.
 
         -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
         local function seated_or_blocked(id, lane, score)
-          if enter(id, lane) then
+          local may, slot = enter(id, lane)
+          if may then
             return ready, score
           end
-          return scheduled, BLOCKED + lane
+          return scheduled, slot or BLOCKED + lane
         end
 
         -- After its row and its state are written: whoever is cut off before has only the next one to let in.
+        --   waits: for its redelivery, or, by the rate of keys, for its slot
         local function given_back(id, state, waits)
           if not keeps_seat(state, waits) then
             vacate({ id })
@@ -564,7 +840,7 @@ if lapsed + fallen_due + outlived > 0 then
       redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
     end
     if in_lane then
-      give_back(id, state, waits)
+      give_back(id, state, waits or index == scheduled)
     end
     return index, member
   end
@@ -675,8 +951,87 @@ if lapsed + fallen_due + outlived > 0 then
   -- their names once.
   --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
   --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
+  -- An event that ends a message for who waits for its result is kept for them, too (lib/keep_results).
+  local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
   local names = {} -- of consumers, by their JSON
   local function outcome(event, id, head, state, delay, detail)
+    if ENDS[event] and state.more:find(' result=', 1, true) then
+      -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+      local function span(text)
+        local value = tonumber(text and text:match('^%d+$') or nil)
+        return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+      end
+      -- Milliseconds for which results are kept where the settings do not say it.
+      local RESULTS_KEPT = 3600000
+      -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
+      -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
+      -- nothing, since the queue goes on when memory is full: who waits is told that there is no result.
+      --   ends: of each message "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty: none was
+      --   given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
+      local BYTES, EACH = 67108864, 200 -- of all; of one, in Redis, beside its text and twice its id
+      local MOST = 1000 -- that make room for others in one script (I9)
+
+      local function size_of(id, length)
+        return length > 0 and 2 * #id + length + EACH or 0
+      end
+
+      -- Returns how many bytes that frees. The row goes last: by it is found what was cut off.
+      local function forget(ids)
+        local freed = 0
+        for _, id in ipairs(ids) do
+          freed = freed + size_of(id, redis.call('HSTRLEN', results, id))
+          redis.call('HDEL', results, id)
+          redis.call('ZREM', result_times, id)
+        end
+        return freed
+      end
+
+      local function keep_results(ids, ends)
+        local values = redis.call('HMGET', settings, 'results', 'results_bytes')
+        local kept_for, limit = span(values[1]) or RESULTS_KEPT, tonumber((values[2] or ''):match('^%d+$') or nil) or BYTES
+        local before = redis.call('HMGET', results, '', unpack(ids)) -- under the empty id: the bytes of all
+        local old = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - kept_for, 'LIMIT', 0, 2 * #ids)
+        for n, id in ipairs(ids) do
+          old[#old + 1] = before[n + 1] and id or nil
+        end
+        local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
+        local kept_at = string.format('%.0f', now)
+        for n, id in ipairs(ids) do
+          local more = size_of(id, ends[n] and #ends[n] or 0)
+          while total + more > limit and more <= limit and dropped < MOST do
+            local oldest = redis.call('ZRANGE', result_times, 0, 0)
+            total = oldest[1] and total - forget(oldest) or 0
+            dropped = dropped + #oldest
+          end
+          if more > 0 and total + more <= limit then
+            total, kept[n] = total + more, true
+            rows[#rows + 1], rows[#rows + 2] = kept_at, id
+            cells[#cells + 1], cells[#cells + 2] = id, ends[n]
+          elseif more > 0 then
+            dropped = dropped + 1
+          end
+        end
+        cells[2] = string.format('%.0f', math.max(0, total))
+        local written = #rows == 0 or type(redis.pcall('ZADD', result_times, unpack(rows))) == 'number'
+        if written and (#rows > 0 or before[1]) then
+          written = type(redis.pcall('HSET', results, unpack(cells))) == 'number'
+        end
+        redis.call('PEXPIRE', results, kept_for)
+        redis.call('PEXPIRE', result_times, kept_for)
+        if dropped > 0 then
+          redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
+        end
+        for n, id in ipairs(ids) do
+          if ends[n] then -- without the right to, who waits finds it within a second
+            redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] and ends[n] or 'unkept 0 ')
+          end
+        end
+      end
+      local word = event == 'undone' and state.part or event
+      local cause = detail and detail.error and detail.error:match('^[^\t]*') or ''
+      local rest = string.format('%.0f', now) .. ' ' .. state.reason .. '\t' .. cause
+      keep_results({ id }, { event ~= 'redriven' and word .. ' ' .. rest })
+    end
     local kept = setting('outcomes')
     if not kept then
       return
@@ -743,206 +1098,6 @@ if lapsed + fallen_due + outlived > 0 then
           end_passes(ids)
         end
         if per_key then -- or all but the last: a seat of nothing is found by lib/tend
-          -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-          local BLOCKED = 2 ^ 43
-          -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-          -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-          --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-          --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-          --   rule.in_turn: given back when the message is handed out
-          local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-          local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
-          local rule = {
-            limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-            in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
-          }
-          -- The id in a member of an index (lib/order says what precedes it).
-          local function id_of(member)
-            return member:sub(member:byte(1) < 16 and 9 or 3)
-          end
-          -- The flag of a record (lib/record) that has an expiry.
-          local EXPIRES = 0x10
-          -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-          -- of all that its sender packed beside the body. nil: it has none.
-          --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-          local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
-
-          local function lanes_in(text, first)
-            local lanes, at = {}, first + 2
-            for field = KEY, DEPENDENCY do
-              local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
-              if f and number == field then
-                lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
-                at = at + 3 + high * 256 + low
-              end
-            end
-            return lanes[KEY], lanes[DEPENDENCY]
-          end
-          -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-          local HEADERS, TRANSIENT = 0x20, 0x80
-
-          local function unpack_number(text, first, width)
-            local value = 0
-            for i = first, first + width - 1 do
-              value = value * 256 + text:byte(i)
-            end
-            return value
-          end
-
-          local function has_expiry(record)
-            return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-          end
-
-          -- lane: of its key; needs: the lane of its dependency.
-          local function as_head(birth, flags, expires, lane, needs)
-            return {
-              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
-              lane = lane, needs = needs,
-            }
-          end
-
-          -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-          -- something.
-          local function read_record(record)
-            if #record < 14 and (#record < 8 or has_expiry(record)) then
-              return { birth = 0, priority = 4 }
-            end
-            local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-            local lane, needs
-            if math.floor(flags / HEADERS) % 2 == 1 then
-              lane, needs = lanes_in(record, expires and 15 or 9)
-            end
-            return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
-          end
-          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-          -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-          --   text, record: its state and its record, as they were read
-          local function is_blocked_row(row, id, text, record)
-            if not record then
-              return false
-            elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-              return true -- as most: nobody has touched it
-            elseif is_later(record, text) then
-              return true
-            end
-            local head = read_record(record)
-            local state = parse_state(text, head.birth)
-            return state.mark == '-' and member_of(id, head, state.due) == row
-          end
-          -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-          -- So no client polls, and a message wakes one of a thousand.
-          local function wake_one()
-            if redis.call('LLEN', wake) == 0 then
-              redis.call('LPUSH', wake, 1)
-              redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-            end
-          end
-          -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-          -- `gated`; lib/tend ends that.
-          --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-          --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-          --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-          --   nobody waited; dead: ids of those that died in the window that opened it
-          --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-          local lanes_read = {}
-
-          local function read_lane(number)
-            if lanes_read[number] == nil then
-              local text = redis.call('HGET', lanes, string.format('%.0f', number))
-              lanes_read[number] = text and read_json(text) or false
-            end
-            return lanes_read[number]
-          end
-          -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
-          local function is_closed(number)
-            local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-            return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
-          end
-          -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
-          local function is_gated(number)
-            local lane = setting('gated') and read_lane(number)
-            return lane and (lane.of == 'dependency' or is_closed(number)) or false
-          end
-          -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-          -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-          --   room: so many of each lane, whether seats are free or not; nil: as many as are
-          local MOST = 1000 -- rows that one call looks at (I9)
-          local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-          local place_of = {} -- by the first byte of a row, which stands for its priority
-
-          -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-          -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-          local function next_score(first)
-            local band = score_of(9 - first, 0)
-            if not place_of[first] then
-              local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-              place_of[first] = last > now and last < now + 60000 and last or now + 1
-            end
-            place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-            return string.format('%.17g', band + place_of[first])
-          end
-
-          -- The first rows of these lanes, their ids and their lanes.
-          local function heads_of(lanes, room)
-            local rows, ids, lane_of = {}, {}, {}
-            for _, lane in ipairs(lanes) do
-              local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-              if free > 0 then
-                local score = string.format('%.0f', BLOCKED + lane)
-                for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-                  rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
-                end
-              end
-            end
-            return rows, ids, lane_of
-          end
-
-          local let_in
-          function let_in(lanes, room)
-            local rows, ids, lane_of = heads_of(lanes, room)
-            if #rows == 0 then
-              return
-            end
-            local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-            local taken, came, again = {}, {}, {}
-            for n, row in ipairs(rows) do
-              if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-              else
-                again[#again + 1] = lane_of[n]
-              end
-            end
-            if #came > 0 then
-              redis.call('ZADD', seats, unpack(taken))
-              redis.call('ZADD', ready, unpack(came))
-              wake_one()
-            end
-            redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-            if #again > 0 then
-              let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-            end
-          end
-          -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
-          local function vacate(ids)
-            if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
-              redis.call('ZREM', seats, unpack(ids))
-              return
-            end
-            local given, lanes, seen = {}, {}, {}
-            for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-              if lane then
-                given[#given + 1] = ids[n]
-                if not seen[lane] then
-                  lanes[#lanes + 1], seen[lane] = lane, true
-                end
-              end
-            end
-            if #given > 0 then
-              redis.call('ZREM', seats, unpack(given))
-              let_in(lanes)
-            end
-          end
           vacate(ids)
         end
         return gone
@@ -1089,8 +1244,17 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return lanes[KEY], lanes[DEPENDENCY]
   end
+  -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+  local HEADERS = 0x20
+
+  local function lanes_of(record)
+    local flags = record:byte(8)
+    if flags and math.floor(flags / HEADERS) % 2 == 1 then
+      return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+    end
+  end
   -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-  local HEADERS, TRANSIENT = 0x20, 0x80
+  local TRANSIENT = 0x80
 
   local function unpack_number(text, first, width)
     local value = 0
@@ -1119,10 +1283,7 @@ if lapsed + fallen_due + outlived > 0 then
       return { birth = 0, priority = 4 }
     end
     local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-    local lane, needs
-    if math.floor(flags / HEADERS) % 2 == 1 then
-      lane, needs = lanes_in(record, expires and 15 or 9)
-    end
+    local lane, needs = lanes_of(record)
     return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
   end
   -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
@@ -1180,152 +1341,6 @@ if lapsed + fallen_due + outlived > 0 then
           end_passes(ids)
         end
         if per_key then -- or all but the last: a seat of nothing is found by lib/tend
-          -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-          local BLOCKED = 2 ^ 43
-          -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-          -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-          --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-          --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-          --   rule.in_turn: given back when the message is handed out
-          local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-          local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
-          local rule = {
-            limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-            in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
-          }
-          -- The id in a member of an index (lib/order says what precedes it).
-          local function id_of(member)
-            return member:sub(member:byte(1) < 16 and 9 or 3)
-          end
-          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-          -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-          --   text, record: its state and its record, as they were read
-          local function is_blocked_row(row, id, text, record)
-            if not record then
-              return false
-            elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-              return true -- as most: nobody has touched it
-            elseif is_later(record, text) then
-              return true
-            end
-            local head = read_record(record)
-            local state = parse_state(text, head.birth)
-            return state.mark == '-' and member_of(id, head, state.due) == row
-          end
-          -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-          -- So no client polls, and a message wakes one of a thousand.
-          local function wake_one()
-            if redis.call('LLEN', wake) == 0 then
-              redis.call('LPUSH', wake, 1)
-              redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-            end
-          end
-          -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-          -- `gated`; lib/tend ends that.
-          --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-          --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-          --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-          --   nobody waited; dead: ids of those that died in the window that opened it
-          --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-          local lanes_read = {}
-
-          local function read_lane(number)
-            if lanes_read[number] == nil then
-              local text = redis.call('HGET', lanes, string.format('%.0f', number))
-              lanes_read[number] = text and read_json(text) or false
-            end
-            return lanes_read[number]
-          end
-          -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
-          local function is_closed(number)
-            local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-            return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
-          end
-          -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
-          local function is_gated(number)
-            local lane = setting('gated') and read_lane(number)
-            return lane and (lane.of == 'dependency' or is_closed(number)) or false
-          end
-          -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-          -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-          --   room: so many of each lane, whether seats are free or not; nil: as many as are
-          local MOST = 1000 -- rows that one call looks at (I9)
-          local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-          local place_of = {} -- by the first byte of a row, which stands for its priority
-
-          -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-          -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-          local function next_score(first)
-            local band = score_of(9 - first, 0)
-            if not place_of[first] then
-              local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-              place_of[first] = last > now and last < now + 60000 and last or now + 1
-            end
-            place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-            return string.format('%.17g', band + place_of[first])
-          end
-
-          -- The first rows of these lanes, their ids and their lanes.
-          local function heads_of(lanes, room)
-            local rows, ids, lane_of = {}, {}, {}
-            for _, lane in ipairs(lanes) do
-              local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-              if free > 0 then
-                local score = string.format('%.0f', BLOCKED + lane)
-                for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-                  rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
-                end
-              end
-            end
-            return rows, ids, lane_of
-          end
-
-          local let_in
-          function let_in(lanes, room)
-            local rows, ids, lane_of = heads_of(lanes, room)
-            if #rows == 0 then
-              return
-            end
-            local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-            local taken, came, again = {}, {}, {}
-            for n, row in ipairs(rows) do
-              if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-              else
-                again[#again + 1] = lane_of[n]
-              end
-            end
-            if #came > 0 then
-              redis.call('ZADD', seats, unpack(taken))
-              redis.call('ZADD', ready, unpack(came))
-              wake_one()
-            end
-            redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-            if #again > 0 then
-              let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-            end
-          end
-          -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
-          local function vacate(ids)
-            if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
-              redis.call('ZREM', seats, unpack(ids))
-              return
-            end
-            local given, lanes, seen = {}, {}, {}
-            for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-              if lane then
-                given[#given + 1] = ids[n]
-                if not seen[lane] then
-                  lanes[#lanes + 1], seen[lane] = lane, true
-                end
-              end
-            end
-            if #given > 0 then
-              redis.call('ZREM', seats, unpack(given))
-              let_in(lanes)
-            end
-          end
           vacate(ids)
         end
         return gone
@@ -1372,152 +1387,6 @@ if lapsed + fallen_due + outlived > 0 then
         if not redis.call('ZSCORE', seats, member) then
           return false
         end
-        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-        local BLOCKED = 2 ^ 43
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out
-        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
-        local rule = {
-          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
-        }
-        -- The id in a member of an index (lib/order says what precedes it).
-        local function id_of(member)
-          return member:sub(member:byte(1) < 16 and 9 or 3)
-        end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-        --   text, record: its state and its record, as they were read
-        local function is_blocked_row(row, id, text, record)
-          if not record then
-            return false
-          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-            return true -- as most: nobody has touched it
-          elseif is_later(record, text) then
-            return true
-          end
-          local head = read_record(record)
-          local state = parse_state(text, head.birth)
-          return state.mark == '-' and member_of(id, head, state.due) == row
-        end
-        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-        -- So no client polls, and a message wakes one of a thousand.
-        local function wake_one()
-          if redis.call('LLEN', wake) == 0 then
-            redis.call('LPUSH', wake, 1)
-            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-          end
-        end
-        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`; lib/tend ends that.
-        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-        --   nobody waited; dead: ids of those that died in the window that opened it
-        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-        local lanes_read = {}
-
-        local function read_lane(number)
-          if lanes_read[number] == nil then
-            local text = redis.call('HGET', lanes, string.format('%.0f', number))
-            lanes_read[number] = text and read_json(text) or false
-          end
-          return lanes_read[number]
-        end
-        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
-        local function is_closed(number)
-          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
-        end
-        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
-        local function is_gated(number)
-          local lane = setting('gated') and read_lane(number)
-          return lane and (lane.of == 'dependency' or is_closed(number)) or false
-        end
-        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-        --   room: so many of each lane, whether seats are free or not; nil: as many as are
-        local MOST = 1000 -- rows that one call looks at (I9)
-        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-        local place_of = {} -- by the first byte of a row, which stands for its priority
-
-        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-        local function next_score(first)
-          local band = score_of(9 - first, 0)
-          if not place_of[first] then
-            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-            place_of[first] = last > now and last < now + 60000 and last or now + 1
-          end
-          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-          return string.format('%.17g', band + place_of[first])
-        end
-
-        -- The first rows of these lanes, their ids and their lanes.
-        local function heads_of(lanes, room)
-          local rows, ids, lane_of = {}, {}, {}
-          for _, lane in ipairs(lanes) do
-            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-            if free > 0 then
-              local score = string.format('%.0f', BLOCKED + lane)
-              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
-              end
-            end
-          end
-          return rows, ids, lane_of
-        end
-
-        local let_in
-        function let_in(lanes, room)
-          local rows, ids, lane_of = heads_of(lanes, room)
-          if #rows == 0 then
-            return
-          end
-          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-          local taken, came, again = {}, {}, {}
-          for n, row in ipairs(rows) do
-            if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-            else
-              again[#again + 1] = lane_of[n]
-            end
-          end
-          if #came > 0 then
-            redis.call('ZADD', seats, unpack(taken))
-            redis.call('ZADD', ready, unpack(came))
-            wake_one()
-          end
-          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-          if #again > 0 then
-            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-          end
-        end
-        -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
-        local function vacate(ids)
-          if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
-            redis.call('ZREM', seats, unpack(ids))
-            return
-          end
-          local given, lanes, seen = {}, {}, {}
-          for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-            if lane then
-              given[#given + 1] = ids[n]
-              if not seen[lane] then
-                lanes[#lanes + 1], seen[lane] = lane, true
-              end
-            end
-          end
-          if #given > 0 then
-            redis.call('ZREM', seats, unpack(given))
-            let_in(lanes)
-          end
-        end
         vacate({ member })
         return true
       end
@@ -1542,7 +1411,56 @@ if lapsed + fallen_due + outlived > 0 then
     if failure.of_batch or kind == 'worker' and state.lapsed == 0 then
       failure.charge, failure.delay, failure.forgiven = false, 0, true
     end
-    judge(id, state, head, 'lapsed', failure)
+    if failure.forgiven and state.part == 'live' and head.lane and setting('per_key') then
+      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+      local LONGEST = 2 ^ 42 -- milliseconds
+      local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+      local function interval_of(rate)
+        local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+        count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+        if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+          return nil
+        end
+        local interval = spans * UNITS[unit] / count
+        return interval > 0 and interval <= LONGEST and interval or nil
+      end
+      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+      --   some may be blocked
+      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+      --   next; nil: keys have no rate
+      local per_key_text = setting('per_key') or ''
+      local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+      local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+      local interval = rate and interval_of(rate)
+      local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+      local is_read = seats_of_lane > 0 and (interval or not rate)
+      local rule = {
+        limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+        interval = is_read and interval or nil,
+      }
+      -- Puts a message back that was handed out, but does not count as that: given back, or its first lapse. Where keys have a rate, the
+      -- slot that it took is free again, for it or the next of its lane.
+      --   put_back: puts it where it belongs
+      local function token_back(lane, put_back)
+        if not rule.interval then
+          put_back()
+          return
+        end
+        redis.call('ZREM', slots, string.format('%.0f', lane))
+        put_back()
+        let_in({ lane })
+      end
+      token_back(head.lane, function()
+        judge(id, state, head, 'lapsed', failure)
+      end)
+    else
+      judge(id, state, head, 'lapsed', failure)
+    end
     return held and 1 or 0
   end
   -- Takes settled messages off their claims. A lease goes with the last of its messages.
@@ -1618,47 +1536,76 @@ if lapsed + fallen_due + outlived > 0 then
     local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
     local moved, members, blocked = {}, {}, {}
     local blocks = #rows > 0 and setting('per_key') and (function()
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-      -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-      --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-      --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out
-      local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-      local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+      local LONGEST = 2 ^ 42 -- milliseconds
+      local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+      local function interval_of(rate)
+        local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+        count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+        if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+          return nil
+        end
+        local interval = spans * UNITS[unit] / count
+        return interval > 0 and interval <= LONGEST and interval or nil
+      end
+      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+      --   some may be blocked
+      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+      --   next; nil: keys have no rate
+      local per_key_text = setting('per_key') or ''
+      local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+      local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+      local interval = rate and interval_of(rate)
+      local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+      local is_read = seats_of_lane > 0 and (interval or not rate)
       local rule = {
-        limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+        limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+        interval = is_read and interval or nil,
       }
-      -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-      local BLOCKED = 2 ^ 43
       -- The id in a member of an index (lib/order says what precedes it).
       local function id_of(member)
         return member:sub(member:byte(1) < 16 and 9 or 3)
-      end
-      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-      -- `gated`; lib/tend ends that.
-      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-      --   nobody waited; dead: ids of those that died in the window that opened it
-      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-      local lanes_read = {}
-
-      local function read_lane(number)
-        if lanes_read[number] == nil then
-          local text = redis.call('HGET', lanes, string.format('%.0f', number))
-          lanes_read[number] = text and read_json(text) or false
-        end
-        return lanes_read[number]
       end
       -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
       local function is_closed(number)
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
       end
+      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+      local function limit_of(number)
+        local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+        return lane and tonumber(lane.limit) or rule.limit
+      end
+      -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+      local BY_RATE = 0.5
+      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+      -- is ready that has come so. And the score of the seat that it takes.
+      local function free_seats(lane)
+        local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+        if rule.interval and free > 0 then
+          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+          -- counts as now: the clock stepped back.
+          local function slot_of(lane)
+            local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+            return at and at > now and at <= now + rule.interval and at or nil
+          end
+          free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+        end
+        return free
+      end
+
+      local function seat_in(lane)
+        return rule.interval and lane + BY_RATE or lane
+      end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
       -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-      -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+      -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
+      -- twice, or to give one back twice, changes nothing.
       --   full: lanes that were found full, for a call that only enters; nil: look
       local function enter(id, lane, full)
         if rule.limit == math.huge then
@@ -1668,15 +1615,41 @@ if lapsed + fallen_due + outlived > 0 then
         if has_room then
           local score = BLOCKED + lane
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-          has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+          -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+          has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
         end
         if has_room then
-          redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+          redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
           return true
         elseif full then
           full[lane] = true
         end
-        return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+        local own = redis.call('ZSCORE', seats, id)
+        if own and rule.interval then
+          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+          -- counts as now: the clock stepped back.
+          local function slot_of(lane)
+            local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+            return at and at > now and at <= now + rule.interval and at or nil
+          end
+          -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
+          -- keeps its seat and is due then, as nobody else is let in before.
+          --   own: the score of its seat
+          local function comes_by_rate(id, lane, own)
+            local slot = own == lane and slot_of(lane)
+            if slot then
+              return false, rule.in_order and slot or nil
+            elseif own == lane then
+              if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
+                return false
+              end
+              redis.call('ZADD', seats, lane + BY_RATE, id)
+            end
+            return true
+          end
+          return comes_by_rate(id, lane, tonumber(own))
+        end
+        return own ~= false -- its own counts as free
       end
       -- The lane of a message with this state that nobody holds, and whether the row is its own; else a script that was cut off left
       -- it behind. nil: it has no key, or somebody holds it. A state that says dead may be what a purge that was cut off left behind.
@@ -1694,7 +1667,11 @@ if lapsed + fallen_due + outlived > 0 then
       return function(row)
         local id = id_of(row)
         local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
-        return is_own and not enter(id, lane, full) and BLOCKED + lane
+        if not is_own then
+          return false
+        end
+        local may, slot = enter(id, lane, full)
+        return not may and (slot or BLOCKED + lane)
       end
     end)()
     for i = 1, #rows, 2 do
@@ -1789,9 +1766,9 @@ end
 -- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
 -- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
 -- command. A claim ends here where the queue was deleted since the client opened it. `per_key`, `gated`: what the settings say
--- of keys and of closed lanes; `resumes`: when the pause ends, nil: it does not, or there is none; `by_rate`: what the rate
+-- of keys and of closed lanes; `paced`: whether keys have a rate; `resumes`: when the pause ends, nil: it does not, or there is none; `by_rate`: what the rate
 -- leaves, nil: there is none.
-local capacity, per_key, gated, resumes, by_rate = count, nil, nil, nil, nil
+local capacity, per_key, paced, gated, resumes, by_rate = count, nil, nil, nil, nil, nil
 if part == 'live' then
   local values = redis.call(
     'HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'gated', 'paused_until', 'rate'
@@ -1800,6 +1777,7 @@ if part == 'live' then
     return { now, -3 }
   end
   per_key, gated = values[4], values[5]
+  paced = per_key and per_key:find('rate ', 1, true)
   local most = tonumber((values[2] or ''):match('^%d+$') or nil)
   resumes = values[1] == '1' and tonumber(values[6] or nil) or nil
   if resumes and resumes <= now then
@@ -1816,22 +1794,31 @@ if part == 'live' then
     capacity = math.max(0, math.min(count, most - in_flight))
   end
   if values[7] then
-    -- What a rate leaves to hand out now: a bucket of tokens, one for each message, kept as the time until which what was handed
-    -- out reaches (GCRA). A burst is what comes in a second, at least one message. A time further ahead than that counts as now:
-    -- the clock stepped back.
-    --   rate: N/SPAN, as 100/s or 5/10m; what cannot be read is no limit
-    --   reached: the time that is kept, or false
-    --   Returns nil, or { interval: milliseconds between two; from: where what is handed out now begins; most: how many;
-    --   at: when there is one more, milliseconds }.
+    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+    local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
-    local function pace(rate, reached)
+    local function interval_of(rate)
       local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
       count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
       if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
         return nil
       end
       local interval = spans * UNITS[unit] / count
+      return interval > 0 and interval <= LONGEST and interval or nil
+    end
+    -- What a rate leaves to hand out now: a bucket of tokens, one for each message, kept as the time until which what was handed
+    -- out reaches (GCRA). A burst is what comes in a second, at least one message. A time further ahead than that counts as now:
+    -- the clock stepped back.
+    --   rate: as lib/interval_of reads it
+    --   reached: the time that is kept, or false
+    --   Returns nil, or { interval: milliseconds between two; from: where what is handed out now begins; most: how many;
+    --   at: when there is one more, milliseconds }.
+    local function pace(rate, reached)
+      local interval = interval_of(rate)
+      if not interval then
+        return nil
+      end
       local burst = math.max(1000, interval) -- milliseconds
       local from = tonumber(reached or nil)
       if not from or from < now or from > now + burst + interval then
@@ -1844,52 +1831,44 @@ if part == 'live' then
     capacity = math.min(capacity, by_rate and by_rate.most or capacity)
   end
   if per_key or gated then
-    -- Before a claim takes messages of a queue where keys count, or lanes are closed: sees to what falls due (lib/pass_gates), and
+    -- Before a claim takes messages of a queue where keys count, or lanes are closed: sees to what falls due (lib/pass_gates,
+    -- lib/pass_slots), and
     -- repairs lanes, once a second (lib/tend); and where lanes take turns and less is ready than it may take, lets in the rest from all lanes alike, so that a batch is filled even by one
     -- lane. What is let in so is handed out now, so no lane has more than its window for good.
     local PAUSE = 1000 -- milliseconds between two calls of tend
 
-    local function prepare_lanes(per_key, gated, capacity)
+    local function prepare_lanes(per_key, paced, gated, capacity)
       if gated and capacity > 0 then
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
         local found
         local function setting(name)
-          found = found
-            or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+          found = found or redis.call(
+            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+          )
           return found[FIELDS[name]]
         end
-        -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-        local function read_json(text)
-          local decoded, value = pcall(cjson.decode, text or '')
-          return decoded and type(value) == 'table' and value or {}
-        end
-        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`; lib/tend ends that.
-        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-        --   nobody waited; dead: ids of those that died in the window that opened it
-        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-        local lanes_read = {}
-
-        local function read_lane(number)
-          if lanes_read[number] == nil then
-            local text = redis.call('HGET', lanes, string.format('%.0f', number))
-            lanes_read[number] = text and read_json(text) or false
-          end
-          return lanes_read[number]
-        end
-        -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is special any more.
+        -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is any more, but for a
+        -- limit of its own.
         local function write_lane(number, lane)
-          local name = string.format('%.0f', number)
+          local name, before = string.format('%.0f', number), lanes_read[number]
+          lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
+          local is_closed_at_times = lane and (lane.paused or lane.open or lane.due)
+          if lane and not is_closed_at_times and not lane.limit then
+            lane = nil
+          end
           lanes_read[number] = lane or false
           if not lane then
             redis.call('HDEL', lanes, name)
             redis.call('ZREM', gates, name)
             return
           end
-          redis.call('HSET', settings, 'gated', 1)
+          if is_closed_at_times then
+            redis.call('HSET', settings, 'gated', 1)
+          end
+          if lane.limit then
+            redis.call('HSET', settings, 'limited', 1)
+          end
           if lane.due then
             redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
           else
@@ -1897,16 +1876,36 @@ if part == 'live' then
           end
           redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
         end
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out
-        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+        local LONGEST = 2 ^ 42 -- milliseconds
+        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+        local function interval_of(rate)
+          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+            return nil
+          end
+          local interval = spans * UNITS[unit] / count
+          return interval > 0 and interval <= LONGEST and interval or nil
+        end
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+        --   some may be blocked
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+        --   next; nil: keys have no rate
+        local per_key_text = setting('per_key') or ''
+        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+        local interval = rate and interval_of(rate)
+        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+        local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+          interval = is_read and interval or nil,
         }
         -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
         --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
@@ -1920,8 +1919,8 @@ if part == 'live' then
           probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
           longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
         }
-        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-        local BLOCKED = 2 ^ 43
+        -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+        local PASS = '\1'
         -- The id in a member of an index (lib/order says what precedes it).
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
@@ -1953,8 +1952,17 @@ if part == 'live' then
           end
           return lanes[KEY], lanes[DEPENDENCY]
         end
+        -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+        local HEADERS = 0x20
+
+        local function lanes_of(record)
+          local flags = record:byte(8)
+          if flags and math.floor(flags / HEADERS) % 2 == 1 then
+            return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+          end
+        end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-        local HEADERS, TRANSIENT = 0x20, 0x80
+        local TRANSIENT = 0x80
 
         local function unpack_number(text, first, width)
           local value = 0
@@ -1983,10 +1991,7 @@ if part == 'live' then
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane, needs
-          if math.floor(flags / HEADERS) % 2 == 1 then
-            lane, needs = lanes_in(record, expires and 15 or 9)
-          end
+          local lane, needs = lanes_of(record)
           return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
         -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
@@ -2104,89 +2109,41 @@ if part == 'live' then
           local state = parse_state(text, head.birth)
           return state.mark == '-' and member_of(id, head, state.due) == row
         end
-        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-        -- So no client polls, and a message wakes one of a thousand.
-        local function wake_one()
-          if redis.call('LLEN', wake) == 0 then
-            redis.call('LPUSH', wake, 1)
-            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-          end
-        end
         -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
         local function is_closed(number)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
         end
-        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
-        local function is_gated(number)
-          local lane = setting('gated') and read_lane(number)
-          return lane and (lane.of == 'dependency' or is_closed(number)) or false
+        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
         end
-        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-        --   room: so many of each lane, whether seats are free or not; nil: as many as are
-        local MOST = 1000 -- rows that one call looks at (I9)
-        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-        local place_of = {} -- by the first byte of a row, which stands for its priority
-
-        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-        local function next_score(first)
-          local band = score_of(9 - first, 0)
-          if not place_of[first] then
-            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-            place_of[first] = last > now and last < now + 60000 and last or now + 1
-          end
-          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-          return string.format('%.17g', band + place_of[first])
-        end
-
-        -- The first rows of these lanes, their ids and their lanes.
-        local function heads_of(lanes, room)
-          local rows, ids, lane_of = {}, {}, {}
-          for _, lane in ipairs(lanes) do
-            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-            if free > 0 then
-              local score = string.format('%.0f', BLOCKED + lane)
-              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
-              end
+        -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+        local BY_RATE = 0.5
+        -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+        -- is ready that has come so. And the score of the seat that it takes.
+        local function free_seats(lane)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+          if rule.interval and free > 0 then
+            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+            -- counts as now: the clock stepped back.
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
             end
+            free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
           end
-          return rows, ids, lane_of
+          return free
         end
 
-        local let_in
-        function let_in(lanes, room)
-          local rows, ids, lane_of = heads_of(lanes, room)
-          if #rows == 0 then
-            return
-          end
-          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-          local taken, came, again = {}, {}, {}
-          for n, row in ipairs(rows) do
-            if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-            else
-              again[#again + 1] = lane_of[n]
-            end
-          end
-          if #came > 0 then
-            redis.call('ZADD', seats, unpack(taken))
-            redis.call('ZADD', ready, unpack(came))
-            wake_one()
-          end
-          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-          if #again > 0 then
-            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-          end
+        local function seat_in(lane)
+          return rule.interval and lane + BY_RATE or lane
         end
-        -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
-        local PASS = '\1'
         -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
         -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-        -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+        -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
+        -- twice, or to give one back twice, changes nothing.
         --   full: lanes that were found full, for a call that only enters; nil: look
         local function enter(id, lane, full)
           if rule.limit == math.huge then
@@ -2196,15 +2153,49 @@ if part == 'live' then
           if has_room then
             local score = BLOCKED + lane
             local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-            has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+            -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+            has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
           end
           if has_room then
-            redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+            redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
             return true
           elseif full then
             full[lane] = true
           end
-          return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+          local own = redis.call('ZSCORE', seats, id)
+          if own and rule.interval then
+            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+            -- counts as now: the clock stepped back.
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
+            -- keeps its seat and is due then, as nobody else is let in before.
+            --   own: the score of its seat
+            local function comes_by_rate(id, lane, own)
+              local slot = own == lane and slot_of(lane)
+              if slot then
+                return false, rule.in_order and slot or nil
+              elseif own == lane then
+                if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
+                  return false
+                end
+                redis.call('ZADD', seats, lane + BY_RATE, id)
+              end
+              return true
+            end
+            return comes_by_rate(id, lane, tonumber(own))
+          end
+          return own ~= false -- its own counts as free
+        end
+        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+        -- So no client polls, and a message wakes one of a thousand.
+        local function wake_one()
+          if redis.call('LLEN', wake) == 0 then
+            redis.call('LPUSH', wake, 1)
+            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+          end
         end
         -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has a seat of its key or gets one,
         -- else it waits for that in the lane of its key. Who lets through checks record and state, as lib/let_in does.
@@ -2334,310 +2325,108 @@ if part == 'live' then
         end
         pass_gates()
       end
+      if paced and capacity > 0 then
+        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+        local found
+        local function setting(name)
+          found = found or redis.call(
+            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+          )
+          return found[FIELDS[name]]
+        end
+        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+        local LONGEST = 2 ^ 42 -- milliseconds
+        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+        local function interval_of(rate)
+          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+            return nil
+          end
+          local interval = spans * UNITS[unit] / count
+          return interval > 0 and interval <= LONGEST and interval or nil
+        end
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+        --   some may be blocked
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+        --   next; nil: keys have no rate
+        local per_key_text = setting('per_key') or ''
+        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+        local interval = rate and interval_of(rate)
+        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+        local is_read = seats_of_lane > 0 and (interval or not rate)
+        local rule = {
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+          interval = is_read and interval or nil,
+        }
+        -- Lets in the next of each lane whose slot has come by the rate of keys, and forgets the slot: two for each that a claim takes.
+        local SPARE, PASSED = 10, 1000 -- lanes, as lib/let_in looks at (I9)
+
+        local function pass_slots(count)
+          local names = redis.call('ZRANGEBYSCORE', slots, '-inf', now, 'LIMIT', 0, math.min(2 * count + SPARE, PASSED))
+          if #names == 0 then
+            return
+          end
+          local lanes = {}
+          for n, name in ipairs(names) do
+            lanes[n] = tonumber(name)
+          end
+          if rule.interval then
+            let_in(lanes)
+          end
+          redis.call('ZREM', slots, unpack(names)) -- the last: by these the next claim sees what was cut off
+        end
+        pass_slots(capacity)
+      end
       local at = tonumber((redis.call('GET', tended) or ''):match('^%d+') or 0)
       if at > now or now >= at + PAUSE then -- or the clock stepped back
         -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
         local found
         local function setting(name)
-          found = found
-            or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+          found = found or redis.call(
+            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+          )
           return found[FIELDS[name]]
         end
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out
-        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+        local LONGEST = 2 ^ 42 -- milliseconds
+        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+        local function interval_of(rate)
+          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+            return nil
+          end
+          local interval = spans * UNITS[unit] / count
+          return interval > 0 and interval <= LONGEST and interval or nil
+        end
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+        --   some may be blocked
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+        --   next; nil: keys have no rate
+        local per_key_text = setting('per_key') or ''
+        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+        local interval = rate and interval_of(rate)
+        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+        local is_read = seats_of_lane > 0 and (interval or not rate)
         local rule = {
-          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+          interval = is_read and interval or nil,
         }
-        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-        local BLOCKED = 2 ^ 43
-        -- The id in a member of an index (lib/order says what precedes it).
-        local function id_of(member)
-          return member:sub(member:byte(1) < 16 and 9 or 3)
-        end
-        -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-        -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-        -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-        -- that it blocks no other message, and a version that can read it finds it.
-        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
-
-        local function is_later(record, text)
-          return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
-        end
-        -- The flag of a record (lib/record) that has an expiry.
-        local EXPIRES = 0x10
-        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-        -- of all that its sender packed beside the body. nil: it has none.
-        --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-        local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
-
-        local function lanes_in(text, first)
-          local lanes, at = {}, first + 2
-          for field = KEY, DEPENDENCY do
-            local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
-            if f and number == field then
-              lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
-              at = at + 3 + high * 256 + low
-            end
-          end
-          return lanes[KEY], lanes[DEPENDENCY]
-        end
-        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-        local HEADERS, TRANSIENT = 0x20, 0x80
-
-        local function unpack_number(text, first, width)
-          local value = 0
-          for i = first, first + width - 1 do
-            value = value * 256 + text:byte(i)
-          end
-          return value
-        end
-
-        local function has_expiry(record)
-          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-        end
-
-        -- lane: of its key; needs: the lane of its dependency.
-        local function as_head(birth, flags, expires, lane, needs)
-          return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
-            lane = lane, needs = needs,
-          }
-        end
-
-        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-        -- something.
-        local function read_record(record)
-          if #record < 14 and (#record < 8 or has_expiry(record)) then
-            return { birth = 0, priority = 4 }
-          end
-          local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane, needs
-          if math.floor(flags / HEADERS) % 2 == 1 then
-            lane, needs = lanes_in(record, expires and 15 or 9)
-          end
-          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
-        end
-        -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-        -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-        --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-        -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-        -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-        -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-        -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
-        local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
-        local MORE = ' [%w_]+=%S*'
-        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
-
-        local function new_state(due)
-          return {
-            part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
-            deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
-          }
-        end
-
-        local function parse_state(text, birth)
-          local s = new_state(math.floor(birth / 4096))
-          local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
-          if text then
-            part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
-              text:match(STATE)
-          end
-          if part and (more == '' or more:gsub(MORE, '') == '') then
-            s.part, s.reason, s.mark, s.token = part, reason, mark, token
-            local at = tonumber(due)
-            s.due = at > 0 and at < LATER and at or s.due
-            s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
-            s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-            s.delay, s.more = tonumber(delay), more
-          end
-          return s
-        end
-
-        local function format_state(s)
-          local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
-          return table.concat({
-            part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-          }, ' ') .. s.more
-        end
-
-        -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-        -- redrive gave it another (lib/redriven_expiry).
-        local function expiry_of(head, state)
-          if state.redriven == 0 then
-            return head.expires
-          end
-          return tonumber(state.more:match(' expires=(%d+)') or nil)
-        end
-        -- The immutable half of a message, written once by send:
-        --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-        --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-        --            when it fails (persistent=False); the other bits are the sender's
-        --   6 bytes  expiry in milliseconds, only with that flag
-        --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-        -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-
-        -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
-        local function pack_number(value, width)
-          local g = value % 256
-          value = (value - g) / 256
-          local f = value % 256
-          value = (value - f) / 256
-          local e = value % 256
-          value = (value - e) / 256
-          local d = value % 256
-          value = (value - d) / 256
-          local c = value % 256
-          value = (value - c) / 256
-          local b = value % 256
-          return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
-        end
-        -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-        -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-        -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-        -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-        -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-        -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
-        -- reads the priority from the member.
-        local BAND = 2 ^ 42
-
-        local function score_of(priority, due)
-          return (9 - priority) * BAND + due
-        end
-
-        -- The send order but its last byte, which is that of the birth.
-        local function order_of(head, due)
-          local number = head.birth % 4096
-          local last = number % 256
-          if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
-            return string.char(16 + (number - last) / 256)
-          end
-          return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
-        end
-
-        local function member_of(id, head, due)
-          return order_of(head, due) .. string.char(head.birth % 256) .. id
-        end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-        --   text, record: its state and its record, as they were read
-        local function is_blocked_row(row, id, text, record)
-          if not record then
-            return false
-          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-            return true -- as most: nobody has touched it
-          elseif is_later(record, text) then
-            return true
-          end
-          local head = read_record(record)
-          local state = parse_state(text, head.birth)
-          return state.mark == '-' and member_of(id, head, state.due) == row
-        end
-        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-        -- So no client polls, and a message wakes one of a thousand.
-        local function wake_one()
-          if redis.call('LLEN', wake) == 0 then
-            redis.call('LPUSH', wake, 1)
-            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-          end
-        end
-        -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-        local function read_json(text)
-          local decoded, value = pcall(cjson.decode, text or '')
-          return decoded and type(value) == 'table' and value or {}
-        end
-        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`; lib/tend ends that.
-        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-        --   nobody waited; dead: ids of those that died in the window that opened it
-        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-        local lanes_read = {}
-
-        local function read_lane(number)
-          if lanes_read[number] == nil then
-            local text = redis.call('HGET', lanes, string.format('%.0f', number))
-            lanes_read[number] = text and read_json(text) or false
-          end
-          return lanes_read[number]
-        end
-        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
-        local function is_closed(number)
-          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
-        end
-        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
-        local function is_gated(number)
-          local lane = setting('gated') and read_lane(number)
-          return lane and (lane.of == 'dependency' or is_closed(number)) or false
-        end
-        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-        --   room: so many of each lane, whether seats are free or not; nil: as many as are
-        local MOST = 1000 -- rows that one call looks at (I9)
-        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-        local place_of = {} -- by the first byte of a row, which stands for its priority
-
-        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-        local function next_score(first)
-          local band = score_of(9 - first, 0)
-          if not place_of[first] then
-            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-            place_of[first] = last > now and last < now + 60000 and last or now + 1
-          end
-          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-          return string.format('%.17g', band + place_of[first])
-        end
-
-        -- The first rows of these lanes, their ids and their lanes.
-        local function heads_of(lanes, room)
-          local rows, ids, lane_of = {}, {}, {}
-          for _, lane in ipairs(lanes) do
-            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-            if free > 0 then
-              local score = string.format('%.0f', BLOCKED + lane)
-              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
-              end
-            end
-          end
-          return rows, ids, lane_of
-        end
-
-        local let_in
-        function let_in(lanes, room)
-          local rows, ids, lane_of = heads_of(lanes, room)
-          if #rows == 0 then
-            return
-          end
-          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-          local taken, came, again = {}, {}, {}
-          for n, row in ipairs(rows) do
-            if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-            else
-              again[#again + 1] = lane_of[n]
-            end
-          end
-          if #came > 0 then
-            redis.call('ZADD', seats, unpack(taken))
-            redis.call('ZADD', ready, unpack(came))
-            wake_one()
-          end
-          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-          if #again > 0 then
-            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-          end
-        end
         -- Where keys count no more: makes blocked messages of these lanes due, some a call; when nobody waits, forgets the seats and
         -- the rule.
         local UNBLOCKED = 1000 -- rows a call (I9)
@@ -2654,9 +2443,19 @@ if part == 'live' then
           if #due > 0 then
             redis.call('ZADD', scheduled, unpack(due))
           elseif setting('per_key') == 'off' and redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then
-            redis.call('UNLINK', seats, tended) -- else `per_key` is damaged, or of a later version, or someone waits
+            redis.call('UNLINK', seats, slots, tended) -- else `per_key` is damaged, or of a later version, or someone waits
             redis.call('HDEL', settings, 'per_key')
           end
+        end
+        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+        local function is_closed(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+        end
+        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+        local function is_gated(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+          return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
         -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
         --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
@@ -2682,26 +2481,6 @@ if part == 'live' then
         end
         -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
         local PASS = '\1'
-        -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
-        local function vacate(ids)
-          if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
-            redis.call('ZREM', seats, unpack(ids))
-            return
-          end
-          local given, lanes, seen = {}, {}, {}
-          for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-            if lane then
-              given[#given + 1] = ids[n]
-              if not seen[lane] then
-                lanes[#lanes + 1], seen[lane] = lane, true
-              end
-            end
-          end
-          if #given > 0 then
-            redis.call('ZREM', seats, unpack(given))
-            let_in(lanes)
-          end
-        end
         -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
         -- score as many as a binary search finds.
 
@@ -2763,159 +2542,6 @@ if part == 'live' then
             end
           end
         end
-        -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
-        -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
-        -- true where it is of a later form.
-        local function head_of(id, text)
-          local birth, flags, expires, lane, needs = stated_head(text)
-          if birth then
-            if redis.call('HEXISTS', messages, id) == 0 then
-              return nil, false
-            elseif is_later('', text) then
-              return nil, true
-            end
-            return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
-          end
-          local record = redis.call('HGET', messages, id)
-          if not record then
-            return nil, false
-          elseif is_later(record, text) then
-            return nil, true
-          end
-          return read_record(record), false
-        end
-        -- Whether a message keeps the seat that it holds; one that is blocked in the lane of its key all the same becomes ready. The
-        -- seat of a call whose message was cancelled stays as long as the lease (lib/cancelled_seat).
-        local function seat_is_due(id)
-          local token, cancelled = id:match('^\2(%S+) (.*)$')
-          if token then -- where the cancel was cut off, the message is still held, and has its own
-            local still_held = (redis.call('HGET', states, cancelled) or ''):find(' +' .. token .. ' ', 1, true)
-            return redis.call('ZSCORE', leases, token) ~= false and not still_held
-          end
-          local text = redis.call('HGET', states, id)
-          local head, later = head_of(id, text)
-          if not head then
-            return later
-          end
-          local state = parse_state(text, head.birth)
-          if state.mark == '+' then
-            return not rule.in_turn
-          end
-          local member = member_of(id, head, state.due)
-          local score = state.part == 'live' and tonumber(redis.call('ZSCORE', scheduled, member) or 0) or 0
-          local is_blocked = head.lane and score == BLOCKED + head.lane
-          if is_blocked and is_closed(head.lane) then
-            return false
-          elseif is_blocked then
-            redis.call('ZADD', ready, score_of(head.priority, now), member)
-            redis.call('ZREM', scheduled, member)
-            wake_one()
-          end
-          return keeps_seat(state, score > 0 and not is_blocked)
-        end
-        -- Whether a message that was let through the gate of its dependency keeps the pass: it is ready or in work, and that is still
-        -- of use.
-        local function pass_is_due(id, number)
-          local text = redis.call('HGET', states, id)
-          local head, later = head_of(id, text)
-          if not head then
-            return later
-          end
-          local state = parse_state(text, head.birth)
-          local is_there = state.mark == '+' or redis.call('ZSCORE', ready, member_of(id, head, state.due))
-          return state.part == 'live' and is_there and read_lane(number) and true or false
-        end
-        -- The part of lib/tend that looks at seats and passes, some a call: those go that nobody should hold. Returns where the next
-        -- call goes on.
-        --   place: what the last one returned; nil: from the front
-        local SEATS = 100 -- that one call looks at (I9)
-
-        local function tend_seats(place)
-          local score, member = (place or ''):match('^(%S+) (.*)$')
-          local range = { score = score or '-inf', member = member or '', last_score = '+inf', last_member = '\255', limit = SEATS }
-          local held, next_score, next_member = rows_of_range(seats, range)
-          local lost = {}
-          for _, id in ipairs(held) do
-            local keeps
-            if id:sub(1, 1) == PASS then
-              keeps = pass_is_due(id:sub(2), tonumber(redis.call('ZSCORE', seats, id)))
-            else
-              keeps = seat_is_due(id)
-            end
-            if not keeps then
-              lost[#lost + 1] = id
-            end
-          end
-          if #lost > 0 then
-            vacate(lost)
-          end
-          return (next_score == '' and '-inf' or next_score) .. ' ' .. next_member
-        end
-        -- Repairs what a script that was cut off left behind in lanes: lets in who waits beside a free seat, makes ready who waits with
-        -- one, and takes seats away from messages that are gone, or hold none where they are. Looks at some lanes and some seats a
-        -- call, and goes on there at the next: however many lanes are held, each has its turn. Closed lanes have gates of their own
-        -- (lib/pass_gates); where none is left, the settings say so.
-        local LANES = 100 -- that one call looks at (I9)
-        local KEPT = 600000 -- milliseconds for which the place is kept
-
-        local function tend()
-          local front = string.format('%.0f', BLOCKED - 1)
-          local after, place = (redis.call('GET', tended) or ''):match('^%d+ (%d+) (.*)$')
-          local open = {}
-          after = after or front
-          for _ = 1, LANES do
-            local found = redis.call('ZRANGEBYSCORE', scheduled, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-            after = found or front
-            if not found then
-              break
-            end
-            local lane = tonumber(found) - BLOCKED
-            if is_gated(lane) then
-              recheck(lane)
-            else
-              open[#open + 1] = lane
-            end
-          end
-          if rule.limit < math.huge then
-            let_in(open)
-          else
-            unblock(open)
-          end
-          redis.call('SET', tended, now .. ' ' .. after .. ' ' .. tend_seats(place), 'PX', KEPT)
-          local nobody_waits = rule.limit < math.huge or redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0
-          if setting('gated') and nobody_waits and redis.call('EXISTS', lanes) == 0 then
-            redis.call('HDEL', settings, 'gated')
-          end
-        end
-        tend()
-      end
-      local lacking = per_key and per_key:find('^fair') and capacity - redis.call('ZCARD', ready) or 0
-      if lacking > 0 then
-        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-        local BLOCKED = 2 ^ 43
-        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
-        local found
-        local function setting(name)
-          found = found
-            or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
-          return found[FIELDS[name]]
-        end
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out
-        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
-        local rule = {
-          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
-        }
-        -- The id in a member of an index (lib/order says what precedes it).
-        local function id_of(member)
-          return member:sub(member:byte(1) < 16 and 9 or 3)
-        end
         -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
         -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
         -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
@@ -2943,8 +2569,17 @@ if part == 'live' then
           end
           return lanes[KEY], lanes[DEPENDENCY]
         end
+        -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+        local HEADERS = 0x20
+
+        local function lanes_of(record)
+          local flags = record:byte(8)
+          if flags and math.floor(flags / HEADERS) % 2 == 1 then
+            return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+          end
+        end
         -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-        local HEADERS, TRANSIENT = 0x20, 0x80
+        local TRANSIENT = 0x80
 
         local function unpack_number(text, first, width)
           local value = 0
@@ -2973,11 +2608,29 @@ if part == 'live' then
             return { birth = 0, priority = 4 }
           end
           local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane, needs
-          if math.floor(flags / HEADERS) % 2 == 1 then
-            lane, needs = lanes_in(record, expires and 15 or 9)
-          end
+          local lane, needs = lanes_of(record)
           return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+        end
+        -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+        -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+        -- true where it is of a later form.
+        local function head_of(id, text)
+          local birth, flags, expires, lane, needs = stated_head(text)
+          if birth then
+            if redis.call('HEXISTS', messages, id) == 0 then
+              return nil, false
+            elseif is_later('', text) then
+              return nil, true
+            end
+            return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+          end
+          local record = redis.call('HGET', messages, id)
+          if not record then
+            return nil, false
+          elseif is_later(record, text) then
+            return nil, true
+          end
+          return read_record(record), false
         end
         -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
         -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -3079,21 +2732,6 @@ if part == 'live' then
         local function member_of(id, head, due)
           return order_of(head, due) .. string.char(head.birth % 256) .. id
         end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-        --   text, record: its state and its record, as they were read
-        local function is_blocked_row(row, id, text, record)
-          if not record then
-            return false
-          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-            return true -- as most: nobody has touched it
-          elseif is_later(record, text) then
-            return true
-          end
-          local head = read_record(record)
-          local state = parse_state(text, head.birth)
-          return state.mark == '-' and member_of(id, head, state.due) == row
-        end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
         local function wake_one()
@@ -3102,26 +2740,146 @@ if part == 'live' then
             redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
           end
         end
-        -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-        local function read_json(text)
-          local decoded, value = pcall(cjson.decode, text or '')
-          return decoded and type(value) == 'table' and value or {}
-        end
-        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`; lib/tend ends that.
-        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-        --   nobody waited; dead: ids of those that died in the window that opened it
-        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-        local lanes_read = {}
-
-        local function read_lane(number)
-          if lanes_read[number] == nil then
-            local text = redis.call('HGET', lanes, string.format('%.0f', number))
-            lanes_read[number] = text and read_json(text) or false
+        -- Whether a message keeps the seat that it holds; one that is blocked in the lane of its key all the same becomes ready. The
+        -- seat of a call whose message was cancelled stays as long as the lease (lib/cancelled_seat). Where keys have a rate, who is
+        -- blocked gives its seat back; and a claim that was cut off takes its slots now.
+        --   own: the score of the seat
+        local function seat_is_due(id, own)
+          local token, cancelled = id:match('^\2(%S+) (.*)$')
+          if token then -- where the cancel was cut off, the message is still held, and has its own
+            local still_held = (redis.call('HGET', states, cancelled) or ''):find(' +' .. token .. ' ', 1, true)
+            return redis.call('ZSCORE', leases, token) ~= false and not still_held
           end
-          return lanes_read[number]
+          local text = redis.call('HGET', states, id)
+          local head, later = head_of(id, text)
+          if not head then
+            return later
+          end
+          local state = parse_state(text, head.birth)
+          if state.mark == '+' then
+            if rule.interval and own % 1 > 0 then
+              -- Of messages that are handed out where keys have a rate: the next of each lane comes an interval from now. Returns when that is.
+              local KEPT = 86400000 -- milliseconds for which slots stay that no claim forgets (lib/pass_slots)
+
+              local function take_slots(ids)
+                local next_at, taken, given = now + rule.interval, {}, {}
+                for n, seat in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+                  if seat then
+                    local lane = string.format('%.0f', math.floor(tonumber(seat)))
+                    taken[#taken + 1], taken[#taken + 2] = next_at, lane
+                    given[#given + 1], given[#given + 2] = lane, ids[n]
+                  end
+                end
+                if #taken > 0 then
+                  redis.call('ZADD', slots, unpack(taken))
+                  redis.call('PEXPIRE', slots, math.ceil(rule.interval) + KEPT)
+                  redis.call('ZADD', seats, unpack(given)) -- it came by the rate, and counts no more as ready
+                end
+                return next_at
+              end
+              take_slots({ id })
+            end
+            return not rule.in_turn
+          end
+          local member = member_of(id, head, state.due)
+          local score = state.part == 'live' and tonumber(redis.call('ZSCORE', scheduled, member) or 0) or 0
+          local is_blocked = head.lane and score == BLOCKED + head.lane
+          if is_blocked and (rule.interval or is_closed(head.lane)) then
+            return false
+          elseif is_blocked then
+            redis.call('ZADD', ready, score_of(head.priority, now), member)
+            redis.call('ZREM', scheduled, member)
+            wake_one()
+          end
+          return keeps_seat(state, score > 0 and not is_blocked)
+        end
+        -- Whether a message that was let through the gate of its dependency keeps the pass: it is ready or in work, and that is still
+        -- of use.
+        local function pass_is_due(id, number)
+          local text = redis.call('HGET', states, id)
+          local head, later = head_of(id, text)
+          if not head then
+            return later
+          end
+          local state = parse_state(text, head.birth)
+          local is_there = state.mark == '+' or redis.call('ZSCORE', ready, member_of(id, head, state.due))
+          return state.part == 'live' and is_there and read_lane(number) and true or false
+        end
+        -- The part of lib/tend that looks at seats and passes, some a call: those go that nobody should hold. Returns where the next
+        -- call goes on.
+        --   place: what the last one returned; nil: from the front
+        local SEATS = 100 -- that one call looks at (I9)
+
+        local function tend_seats(place)
+          local score, member = (place or ''):match('^(%S+) (.*)$')
+          local range = { score = score or '-inf', member = member or '', last_score = '+inf', last_member = '\255', limit = SEATS }
+          local held, next_score, next_member = rows_of_range(seats, range)
+          local lost = {}
+          for _, id in ipairs(held) do
+            local own = tonumber(redis.call('ZSCORE', seats, id) or 0)
+            local keeps
+            if id:sub(1, 1) == PASS then
+              keeps = pass_is_due(id:sub(2), own)
+            else
+              keeps = seat_is_due(id, own)
+            end
+            if not keeps then
+              lost[#lost + 1] = id
+            end
+          end
+          if #lost > 0 then
+            vacate(lost)
+          end
+          return (next_score == '' and '-inf' or next_score) .. ' ' .. next_member
+        end
+        -- Repairs what a script that was cut off left behind in lanes: lets in who waits beside a free seat, makes ready who waits with
+        -- one, and takes seats away from messages that are gone, or hold none where they are. Looks at some lanes and some seats a
+        -- call, and goes on there at the next: however many lanes are held, each has its turn. Closed lanes have gates of their own
+        -- (lib/pass_gates); where none is left, the settings say so.
+        local LANES = 100 -- that one call looks at (I9)
+        local KEPT = 600000 -- milliseconds for which the place is kept
+
+        local function tend()
+          local front = string.format('%.0f', BLOCKED - 1)
+          local after, place = (redis.call('GET', tended) or ''):match('^%d+ (%d+) (.*)$')
+          local open = {}
+          after = after or front
+          for _ = 1, LANES do
+            local found = redis.call('ZRANGEBYSCORE', scheduled, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+            after = found or front
+            if not found then
+              break
+            end
+            local lane = tonumber(found) - BLOCKED
+            if is_gated(lane) then
+              recheck(lane)
+            else
+              open[#open + 1] = lane
+            end
+          end
+          if rule.limit < math.huge then
+            let_in(open)
+          else
+            unblock(open)
+          end
+          redis.call('SET', tended, now .. ' ' .. after .. ' ' .. tend_seats(place), 'PX', KEPT)
+          local nobody_waits = rule.limit < math.huge or redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0
+          if (setting('gated') or setting('limited')) and nobody_waits and redis.call('EXISTS', lanes) == 0 then
+            redis.call('HDEL', settings, 'gated', 'limited')
+          end
+        end
+        tend()
+      end
+      local lacking = per_key and not paced and per_key:find('^fair') and capacity - redis.call('ZCARD', ready) or 0
+      if lacking > 0 then
+        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+        local found
+        local function setting(name)
+          found = found or redis.call(
+            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+          )
+          return found[FIELDS[name]]
         end
         -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
         local function is_closed(number)
@@ -3130,68 +2888,8 @@ if part == 'live' then
         end
         -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
         local function is_gated(number)
-          local lane = setting('gated') and read_lane(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
-        end
-        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-        --   room: so many of each lane, whether seats are free or not; nil: as many as are
-        local MOST = 1000 -- rows that one call looks at (I9)
-        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-        local place_of = {} -- by the first byte of a row, which stands for its priority
-
-        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-        local function next_score(first)
-          local band = score_of(9 - first, 0)
-          if not place_of[first] then
-            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-            place_of[first] = last > now and last < now + 60000 and last or now + 1
-          end
-          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-          return string.format('%.17g', band + place_of[first])
-        end
-
-        -- The first rows of these lanes, their ids and their lanes.
-        local function heads_of(lanes, room)
-          local rows, ids, lane_of = {}, {}, {}
-          for _, lane in ipairs(lanes) do
-            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-            if free > 0 then
-              local score = string.format('%.0f', BLOCKED + lane)
-              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
-              end
-            end
-          end
-          return rows, ids, lane_of
-        end
-
-        local let_in
-        function let_in(lanes, room)
-          local rows, ids, lane_of = heads_of(lanes, room)
-          if #rows == 0 then
-            return
-          end
-          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-          local taken, came, again = {}, {}, {}
-          for n, row in ipairs(rows) do
-            if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-            else
-              again[#again + 1] = lane_of[n]
-            end
-          end
-          if #came > 0 then
-            redis.call('ZADD', seats, unpack(taken))
-            redis.call('ZADD', ready, unpack(came))
-            wake_one()
-          end
-          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-          if #again > 0 then
-            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-          end
         end
         -- Lets in so many blocked messages, from all lanes alike.
         local LANES = 100 -- from which one claim is filled (I9)
@@ -3220,7 +2918,7 @@ if part == 'live' then
         fill(lacking)
       end
     end
-    prepare_lanes(per_key, gated, capacity)
+    prepare_lanes(per_key, paced, gated, capacity)
   end
 end
 -- The index that a claim takes from.
@@ -3248,11 +2946,6 @@ if marked then
   -- The rows that a claim may take, at most `most`, with their ids and states, where it met suspects or resting dead letters.
   local function past_others(source, most, reply)
     if part == 'live' then
-      -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-      local function read_json(text)
-        local decoded, value = pcall(cjson.decode, text or '')
-        return decoded and type(value) == 'table' and value or {}
-      end
       -- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
       -- an arithmetic that is not known, so a later version brought it.
       local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
@@ -3274,11 +2967,12 @@ if marked then
         return sound and found or nil
       end
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
-        found = found
-          or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+        found = found or redis.call(
+          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+        )
         return found[FIELDS[name]]
       end
       -- Whether so many charged failures are more than the policy in Redis allows now. Where that policy cannot be read,
@@ -3379,54 +3073,79 @@ local seated = true
 if per_key and #rows > 0 then
   local held = redis.call('ZMSCORE', seats, unpack(ids))
   for n, row in ipairs(rows) do
+    held[n] = held[n] and (not paced or held[n] % 1 > 0) -- lib/BY_RATE
     seated = seated and (held[n] or row:byte() > 15) -- the short form of a row (lib/order) is of one without a key
   end
   if not seated then
     -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
     local found
     local function setting(name)
-      found = found
-        or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+      found = found or redis.call(
+        'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+      )
       return found[FIELDS[name]]
     end
-    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-    -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-    --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-    --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-    --   rule.in_turn: given back when the message is handed out
-    local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-    local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+    local LONGEST = 2 ^ 42 -- milliseconds
+    local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+    local function interval_of(rate)
+      local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+      count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+      if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+        return nil
+      end
+      local interval = spans * UNITS[unit] / count
+      return interval > 0 and interval <= LONGEST and interval or nil
+    end
+    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+    -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+    --   some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+    --   next; nil: keys have no rate
+    local per_key_text = setting('per_key') or ''
+    local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+    local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+    local interval = rate and interval_of(rate)
+    local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+    local is_read = seats_of_lane > 0 and (interval or not rate)
     local rule = {
-      limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+      limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+      interval = is_read and interval or nil,
     }
-    -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-    local BLOCKED = 2 ^ 43
+    -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+    local function limit_of(number)
+      local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+      return lane and tonumber(lane.limit) or rule.limit
+    end
+    -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+    local BY_RATE = 0.5
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+    -- is ready that has come so. And the score of the seat that it takes.
+    local function free_seats(lane)
+      local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+      if rule.interval and free > 0 then
+        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+        -- counts as now: the clock stepped back.
+        local function slot_of(lane)
+          local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+          return at and at > now and at <= now + rule.interval and at or nil
+        end
+        free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+      end
+      return free
+    end
+
+    local function seat_in(lane)
+      return rule.interval and lane + BY_RATE or lane
+    end
     -- The id in a member of an index (lib/order says what precedes it).
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
-    end
-    -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-    local function read_json(text)
-      local decoded, value = pcall(cjson.decode, text or '')
-      return decoded and type(value) == 'table' and value or {}
-    end
-    -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-    -- `gated`; lib/tend ends that.
-    --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-    --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-    --   nobody waited; dead: ids of those that died in the window that opened it
-    --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-    local lanes_read = {}
-
-    local function read_lane(number)
-      if lanes_read[number] == nil then
-        local text = redis.call('HGET', lanes, string.format('%.0f', number))
-        lanes_read[number] = text and read_json(text) or false
-      end
-      return lanes_read[number]
     end
     -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
     local function is_closed(number)
@@ -3435,7 +3154,8 @@ if per_key and #rows > 0 then
     end
     -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
     -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-    -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+    -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
+    -- twice, or to give one back twice, changes nothing.
     --   full: lanes that were found full, for a call that only enters; nil: look
     local function enter(id, lane, full)
       if rule.limit == math.huge then
@@ -3445,15 +3165,41 @@ if per_key and #rows > 0 then
       if has_room then
         local score = BLOCKED + lane
         local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-        has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+        -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+        has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
       end
       if has_room then
-        redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+        redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
         return true
       elseif full then
         full[lane] = true
       end
-      return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+      local own = redis.call('ZSCORE', seats, id)
+      if own and rule.interval then
+        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+        -- counts as now: the clock stepped back.
+        local function slot_of(lane)
+          local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+          return at and at > now and at <= now + rule.interval and at or nil
+        end
+        -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
+        -- keeps its seat and is due then, as nobody else is let in before.
+        --   own: the score of its seat
+        local function comes_by_rate(id, lane, own)
+          local slot = own == lane and slot_of(lane)
+          if slot then
+            return false, rule.in_order and slot or nil
+          elseif own == lane then
+            if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
+              return false
+            end
+            redis.call('ZADD', seats, lane + BY_RATE, id)
+          end
+          return true
+        end
+        return comes_by_rate(id, lane, tonumber(own))
+      end
+      return own ~= false -- its own counts as free
     end
     -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
     -- (lib/head_word); nil where that does not say them.
@@ -3494,8 +3240,17 @@ if per_key and #rows > 0 then
       end
       return lanes[KEY], lanes[DEPENDENCY]
     end
+    -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+    local HEADERS = 0x20
+
+    local function lanes_of(record)
+      local flags = record:byte(8)
+      if flags and math.floor(flags / HEADERS) % 2 == 1 then
+        return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+      end
+    end
     -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-    local HEADERS, TRANSIENT = 0x20, 0x80
+    local TRANSIENT = 0x80
 
     local function unpack_number(text, first, width)
       local value = 0
@@ -3524,10 +3279,7 @@ if per_key and #rows > 0 then
         return { birth = 0, priority = 4 }
       end
       local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-      local lane, needs
-      if math.floor(flags / HEADERS) % 2 == 1 then
-        lane, needs = lanes_in(record, expires and 15 or 9)
-      end
+      local lane, needs = lanes_of(record)
       return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
     end
     -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
@@ -3677,12 +3429,12 @@ if per_key and #rows > 0 then
     -- Whether a message takes over a seat; `displaced` has the ids of those who lose theirs.
     local function takes_over(id, row, lane, displaced)
       local at = redis.call('ZRANK', ready, row) or math.huge
-      for _, other in ipairs(redis.call('ZRANGEBYSCORE', seats, lane, lane, 'LIMIT', 0, MOST)) do
+      for _, other in ipairs(redis.call('ZRANGEBYSCORE', seats, seat_in(lane), seat_in(lane), 'LIMIT', 0, MOST)) do
         local text = redis.call('HGET', states, other)
         local head = head_of(other, text)
         local its_row = head and member_of(other, head, parse_state(text, head.birth).due)
         if its_row and (redis.call('ZRANK', ready, its_row) or -1) > at then
-          redis.call('ZADD', seats, lane, id)
+          redis.call('ZADD', seats, seat_in(lane), id)
           redis.call('ZREM', seats, other)
           block(lane, its_row)
           displaced[other] = true
@@ -3702,6 +3454,9 @@ if per_key and #rows > 0 then
         end
         if lane and not (is_own and (enter(id, lane) or takes_over(id, row, lane, displaced))) then
           block(lane, row) -- lib/let_in drops one that is not its own
+          if rule.interval then
+            redis.call('ZREM', seats, id) -- it was ready before keys had a rate
+          end
         elseif not displaced[id] then
           kept[#kept + 1], names[#names + 1], lines[#lines + 1] = row, id, texts[n]
         end
@@ -3714,28 +3469,47 @@ end
 -- Leaves to a claim, of the rows that it may take, those that no closed lane stops (lib/past_gates).
 local passed = true
 if gated and #rows > 0 then
-  -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-  local BLOCKED = 2 ^ 43
   -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
   local PASS = '\1'
   -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
   local found
   local function setting(name)
-    found = found
-      or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+    found = found or redis.call(
+      'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+    )
     return found[FIELDS[name]]
   end
-  -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-  -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-  --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-  --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-  --   rule.in_turn: given back when the message is handed out
-  local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-  local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+  -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+  local LONGEST = 2 ^ 42 -- milliseconds
+  local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+  local function interval_of(rate)
+    local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+    count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+    if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+      return nil
+    end
+    local interval = spans * UNITS[unit] / count
+    return interval > 0 and interval <= LONGEST and interval or nil
+  end
+  -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+  -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+  --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+  --   some may be blocked
+  --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+  --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+  --   next; nil: keys have no rate
+  local per_key_text = setting('per_key') or ''
+  local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+  local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+  local interval = rate and interval_of(rate)
+  local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+  local is_read = seats_of_lane > 0 and (interval or not rate)
   local rule = {
-    limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-    in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+    limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+    in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+    interval = is_read and interval or nil,
   }
   -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
   -- (lib/head_word); nil where that does not say them.
@@ -3776,8 +3550,17 @@ if gated and #rows > 0 then
     end
     return lanes[KEY], lanes[DEPENDENCY]
   end
+  -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+  local HEADERS = 0x20
+
+  local function lanes_of(record)
+    local flags = record:byte(8)
+    if flags and math.floor(flags / HEADERS) % 2 == 1 then
+      return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+    end
+  end
   -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-  local HEADERS, TRANSIENT = 0x20, 0x80
+  local TRANSIENT = 0x80
 
   local function unpack_number(text, first, width)
     local value = 0
@@ -3806,10 +3589,7 @@ if gated and #rows > 0 then
       return { birth = 0, priority = 4 }
     end
     local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-    local lane, needs
-    if math.floor(flags / HEADERS) % 2 == 1 then
-      lane, needs = lanes_in(record, expires and 15 or 9)
-    end
+    local lane, needs = lanes_of(record)
     return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
   end
   -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
@@ -3837,239 +3617,10 @@ if gated and #rows > 0 then
   local function id_of(member)
     return member:sub(member:byte(1) < 16 and 9 or 3)
   end
-  -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-  local function read_json(text)
-    local decoded, value = pcall(cjson.decode, text or '')
-    return decoded and type(value) == 'table' and value or {}
-  end
-  -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-  -- `gated`; lib/tend ends that.
-  --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-  --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-  --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-  --   nobody waited; dead: ids of those that died in the window that opened it
-  --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-  local lanes_read = {}
-
-  local function read_lane(number)
-    if lanes_read[number] == nil then
-      local text = redis.call('HGET', lanes, string.format('%.0f', number))
-      lanes_read[number] = text and read_json(text) or false
-    end
-    return lanes_read[number]
-  end
   -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
   local function is_closed(number)
     local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
     return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
-  end
-  -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-  -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-  --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-  -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-  -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-  -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-  -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
-  local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
-  local MORE = ' [%w_]+=%S*'
-  local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
-
-  local function new_state(due)
-    return {
-      part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
-      deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
-    }
-  end
-
-  local function parse_state(text, birth)
-    local s = new_state(math.floor(birth / 4096))
-    local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
-    if text then
-      part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
-        text:match(STATE)
-    end
-    if part and (more == '' or more:gsub(MORE, '') == '') then
-      s.part, s.reason, s.mark, s.token = part, reason, mark, token
-      local at = tonumber(due)
-      s.due = at > 0 and at < LATER and at or s.due
-      s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
-      s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-      s.delay, s.more = tonumber(delay), more
-    end
-    return s
-  end
-
-  local function format_state(s)
-    local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
-    return table.concat({
-      part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-    }, ' ') .. s.more
-  end
-
-  -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-  -- redrive gave it another (lib/redriven_expiry).
-  local function expiry_of(head, state)
-    if state.redriven == 0 then
-      return head.expires
-    end
-    return tonumber(state.more:match(' expires=(%d+)') or nil)
-  end
-  -- The immutable half of a message, written once by send:
-  --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-  --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-  --            when it fails (persistent=False); the other bits are the sender's
-  --   6 bytes  expiry in milliseconds, only with that flag
-  --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-  -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-
-  -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
-  local function pack_number(value, width)
-    local g = value % 256
-    value = (value - g) / 256
-    local f = value % 256
-    value = (value - f) / 256
-    local e = value % 256
-    value = (value - e) / 256
-    local d = value % 256
-    value = (value - d) / 256
-    local c = value % 256
-    value = (value - c) / 256
-    local b = value % 256
-    return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
-  end
-  -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-  -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-  -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-  -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-  -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-  -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
-  -- reads the priority from the member.
-  local BAND = 2 ^ 42
-
-  local function score_of(priority, due)
-    return (9 - priority) * BAND + due
-  end
-
-  -- The send order but its last byte, which is that of the birth.
-  local function order_of(head, due)
-    local number = head.birth % 4096
-    local last = number % 256
-    if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
-      return string.char(16 + (number - last) / 256)
-    end
-    return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
-  end
-
-  local function member_of(id, head, due)
-    return order_of(head, due) .. string.char(head.birth % 256) .. id
-  end
-  -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-  -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-  --   text, record: its state and its record, as they were read
-  local function is_blocked_row(row, id, text, record)
-    if not record then
-      return false
-    elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-      return true -- as most: nobody has touched it
-    elseif is_later(record, text) then
-      return true
-    end
-    local head = read_record(record)
-    local state = parse_state(text, head.birth)
-    return state.mark == '-' and member_of(id, head, state.due) == row
-  end
-  -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-  -- So no client polls, and a message wakes one of a thousand.
-  local function wake_one()
-    if redis.call('LLEN', wake) == 0 then
-      redis.call('LPUSH', wake, 1)
-      redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-    end
-  end
-  -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
-  local function is_gated(number)
-    local lane = setting('gated') and read_lane(number)
-    return lane and (lane.of == 'dependency' or is_closed(number)) or false
-  end
-  -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-  -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-  --   room: so many of each lane, whether seats are free or not; nil: as many as are
-  local MOST = 1000 -- rows that one call looks at (I9)
-  local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-  local place_of = {} -- by the first byte of a row, which stands for its priority
-
-  -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-  -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-  local function next_score(first)
-    local band = score_of(9 - first, 0)
-    if not place_of[first] then
-      local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-      place_of[first] = last > now and last < now + 60000 and last or now + 1
-    end
-    place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-    return string.format('%.17g', band + place_of[first])
-  end
-
-  -- The first rows of these lanes, their ids and their lanes.
-  local function heads_of(lanes, room)
-    local rows, ids, lane_of = {}, {}, {}
-    for _, lane in ipairs(lanes) do
-      local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-      if free > 0 then
-        local score = string.format('%.0f', BLOCKED + lane)
-        for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-          rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
-        end
-      end
-    end
-    return rows, ids, lane_of
-  end
-
-  local let_in
-  function let_in(lanes, room)
-    local rows, ids, lane_of = heads_of(lanes, room)
-    if #rows == 0 then
-      return
-    end
-    local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-    local taken, came, again = {}, {}, {}
-    for n, row in ipairs(rows) do
-      if is_blocked_row(row, ids[n], texts[n], records[n]) then
-        taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-        came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-      else
-        again[#again + 1] = lane_of[n]
-      end
-    end
-    if #came > 0 then
-      redis.call('ZADD', seats, unpack(taken))
-      redis.call('ZADD', ready, unpack(came))
-      wake_one()
-    end
-    redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-    if #again > 0 then
-      let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-    end
-  end
-  -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
-  local function vacate(ids)
-    if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
-      redis.call('ZREM', seats, unpack(ids))
-      return
-    end
-    local given, lanes, seen = {}, {}, {}
-    for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-      if lane then
-        given[#given + 1] = ids[n]
-        if not seen[lane] then
-          lanes[#lanes + 1], seen[lane] = lane, true
-        end
-      end
-    end
-    if #given > 0 then
-      redis.call('ZREM', seats, unpack(given))
-      let_in(lanes)
-    end
   end
   -- Of the rows that a claim may take, with their ids and states, those that it may hand out. The others are parked: one whose
   -- dependency is closed in the lane of that, one whose key is paused in the lane of that. In order it keeps the seat of its key
@@ -4202,8 +3753,17 @@ for place = 1, #ids do
         end
         return lanes[KEY], lanes[DEPENDENCY]
       end
+      -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+      local HEADERS = 0x20
+
+      local function lanes_of(record)
+        local flags = record:byte(8)
+        if flags and math.floor(flags / HEADERS) % 2 == 1 then
+          return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+        end
+      end
       -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-      local HEADERS, TRANSIENT = 0x20, 0x80
+      local TRANSIENT = 0x80
 
       local function unpack_number(text, first, width)
         local value = 0
@@ -4232,10 +3792,7 @@ for place = 1, #ids do
           return { birth = 0, priority = 4 }
         end
         local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-        local lane, needs
-        if math.floor(flags / HEADERS) % 2 == 1 then
-          lane, needs = lanes_in(record, expires and 15 or 9)
-        end
+        local lane, needs = lanes_of(record)
         return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
       end
       -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
@@ -4354,17 +3911,13 @@ for place = 1, #ids do
         end
         return false
       end
-      -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-      local function read_json(text)
-        local decoded, value = pcall(cjson.decode, text or '')
-        return decoded and type(value) == 'table' and value or {}
-      end
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
-        found = found
-          or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+        found = found or redis.call(
+          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+        )
         return found[FIELDS[name]]
       end
       -- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
@@ -4378,7 +3931,7 @@ for place = 1, #ids do
       -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
       -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
       -- row: its index and its member.
-      --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+      --   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped back, a message that was ready may
       --   be due in the future.
       --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
       --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
@@ -4386,7 +3939,7 @@ for place = 1, #ids do
       local in_group, seat_or_block, give_back
 
       local function put(id, state, head, waits, rest, arrive)
-        local member, score = member_of(id, head, state.due), state.due
+        local member, score = member_of(id, head, state.due), type(waits) == 'number' and waits or state.due
         local index = state.part == 'dead' and dead or state.part == 'expired' and expired or scheduled
         if state.part == 'live' and not waits then
           index, score = ready, score_of(head.priority, state.due)
@@ -4394,16 +3947,36 @@ for place = 1, #ids do
         local in_lane = head.lane and setting('per_key')
         if in_lane then
           if not give_back then
-            -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-            -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-            --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-            --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-            --   rule.in_turn: given back when the message is handed out
-            local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-            local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+            -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+            local LONGEST = 2 ^ 42 -- milliseconds
+            local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+            local function interval_of(rate)
+              local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+              count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+              if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+                return nil
+              end
+              local interval = spans * UNITS[unit] / count
+              return interval > 0 and interval <= LONGEST and interval or nil
+            end
+            -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+            -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+            --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+            --   some may be blocked
+            --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+            --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+            --   next; nil: keys have no rate
+            local per_key_text = setting('per_key') or ''
+            local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+            local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+            local interval = rate and interval_of(rate)
+            local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+            local is_read = seats_of_lane > 0 and (interval or not rate)
             local rule = {
-              limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-              in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+              limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+              in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+              interval = is_read and interval or nil,
             }
             -- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
             local function keeps_seat(state, waits)
@@ -4412,36 +3985,45 @@ for place = 1, #ids do
               end
               return not waits or rule.in_order
             end
-            -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-            local BLOCKED = 2 ^ 43
             -- The id in a member of an index (lib/order says what precedes it).
             local function id_of(member)
               return member:sub(member:byte(1) < 16 and 9 or 3)
-            end
-            -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-            -- `gated`; lib/tend ends that.
-            --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-            --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-            --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-            --   nobody waited; dead: ids of those that died in the window that opened it
-            --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-            local lanes_read = {}
-
-            local function read_lane(number)
-              if lanes_read[number] == nil then
-                local text = redis.call('HGET', lanes, string.format('%.0f', number))
-                lanes_read[number] = text and read_json(text) or false
-              end
-              return lanes_read[number]
             end
             -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
             local function is_closed(number)
               local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
               return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
             end
+            -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+            local function limit_of(number)
+              local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+              return lane and tonumber(lane.limit) or rule.limit
+            end
+            -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+            local BY_RATE = 0.5
+            -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+            -- is ready that has come so. And the score of the seat that it takes.
+            local function free_seats(lane)
+              local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+              if rule.interval and free > 0 then
+                -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+                -- counts as now: the clock stepped back.
+                local function slot_of(lane)
+                  local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+                  return at and at > now and at <= now + rule.interval and at or nil
+                end
+                free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+              end
+              return free
+            end
+
+            local function seat_in(lane)
+              return rule.interval and lane + BY_RATE or lane
+            end
             -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
             -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-            -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+            -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
+            -- twice, or to give one back twice, changes nothing.
             --   full: lanes that were found full, for a call that only enters; nil: look
             local function enter(id, lane, full)
               if rule.limit == math.huge then
@@ -4451,135 +4033,55 @@ for place = 1, #ids do
               if has_room then
                 local score = BLOCKED + lane
                 local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-                has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+                -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+                has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
               end
               if has_room then
-                redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+                redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
                 return true
               elseif full then
                 full[lane] = true
               end
-              return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
-            end
-            -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-            -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-            --   text, record: its state and its record, as they were read
-            local function is_blocked_row(row, id, text, record)
-              if not record then
-                return false
-              elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-                return true -- as most: nobody has touched it
-              elseif is_later(record, text) then
-                return true
-              end
-              local head = read_record(record)
-              local state = parse_state(text, head.birth)
-              return state.mark == '-' and member_of(id, head, state.due) == row
-            end
-            -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-            -- So no client polls, and a message wakes one of a thousand.
-            local function wake_one()
-              if redis.call('LLEN', wake) == 0 then
-                redis.call('LPUSH', wake, 1)
-                redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-              end
-            end
-            -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
-            local function is_gated(number)
-              local lane = setting('gated') and read_lane(number)
-              return lane and (lane.of == 'dependency' or is_closed(number)) or false
-            end
-            -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-            -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-            --   room: so many of each lane, whether seats are free or not; nil: as many as are
-            local MOST = 1000 -- rows that one call looks at (I9)
-            local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-            local place_of = {} -- by the first byte of a row, which stands for its priority
-
-            -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-            -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-            local function next_score(first)
-              local band = score_of(9 - first, 0)
-              if not place_of[first] then
-                local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-                place_of[first] = last > now and last < now + 60000 and last or now + 1
-              end
-              place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-              return string.format('%.17g', band + place_of[first])
-            end
-
-            -- The first rows of these lanes, their ids and their lanes.
-            local function heads_of(lanes, room)
-              local rows, ids, lane_of = {}, {}, {}
-              for _, lane in ipairs(lanes) do
-                local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-                if free > 0 then
-                  local score = string.format('%.0f', BLOCKED + lane)
-                  for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-                    rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+              local own = redis.call('ZSCORE', seats, id)
+              if own and rule.interval then
+                -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+                -- counts as now: the clock stepped back.
+                local function slot_of(lane)
+                  local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+                  return at and at > now and at <= now + rule.interval and at or nil
+                end
+                -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
+                -- keeps its seat and is due then, as nobody else is let in before.
+                --   own: the score of its seat
+                local function comes_by_rate(id, lane, own)
+                  local slot = own == lane and slot_of(lane)
+                  if slot then
+                    return false, rule.in_order and slot or nil
+                  elseif own == lane then
+                    if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
+                      return false
+                    end
+                    redis.call('ZADD', seats, lane + BY_RATE, id)
                   end
+                  return true
                 end
+                return comes_by_rate(id, lane, tonumber(own))
               end
-              return rows, ids, lane_of
-            end
-
-            local let_in
-            function let_in(lanes, room)
-              local rows, ids, lane_of = heads_of(lanes, room)
-              if #rows == 0 then
-                return
-              end
-              local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-              local taken, came, again = {}, {}, {}
-              for n, row in ipairs(rows) do
-                if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                  taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                  came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-                else
-                  again[#again + 1] = lane_of[n]
-                end
-              end
-              if #came > 0 then
-                redis.call('ZADD', seats, unpack(taken))
-                redis.call('ZADD', ready, unpack(came))
-                wake_one()
-              end
-              redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-              if #again > 0 then
-                let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-              end
-            end
-            -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
-            local function vacate(ids)
-              if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
-                redis.call('ZREM', seats, unpack(ids))
-                return
-              end
-              local given, lanes, seen = {}, {}, {}
-              for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-                if lane then
-                  given[#given + 1] = ids[n]
-                  if not seen[lane] then
-                    lanes[#lanes + 1], seen[lane] = lane, true
-                  end
-                end
-              end
-              if #given > 0 then
-                redis.call('ZREM', seats, unpack(given))
-                let_in(lanes)
-              end
+              return own ~= false -- its own counts as free
             end
             -- What lib/put does with a message that has a key, where keys count.
 
             -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
             local function seated_or_blocked(id, lane, score)
-              if enter(id, lane) then
+              local may, slot = enter(id, lane)
+              if may then
                 return ready, score
               end
-              return scheduled, BLOCKED + lane
+              return scheduled, slot or BLOCKED + lane
             end
 
             -- After its row and its state are written: whoever is cut off before has only the next one to let in.
+            --   waits: for its redelivery, or, by the rate of keys, for its slot
             local function given_back(id, state, waits)
               if not keeps_seat(state, waits) then
                 vacate({ id })
@@ -4665,7 +4167,7 @@ for place = 1, #ids do
           redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
         end
         if in_lane then
-          give_back(id, state, waits)
+          give_back(id, state, waits or index == scheduled)
         end
         return index, member
       end
@@ -4684,8 +4186,87 @@ for place = 1, #ids do
       -- their names once.
       --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
       --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
+      -- An event that ends a message for who waits for its result is kept for them, too (lib/keep_results).
+      local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
       local names = {} -- of consumers, by their JSON
       local function outcome(event, id, head, state, delay, detail)
+        if ENDS[event] and state.more:find(' result=', 1, true) then
+          -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+          local function span(text)
+            local value = tonumber(text and text:match('^%d+$') or nil)
+            return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+          end
+          -- Milliseconds for which results are kept where the settings do not say it.
+          local RESULTS_KEPT = 3600000
+          -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
+          -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
+          -- nothing, since the queue goes on when memory is full: who waits is told that there is no result.
+          --   ends: of each message "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty: none was
+          --   given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
+          local BYTES, EACH = 67108864, 200 -- of all; of one, in Redis, beside its text and twice its id
+          local MOST = 1000 -- that make room for others in one script (I9)
+
+          local function size_of(id, length)
+            return length > 0 and 2 * #id + length + EACH or 0
+          end
+
+          -- Returns how many bytes that frees. The row goes last: by it is found what was cut off.
+          local function forget(ids)
+            local freed = 0
+            for _, id in ipairs(ids) do
+              freed = freed + size_of(id, redis.call('HSTRLEN', results, id))
+              redis.call('HDEL', results, id)
+              redis.call('ZREM', result_times, id)
+            end
+            return freed
+          end
+
+          local function keep_results(ids, ends)
+            local values = redis.call('HMGET', settings, 'results', 'results_bytes')
+            local kept_for, limit = span(values[1]) or RESULTS_KEPT, tonumber((values[2] or ''):match('^%d+$') or nil) or BYTES
+            local before = redis.call('HMGET', results, '', unpack(ids)) -- under the empty id: the bytes of all
+            local old = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - kept_for, 'LIMIT', 0, 2 * #ids)
+            for n, id in ipairs(ids) do
+              old[#old + 1] = before[n + 1] and id or nil
+            end
+            local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
+            local kept_at = string.format('%.0f', now)
+            for n, id in ipairs(ids) do
+              local more = size_of(id, ends[n] and #ends[n] or 0)
+              while total + more > limit and more <= limit and dropped < MOST do
+                local oldest = redis.call('ZRANGE', result_times, 0, 0)
+                total = oldest[1] and total - forget(oldest) or 0
+                dropped = dropped + #oldest
+              end
+              if more > 0 and total + more <= limit then
+                total, kept[n] = total + more, true
+                rows[#rows + 1], rows[#rows + 2] = kept_at, id
+                cells[#cells + 1], cells[#cells + 2] = id, ends[n]
+              elseif more > 0 then
+                dropped = dropped + 1
+              end
+            end
+            cells[2] = string.format('%.0f', math.max(0, total))
+            local written = #rows == 0 or type(redis.pcall('ZADD', result_times, unpack(rows))) == 'number'
+            if written and (#rows > 0 or before[1]) then
+              written = type(redis.pcall('HSET', results, unpack(cells))) == 'number'
+            end
+            redis.call('PEXPIRE', results, kept_for)
+            redis.call('PEXPIRE', result_times, kept_for)
+            if dropped > 0 then
+              redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
+            end
+            for n, id in ipairs(ids) do
+              if ends[n] then -- without the right to, who waits finds it within a second
+                redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] and ends[n] or 'unkept 0 ')
+              end
+            end
+          end
+          local word = event == 'undone' and state.part or event
+          local cause = detail and detail.error and detail.error:match('^[^\t]*') or ''
+          local rest = string.format('%.0f', now) .. ' ' .. state.reason .. '\t' .. cause
+          keep_results({ id }, { event ~= 'redriven' and word .. ' ' .. rest })
+        end
         local kept = setting('outcomes')
         if not kept then
           return
@@ -4752,152 +4333,6 @@ for place = 1, #ids do
               end_passes(ids)
             end
             if per_key then -- or all but the last: a seat of nothing is found by lib/tend
-              -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-              local BLOCKED = 2 ^ 43
-              -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-              -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-              --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-              --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-              --   rule.in_turn: given back when the message is handed out
-              local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-              local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
-              local rule = {
-                limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-                in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
-              }
-              -- The id in a member of an index (lib/order says what precedes it).
-              local function id_of(member)
-                return member:sub(member:byte(1) < 16 and 9 or 3)
-              end
-              -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-              -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-              --   text, record: its state and its record, as they were read
-              local function is_blocked_row(row, id, text, record)
-                if not record then
-                  return false
-                elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-                  return true -- as most: nobody has touched it
-                elseif is_later(record, text) then
-                  return true
-                end
-                local head = read_record(record)
-                local state = parse_state(text, head.birth)
-                return state.mark == '-' and member_of(id, head, state.due) == row
-              end
-              -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-              -- So no client polls, and a message wakes one of a thousand.
-              local function wake_one()
-                if redis.call('LLEN', wake) == 0 then
-                  redis.call('LPUSH', wake, 1)
-                  redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-                end
-              end
-              -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-              -- `gated`; lib/tend ends that.
-              --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-              --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-              --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-              --   nobody waited; dead: ids of those that died in the window that opened it
-              --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-              local lanes_read = {}
-
-              local function read_lane(number)
-                if lanes_read[number] == nil then
-                  local text = redis.call('HGET', lanes, string.format('%.0f', number))
-                  lanes_read[number] = text and read_json(text) or false
-                end
-                return lanes_read[number]
-              end
-              -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
-              local function is_closed(number)
-                local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-                return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
-              end
-              -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
-              local function is_gated(number)
-                local lane = setting('gated') and read_lane(number)
-                return lane and (lane.of == 'dependency' or is_closed(number)) or false
-              end
-              -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-              -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-              --   room: so many of each lane, whether seats are free or not; nil: as many as are
-              local MOST = 1000 -- rows that one call looks at (I9)
-              local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-              local place_of = {} -- by the first byte of a row, which stands for its priority
-
-              -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-              -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-              local function next_score(first)
-                local band = score_of(9 - first, 0)
-                if not place_of[first] then
-                  local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-                  place_of[first] = last > now and last < now + 60000 and last or now + 1
-                end
-                place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-                return string.format('%.17g', band + place_of[first])
-              end
-
-              -- The first rows of these lanes, their ids and their lanes.
-              local function heads_of(lanes, room)
-                local rows, ids, lane_of = {}, {}, {}
-                for _, lane in ipairs(lanes) do
-                  local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-                  if free > 0 then
-                    local score = string.format('%.0f', BLOCKED + lane)
-                    for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-                      rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
-                    end
-                  end
-                end
-                return rows, ids, lane_of
-              end
-
-              local let_in
-              function let_in(lanes, room)
-                local rows, ids, lane_of = heads_of(lanes, room)
-                if #rows == 0 then
-                  return
-                end
-                local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-                local taken, came, again = {}, {}, {}
-                for n, row in ipairs(rows) do
-                  if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                    taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                    came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-                  else
-                    again[#again + 1] = lane_of[n]
-                  end
-                end
-                if #came > 0 then
-                  redis.call('ZADD', seats, unpack(taken))
-                  redis.call('ZADD', ready, unpack(came))
-                  wake_one()
-                end
-                redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-                if #again > 0 then
-                  let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-                end
-              end
-              -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
-              local function vacate(ids)
-                if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
-                  redis.call('ZREM', seats, unpack(ids))
-                  return
-                end
-                local given, lanes, seen = {}, {}, {}
-                for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-                  if lane then
-                    given[#given + 1] = ids[n]
-                    if not seen[lane] then
-                      lanes[#lanes + 1], seen[lane] = lane, true
-                    end
-                  end
-                end
-                if #given > 0 then
-                  redis.call('ZREM', seats, unpack(given))
-                  let_in(lanes)
-                end
-              end
               vacate(ids)
             end
             return gone
@@ -5025,11 +4460,12 @@ for place = 1, #ids do
     end
     if not records[place] then -- left behind by a send or a purge that was cut off
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
-        found = found
-          or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+        found = found or redis.call(
+          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+        )
         return found[FIELDS[name]]
       end
       -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
@@ -5063,320 +4499,6 @@ for place = 1, #ids do
           end_passes(ids)
         end
         if per_key then -- or all but the last: a seat of nothing is found by lib/tend
-          -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-          local BLOCKED = 2 ^ 43
-          -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-          -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-          --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-          --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-          --   rule.in_turn: given back when the message is handed out
-          local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-          local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
-          local rule = {
-            limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-            in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
-          }
-          -- The id in a member of an index (lib/order says what precedes it).
-          local function id_of(member)
-            return member:sub(member:byte(1) < 16 and 9 or 3)
-          end
-          -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-          -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-          -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-          -- that it blocks no other message, and a version that can read it finds it.
-          local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
-
-          local function is_later(record, text)
-            return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
-          end
-          -- The flag of a record (lib/record) that has an expiry.
-          local EXPIRES = 0x10
-          -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-          -- of all that its sender packed beside the body. nil: it has none.
-          --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-          local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
-
-          local function lanes_in(text, first)
-            local lanes, at = {}, first + 2
-            for field = KEY, DEPENDENCY do
-              local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
-              if f and number == field then
-                lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
-                at = at + 3 + high * 256 + low
-              end
-            end
-            return lanes[KEY], lanes[DEPENDENCY]
-          end
-          -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-          local HEADERS, TRANSIENT = 0x20, 0x80
-
-          local function unpack_number(text, first, width)
-            local value = 0
-            for i = first, first + width - 1 do
-              value = value * 256 + text:byte(i)
-            end
-            return value
-          end
-
-          local function has_expiry(record)
-            return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-          end
-
-          -- lane: of its key; needs: the lane of its dependency.
-          local function as_head(birth, flags, expires, lane, needs)
-            return {
-              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
-              lane = lane, needs = needs,
-            }
-          end
-
-          -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-          -- something.
-          local function read_record(record)
-            if #record < 14 and (#record < 8 or has_expiry(record)) then
-              return { birth = 0, priority = 4 }
-            end
-            local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-            local lane, needs
-            if math.floor(flags / HEADERS) % 2 == 1 then
-              lane, needs = lanes_in(record, expires and 15 or 9)
-            end
-            return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
-          end
-          -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-          -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-          --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-          -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-          -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-          -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-          -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
-          local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
-          local MORE = ' [%w_]+=%S*'
-          local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
-
-          local function new_state(due)
-            return {
-              part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
-              deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
-            }
-          end
-
-          local function parse_state(text, birth)
-            local s = new_state(math.floor(birth / 4096))
-            local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
-            if text then
-              part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
-                text:match(STATE)
-            end
-            if part and (more == '' or more:gsub(MORE, '') == '') then
-              s.part, s.reason, s.mark, s.token = part, reason, mark, token
-              local at = tonumber(due)
-              s.due = at > 0 and at < LATER and at or s.due
-              s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
-              s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-              s.delay, s.more = tonumber(delay), more
-            end
-            return s
-          end
-
-          local function format_state(s)
-            local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
-            return table.concat({
-              part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-            }, ' ') .. s.more
-          end
-
-          -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-          -- redrive gave it another (lib/redriven_expiry).
-          local function expiry_of(head, state)
-            if state.redriven == 0 then
-              return head.expires
-            end
-            return tonumber(state.more:match(' expires=(%d+)') or nil)
-          end
-          -- The immutable half of a message, written once by send:
-          --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-          --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-          --            when it fails (persistent=False); the other bits are the sender's
-          --   6 bytes  expiry in milliseconds, only with that flag
-          --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-          -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-
-          -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
-          local function pack_number(value, width)
-            local g = value % 256
-            value = (value - g) / 256
-            local f = value % 256
-            value = (value - f) / 256
-            local e = value % 256
-            value = (value - e) / 256
-            local d = value % 256
-            value = (value - d) / 256
-            local c = value % 256
-            value = (value - c) / 256
-            local b = value % 256
-            return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
-          end
-          -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-          -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-          -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-          -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-          -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-          -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
-          -- reads the priority from the member.
-          local BAND = 2 ^ 42
-
-          local function score_of(priority, due)
-            return (9 - priority) * BAND + due
-          end
-
-          -- The send order but its last byte, which is that of the birth.
-          local function order_of(head, due)
-            local number = head.birth % 4096
-            local last = number % 256
-            if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
-              return string.char(16 + (number - last) / 256)
-            end
-            return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
-          end
-
-          local function member_of(id, head, due)
-            return order_of(head, due) .. string.char(head.birth % 256) .. id
-          end
-          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-          -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-          --   text, record: its state and its record, as they were read
-          local function is_blocked_row(row, id, text, record)
-            if not record then
-              return false
-            elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-              return true -- as most: nobody has touched it
-            elseif is_later(record, text) then
-              return true
-            end
-            local head = read_record(record)
-            local state = parse_state(text, head.birth)
-            return state.mark == '-' and member_of(id, head, state.due) == row
-          end
-          -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-          -- So no client polls, and a message wakes one of a thousand.
-          local function wake_one()
-            if redis.call('LLEN', wake) == 0 then
-              redis.call('LPUSH', wake, 1)
-              redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-            end
-          end
-          -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-          local function read_json(text)
-            local decoded, value = pcall(cjson.decode, text or '')
-            return decoded and type(value) == 'table' and value or {}
-          end
-          -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-          -- `gated`; lib/tend ends that.
-          --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-          --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-          --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-          --   nobody waited; dead: ids of those that died in the window that opened it
-          --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-          local lanes_read = {}
-
-          local function read_lane(number)
-            if lanes_read[number] == nil then
-              local text = redis.call('HGET', lanes, string.format('%.0f', number))
-              lanes_read[number] = text and read_json(text) or false
-            end
-            return lanes_read[number]
-          end
-          -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
-          local function is_closed(number)
-            local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-            return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
-          end
-          -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
-          local function is_gated(number)
-            local lane = setting('gated') and read_lane(number)
-            return lane and (lane.of == 'dependency' or is_closed(number)) or false
-          end
-          -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-          -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-          --   room: so many of each lane, whether seats are free or not; nil: as many as are
-          local MOST = 1000 -- rows that one call looks at (I9)
-          local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-          local place_of = {} -- by the first byte of a row, which stands for its priority
-
-          -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-          -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-          local function next_score(first)
-            local band = score_of(9 - first, 0)
-            if not place_of[first] then
-              local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-              place_of[first] = last > now and last < now + 60000 and last or now + 1
-            end
-            place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-            return string.format('%.17g', band + place_of[first])
-          end
-
-          -- The first rows of these lanes, their ids and their lanes.
-          local function heads_of(lanes, room)
-            local rows, ids, lane_of = {}, {}, {}
-            for _, lane in ipairs(lanes) do
-              local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-              if free > 0 then
-                local score = string.format('%.0f', BLOCKED + lane)
-                for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-                  rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
-                end
-              end
-            end
-            return rows, ids, lane_of
-          end
-
-          local let_in
-          function let_in(lanes, room)
-            local rows, ids, lane_of = heads_of(lanes, room)
-            if #rows == 0 then
-              return
-            end
-            local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-            local taken, came, again = {}, {}, {}
-            for n, row in ipairs(rows) do
-              if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-                came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-              else
-                again[#again + 1] = lane_of[n]
-              end
-            end
-            if #came > 0 then
-              redis.call('ZADD', seats, unpack(taken))
-              redis.call('ZADD', ready, unpack(came))
-              wake_one()
-            end
-            redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-            if #again > 0 then
-              let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-            end
-          end
-          -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
-          local function vacate(ids)
-            if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
-              redis.call('ZREM', seats, unpack(ids))
-              return
-            end
-            local given, lanes, seen = {}, {}, {}
-            for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-              if lane then
-                given[#given + 1] = ids[n]
-                if not seen[lane] then
-                  lanes[#lanes + 1], seen[lane] = lane, true
-                end
-              end
-            end
-            if #given > 0 then
-              redis.call('ZREM', seats, unpack(given))
-              let_in(lanes)
-            end
-          end
           vacate(ids)
         end
         return gone
@@ -5409,334 +4531,84 @@ if #taken > 0 then
     redis.call('ZREM', expiring, unpack(mortal))
   end
 end
--- After a claim has taken messages of a queue where keys count: where lanes take turns, gives back the seats of what it hands
--- out. Whether anything is ready now, which the claim may not have seen, since someone was let in.
-local let_in_since = per_key and capacity > 0
+-- After a claim has taken messages of a queue where keys count: sees to the slots and the seats of what it hands out
+-- (lib/handed_out); `unwatched`: there is a slot for which no client has set its alarm. Whether anything is ready now, which the claim may not have seen, since someone was let in.
+local let_in_since, unwatched = per_key and capacity > 0, false
 if let_in_since then
-  if per_key:find('^fair') and #chosen > 0 then
-    -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-    local BLOCKED = 2 ^ 43
+  if (paced or per_key:find('^fair')) and #chosen > 0 then
     -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
     local found
     local function setting(name)
-      found = found
-        or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+      found = found or redis.call(
+        'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+      )
       return found[FIELDS[name]]
     end
-    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-    -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-    --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-    --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-    --   rule.in_turn: given back when the message is handed out
-    local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-    local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+    local LONGEST = 2 ^ 42 -- milliseconds
+    local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+    local function interval_of(rate)
+      local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+      count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+      if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+        return nil
+      end
+      local interval = spans * UNITS[unit] / count
+      return interval > 0 and interval <= LONGEST and interval or nil
+    end
+    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+    -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+    --   some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+    --   next; nil: keys have no rate
+    local per_key_text = setting('per_key') or ''
+    local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+    local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+    local interval = rate and interval_of(rate)
+    local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+    local is_read = seats_of_lane > 0 and (interval or not rate)
     local rule = {
-      limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+      limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+      interval = is_read and interval or nil,
     }
-    -- The id in a member of an index (lib/order says what precedes it).
-    local function id_of(member)
-      return member:sub(member:byte(1) < 16 and 9 or 3)
-    end
-    -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-    -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-    -- that it blocks no other message, and a version that can read it finds it.
-    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+    -- Of messages that are handed out where lanes take turns, or keys have a rate: gives back their seats, takes their slots. Whether
+    -- there is a slot for which no client has set its alarm.
+    local function handed_out(ids)
+      local slot
+      if rule.interval then -- before the seats, so that nobody is let in
+        -- Of messages that are handed out where keys have a rate: the next of each lane comes an interval from now. Returns when that is.
+        local KEPT = 86400000 -- milliseconds for which slots stay that no claim forgets (lib/pass_slots)
 
-    local function is_later(record, text)
-      return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
-    end
-    -- The flag of a record (lib/record) that has an expiry.
-    local EXPIRES = 0x10
-    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-    -- of all that its sender packed beside the body. nil: it has none.
-    --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-    local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
-
-    local function lanes_in(text, first)
-      local lanes, at = {}, first + 2
-      for field = KEY, DEPENDENCY do
-        local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
-        if f and number == field then
-          lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
-          at = at + 3 + high * 256 + low
-        end
-      end
-      return lanes[KEY], lanes[DEPENDENCY]
-    end
-    -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-    local HEADERS, TRANSIENT = 0x20, 0x80
-
-    local function unpack_number(text, first, width)
-      local value = 0
-      for i = first, first + width - 1 do
-        value = value * 256 + text:byte(i)
-      end
-      return value
-    end
-
-    local function has_expiry(record)
-      return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-    end
-
-    -- lane: of its key; needs: the lane of its dependency.
-    local function as_head(birth, flags, expires, lane, needs)
-      return {
-        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
-        lane = lane, needs = needs,
-      }
-    end
-
-    -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-    -- something.
-    local function read_record(record)
-      if #record < 14 and (#record < 8 or has_expiry(record)) then
-        return { birth = 0, priority = 4 }
-      end
-      local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-      local lane, needs
-      if math.floor(flags / HEADERS) % 2 == 1 then
-        lane, needs = lanes_in(record, expires and 15 or 9)
-      end
-      return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
-    end
-    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-    -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-    --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-    -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-    -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-    -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
-    local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
-    local MORE = ' [%w_]+=%S*'
-    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
-
-    local function new_state(due)
-      return {
-        part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
-        deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
-      }
-    end
-
-    local function parse_state(text, birth)
-      local s = new_state(math.floor(birth / 4096))
-      local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
-      if text then
-        part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
-          text:match(STATE)
-      end
-      if part and (more == '' or more:gsub(MORE, '') == '') then
-        s.part, s.reason, s.mark, s.token = part, reason, mark, token
-        local at = tonumber(due)
-        s.due = at > 0 and at < LATER and at or s.due
-        s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
-        s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-        s.delay, s.more = tonumber(delay), more
-      end
-      return s
-    end
-
-    local function format_state(s)
-      local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
-      return table.concat({
-        part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-      }, ' ') .. s.more
-    end
-
-    -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-    -- redrive gave it another (lib/redriven_expiry).
-    local function expiry_of(head, state)
-      if state.redriven == 0 then
-        return head.expires
-      end
-      return tonumber(state.more:match(' expires=(%d+)') or nil)
-    end
-    -- The immutable half of a message, written once by send:
-    --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-    --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-    --            when it fails (persistent=False); the other bits are the sender's
-    --   6 bytes  expiry in milliseconds, only with that flag
-    --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-
-    -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
-    local function pack_number(value, width)
-      local g = value % 256
-      value = (value - g) / 256
-      local f = value % 256
-      value = (value - f) / 256
-      local e = value % 256
-      value = (value - e) / 256
-      local d = value % 256
-      value = (value - d) / 256
-      local c = value % 256
-      value = (value - c) / 256
-      local b = value % 256
-      return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
-    end
-    -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-    -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-    -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-    -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-    -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-    -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
-    -- reads the priority from the member.
-    local BAND = 2 ^ 42
-
-    local function score_of(priority, due)
-      return (9 - priority) * BAND + due
-    end
-
-    -- The send order but its last byte, which is that of the birth.
-    local function order_of(head, due)
-      local number = head.birth % 4096
-      local last = number % 256
-      if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
-        return string.char(16 + (number - last) / 256)
-      end
-      return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
-    end
-
-    local function member_of(id, head, due)
-      return order_of(head, due) .. string.char(head.birth % 256) .. id
-    end
-    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-    -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-    --   text, record: its state and its record, as they were read
-    local function is_blocked_row(row, id, text, record)
-      if not record then
-        return false
-      elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-        return true -- as most: nobody has touched it
-      elseif is_later(record, text) then
-        return true
-      end
-      local head = read_record(record)
-      local state = parse_state(text, head.birth)
-      return state.mark == '-' and member_of(id, head, state.due) == row
-    end
-    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-    -- So no client polls, and a message wakes one of a thousand.
-    local function wake_one()
-      if redis.call('LLEN', wake) == 0 then
-        redis.call('LPUSH', wake, 1)
-        redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-      end
-    end
-    -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-    local function read_json(text)
-      local decoded, value = pcall(cjson.decode, text or '')
-      return decoded and type(value) == 'table' and value or {}
-    end
-    -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-    -- `gated`; lib/tend ends that.
-    --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-    --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-    --   nobody waited; dead: ids of those that died in the window that opened it
-    --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-    local lanes_read = {}
-
-    local function read_lane(number)
-      if lanes_read[number] == nil then
-        local text = redis.call('HGET', lanes, string.format('%.0f', number))
-        lanes_read[number] = text and read_json(text) or false
-      end
-      return lanes_read[number]
-    end
-    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
-    local function is_closed(number)
-      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
-    end
-    -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
-    local function is_gated(number)
-      local lane = setting('gated') and read_lane(number)
-      return lane and (lane.of == 'dependency' or is_closed(number)) or false
-    end
-    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-    -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-    --   room: so many of each lane, whether seats are free or not; nil: as many as are
-    local MOST = 1000 -- rows that one call looks at (I9)
-    local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-    local place_of = {} -- by the first byte of a row, which stands for its priority
-
-    -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-    -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-    local function next_score(first)
-      local band = score_of(9 - first, 0)
-      if not place_of[first] then
-        local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-        place_of[first] = last > now and last < now + 60000 and last or now + 1
-      end
-      place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-      return string.format('%.17g', band + place_of[first])
-    end
-
-    -- The first rows of these lanes, their ids and their lanes.
-    local function heads_of(lanes, room)
-      local rows, ids, lane_of = {}, {}, {}
-      for _, lane in ipairs(lanes) do
-        local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-        if free > 0 then
-          local score = string.format('%.0f', BLOCKED + lane)
-          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-            rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+        local function take_slots(ids)
+          local next_at, taken, given = now + rule.interval, {}, {}
+          for n, seat in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+            if seat then
+              local lane = string.format('%.0f', math.floor(tonumber(seat)))
+              taken[#taken + 1], taken[#taken + 2] = next_at, lane
+              given[#given + 1], given[#given + 2] = lane, ids[n]
+            end
           end
-        end
-      end
-      return rows, ids, lane_of
-    end
-
-    local let_in
-    function let_in(lanes, room)
-      local rows, ids, lane_of = heads_of(lanes, room)
-      if #rows == 0 then
-        return
-      end
-      local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-      local taken, came, again = {}, {}, {}
-      for n, row in ipairs(rows) do
-        if is_blocked_row(row, ids[n], texts[n], records[n]) then
-          taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-          came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-        else
-          again[#again + 1] = lane_of[n]
-        end
-      end
-      if #came > 0 then
-        redis.call('ZADD', seats, unpack(taken))
-        redis.call('ZADD', ready, unpack(came))
-        wake_one()
-      end
-      redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-      if #again > 0 then
-        let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-      end
-    end
-    -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
-    local function vacate(ids)
-      if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
-        redis.call('ZREM', seats, unpack(ids))
-        return
-      end
-      local given, lanes, seen = {}, {}, {}
-      for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-        if lane then
-          given[#given + 1] = ids[n]
-          if not seen[lane] then
-            lanes[#lanes + 1], seen[lane] = lane, true
+          if #taken > 0 then
+            redis.call('ZADD', slots, unpack(taken))
+            redis.call('PEXPIRE', slots, math.ceil(rule.interval) + KEPT)
+            redis.call('ZADD', seats, unpack(given)) -- it came by the rate, and counts no more as ready
           end
+          return next_at
         end
+        slot = take_slots(ids)
       end
-      if #given > 0 then
-        redis.call('ZREM', seats, unpack(given))
-        let_in(lanes)
+      if rule.in_turn then
+        vacate(ids)
       end
+      local alarm_at = slot and tonumber(redis.call('GET', alarm) or nil)
+      return slot and not (alarm_at and alarm_at <= slot) or false
     end
-    vacate(chosen)
+    unwatched = handed_out(chosen)
   end
   let_in_since = redis.call('ZCARD', ready) > 0
 end
@@ -5762,8 +4634,8 @@ if part == 'live' then
   else
     redis.call('DEL', wake)
     if #chosen == 0 and patience > 0 then
-      -- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live, a gate, the end of a
-      -- pause, one more by the rate. The others sleep on; without this a thousand of them would wake in the same millisecond. Returns
+      -- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live, a gate, a slot, the
+      -- end of a pause, one more by the rate. The others sleep on; without this a thousand of them would wake in the same millisecond. Returns
       -- the milliseconds until then, -1 for a client that sleeps on.
       local function set_alarm()
         local event = resumes or by_rate and redis.call('ZCARD', ready) > 0 and by_rate.at or nil
@@ -5776,6 +4648,10 @@ if part == 'live' then
         if gated then
           local at = tonumber(redis.call('ZRANGEBYSCORE', gates, now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
           event = at and math.min(event or at, at) or event
+        end
+        if paced and capacity > 0 then -- those of the past are passed by claims that may take something
+          local at = tonumber(redis.call('ZRANGE', slots, 0, 0, 'WITHSCORES')[2])
+          event = at and math.min(event or at, math.ceil(at)) or event
         end
         local taken = tonumber(redis.call('GET', alarm) or nil)
         -- The client that holds the alarm keeps it.
@@ -5790,7 +4666,7 @@ if part == 'live' then
       reply[2] = set_alarm()
     end
   end
-  if alarmed == '1' and (#chosen > 0 or patience == 0 or only_suspects) then -- another client has to watch the time
+  if unwatched or alarmed == '1' and (#chosen > 0 or patience == 0 or only_suspects) then -- another client has to watch the time
     -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
     -- So no client polls, and a message wakes one of a thousand.
     local function wake_one()

@@ -10,7 +10,8 @@ local counters, settings, wake, alarm, committed = KEYS[11], KEYS[12], KEYS[13],
 local outcomes, acked_ids, schedules, ticks, groups = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
 local cleared, grouped, reindexed, redrives, redriving = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
 local audit, seats, tended, gates, lanes = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
-local strikes, muted, sender = KEYS[31], KEYS[32], KEYS[33]
+local strikes, muted, results, result_times, slots = KEYS[31], KEYS[32], KEYS[33], KEYS[34], KEYS[35]
+local sender = KEYS[36]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as

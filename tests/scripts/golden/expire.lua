@@ -4,105 +4,23 @@ local limit = ARGV[1]
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local wake, outcomes, groups, redrives, seats = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local lanes = KEYS[16]
+local lanes, results, result_times, slots = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
--- (lib/head_word); nil where that does not say them.
-local function stated_head(text)
-  local at = text and text:find(' head=')
-  if at then
-    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-      local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
-      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
-    end
-  end
-end
--- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
--- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
--- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
--- that it blocks no other message, and a version that can read it finds it.
-local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
-
-local function is_later(record, text)
-  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
-end
--- The flag of a record (lib/record) that has an expiry.
-local EXPIRES = 0x10
--- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
--- of all that its sender packed beside the body. nil: it has none.
---   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
-local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
-
-local function lanes_in(text, first)
-  local lanes, at = {}, first + 2
-  for field = KEY, DEPENDENCY do
-    local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
-    if f and number == field then
-      lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
-      at = at + 3 + high * 256 + low
-    end
-  end
-  return lanes[KEY], lanes[DEPENDENCY]
-end
--- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-local HEADERS, TRANSIENT = 0x20, 0x80
-
-local function unpack_number(text, first, width)
-  local value = 0
-  for i = first, first + width - 1 do
-    value = value * 256 + text:byte(i)
-  end
-  return value
-end
-
-local function has_expiry(record)
-  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-end
-
--- lane: of its key; needs: the lane of its dependency.
-local function as_head(birth, flags, expires, lane, needs)
-  return {
-    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
-    lane = lane, needs = needs,
-  }
-end
-
--- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
--- something.
-local function read_record(record)
-  if #record < 14 and (#record < 8 or has_expiry(record)) then
-    return { birth = 0, priority = 4 }
-  end
-  local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-  local lane, needs
-  if math.floor(flags / HEADERS) % 2 == 1 then
-    lane, needs = lanes_in(record, expires and 15 or 9)
-  end
-  return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
-end
--- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
--- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
--- true where it is of a later form.
-local function head_of(id, text)
-  local birth, flags, expires, lane, needs = stated_head(text)
-  if birth then
-    if redis.call('HEXISTS', messages, id) == 0 then
-      return nil, false
-    elseif is_later('', text) then
-      return nil, true
-    end
-    return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
-  end
-  local record = redis.call('HGET', messages, id)
-  if not record then
-    return nil, false
-  elseif is_later(record, text) then
-    return nil, true
-  end
-  return read_record(record), false
+-- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+local found
+local function setting(name)
+  found = found or redis.call(
+    'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+  )
+  return found[FIELDS[name]]
 end
 -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
 -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -204,18 +122,309 @@ end
 local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
--- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-local function read_json(text)
-  local decoded, value = pcall(cjson.decode, text or '')
-  return decoded and type(value) == 'table' and value or {}
+-- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+-- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+-- that it blocks no other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+local function is_later(record, text)
+  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
 end
--- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
-local found
-local function setting(name)
-  found = found
-    or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
-  return found[FIELDS[name]]
+-- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+-- of all that its sender packed beside the body. nil: it has none.
+--   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
+
+local function lanes_in(text, first)
+  local lanes, at = {}, first + 2
+  for field = KEY, DEPENDENCY do
+    local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+    if f and number == field then
+      lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      at = at + 3 + high * 256 + low
+    end
+  end
+  return lanes[KEY], lanes[DEPENDENCY]
+end
+-- The flag of a record (lib/record) that has an expiry.
+local EXPIRES = 0x10
+-- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+local HEADERS = 0x20
+
+local function lanes_of(record)
+  local flags = record:byte(8)
+  if flags and math.floor(flags / HEADERS) % 2 == 1 then
+    return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+  end
+end
+-- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+local TRANSIENT = 0x80
+
+local function unpack_number(text, first, width)
+  local value = 0
+  for i = first, first + width - 1 do
+    value = value * 256 + text:byte(i)
+  end
+  return value
+end
+
+local function has_expiry(record)
+  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+end
+
+-- lane: of its key; needs: the lane of its dependency.
+local function as_head(birth, flags, expires, lane, needs)
+  return {
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+    lane = lane, needs = needs,
+  }
+end
+
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
+local function read_record(record)
+  if #record < 14 and (#record < 8 or has_expiry(record)) then
+    return { birth = 0, priority = 4 }
+  end
+  local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+  local lane, needs = lanes_of(record)
+  return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+end
+-- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+-- `gated`, or `limited` where it is a limit; lib/tend ends that.
+--   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+--   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+--   limit: how many messages of a key may hold a seat, where that is not what the rule says
+--   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+--   nobody waited; dead: ids of those that died in the window that opened it
+--   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+local lanes_read = {}
+
+local function read_lane(number)
+  if lanes_read[number] == nil then
+    local text = redis.call('HGET', lanes, string.format('%.0f', number))
+    lanes_read[number] = text and read_json(text) or false
+  end
+  return lanes_read[number]
+end
+-- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+local BLOCKED = 2 ^ 43
+-- Lets in the heads of lanes (lib/heads_in), which is made at the first call: it takes much, and most scripts let nobody in.
+local made
+local function let_in(...)
+  if not made then
+    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+    local LONGEST = 2 ^ 42 -- milliseconds
+    local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+    local function interval_of(rate)
+      local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+      count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+      if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+        return nil
+      end
+      local interval = spans * UNITS[unit] / count
+      return interval > 0 and interval <= LONGEST and interval or nil
+    end
+    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+    -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+    --   some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+    --   next; nil: keys have no rate
+    local per_key_text = setting('per_key') or ''
+    local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+    local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+    local interval = rate and interval_of(rate)
+    local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+    local is_read = seats_of_lane > 0 and (interval or not rate)
+    local rule = {
+      limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+      interval = is_read and interval or nil,
+    }
+    -- The id in a member of an index (lib/order says what precedes it).
+    local function id_of(member)
+      return member:sub(member:byte(1) < 16 and 9 or 3)
+    end
+    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+    -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+    --   text, record: its state and its record, as they were read
+    local function is_blocked_row(row, id, text, record)
+      if not record then
+        return false
+      elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+        return true -- as most: nobody has touched it
+      elseif is_later(record, text) then
+        return true
+      end
+      local head = read_record(record)
+      local state = parse_state(text, head.birth)
+      return state.mark == '-' and member_of(id, head, state.due) == row
+    end
+    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+    -- So no client polls, and a message wakes one of a thousand.
+    local function wake_one()
+      if redis.call('LLEN', wake) == 0 then
+        redis.call('LPUSH', wake, 1)
+        redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+      end
+    end
+    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+    local function is_closed(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+    end
+    -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+    local function is_gated(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.of == 'dependency' or is_closed(number)) or false
+    end
+    -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+    local function limit_of(number)
+      local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+      return lane and tonumber(lane.limit) or rule.limit
+    end
+    -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+    local BY_RATE = 0.5
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+    -- is ready that has come so. And the score of the seat that it takes.
+    local function free_seats(lane)
+      local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+      if rule.interval and free > 0 then
+        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+        -- counts as now: the clock stepped back.
+        local function slot_of(lane)
+          local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+          return at and at > now and at <= now + rule.interval and at or nil
+        end
+        free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+      end
+      return free
+    end
+
+    local function seat_in(lane)
+      return rule.interval and lane + BY_RATE or lane
+    end
+    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
+    -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+    --   room: so many of each lane, whether seats are free or not; nil: as many as are
+    local MOST = 1000 -- rows that one call looks at (I9)
+    local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+    local place_of = {} -- by the first byte of a row, which stands for its priority
+
+    -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
+    -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+    local function next_score(first)
+      local band = score_of(9 - first, 0)
+      if not place_of[first] then
+        local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+        place_of[first] = last > now and last < now + 60000 and last or now + 1
+      end
+      place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+      return string.format('%.17g', band + place_of[first])
+    end
+
+    -- The first rows of these lanes, their ids and their lanes.
+    local function heads_of(lanes, room)
+      local rows, ids, lane_of = {}, {}, {}
+      for _, lane in ipairs(lanes) do
+        local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
+        if free > 0 then
+          local score = string.format('%.0f', BLOCKED + lane)
+          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+            rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+          end
+        end
+      end
+      return rows, ids, lane_of
+    end
+
+    local heads_in
+    function heads_in(lanes, room)
+      local rows, ids, lane_of = heads_of(lanes, room)
+      if #rows == 0 then
+        return
+      end
+      local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+      local taken, came, again = {}, {}, {}
+      for n, row in ipairs(rows) do
+        if is_blocked_row(row, ids[n], texts[n], records[n]) then
+          taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
+          came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
+        else
+          again[#again + 1] = lane_of[n]
+        end
+      end
+      if #came > 0 then
+        redis.call('ZADD', seats, unpack(taken))
+        redis.call('ZADD', ready, unpack(came))
+        wake_one()
+      end
+      redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+      if #again > 0 then
+        heads_in(again, room and 1) -- each lane as often as it had rows that were dropped
+      end
+    end
+    made = heads_in
+  end
+  made(...)
+end
+-- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+local function vacate(ids)
+  if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+    redis.call('ZREM', seats, unpack(ids))
+    return
+  end
+  local given, lanes, seen = {}, {}, {}
+  for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
+    lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
+    if lane then
+      given[#given + 1] = ids[n]
+      if not seen[lane] then
+        lanes[#lanes + 1], seen[lane] = lane, true
+      end
+    end
+  end
+  if #given > 0 then
+    redis.call('ZREM', seats, unpack(given))
+    let_in(lanes)
+  end
+end
+-- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+-- (lib/head_word); nil where that does not say them.
+local function stated_head(text)
+  local at = text and text:find(' head=')
+  if at then
+    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+    end
+  end
+end
+-- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+-- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+-- true where it is of a later form.
+local function head_of(id, text)
+  local birth, flags, expires, lane, needs = stated_head(text)
+  if birth then
+    if redis.call('HEXISTS', messages, id) == 0 then
+      return nil, false
+    elseif is_later('', text) then
+      return nil, true
+    end
+    return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+  end
+  local record = redis.call('HGET', messages, id)
+  if not record then
+    return nil, false
+  elseif is_later(record, text) then
+    return nil, true
+  end
+  return read_record(record), false
 end
 -- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
 --   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
@@ -228,7 +437,7 @@ local PASS = '\1'
 -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
 -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
 -- row: its index and its member.
---   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+--   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped back, a message that was ready may
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
@@ -236,7 +445,7 @@ local PASS = '\1'
 local in_group, seat_or_block, give_back
 
 local function put(id, state, head, waits, rest, arrive)
-  local member, score = member_of(id, head, state.due), state.due
+  local member, score = member_of(id, head, state.due), type(waits) == 'number' and waits or state.due
   local index = state.part == 'dead' and dead or state.part == 'expired' and expired or scheduled
   if state.part == 'live' and not waits then
     index, score = ready, score_of(head.priority, state.due)
@@ -244,16 +453,36 @@ local function put(id, state, head, waits, rest, arrive)
   local in_lane = head.lane and setting('per_key')
   if in_lane then
     if not give_back then
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-      -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-      --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-      --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out
-      local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-      local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+      local LONGEST = 2 ^ 42 -- milliseconds
+      local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+      local function interval_of(rate)
+        local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+        count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+        if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+          return nil
+        end
+        local interval = spans * UNITS[unit] / count
+        return interval > 0 and interval <= LONGEST and interval or nil
+      end
+      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+      --   some may be blocked
+      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+      --   next; nil: keys have no rate
+      local per_key_text = setting('per_key') or ''
+      local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+      local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+      local interval = rate and interval_of(rate)
+      local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+      local is_read = seats_of_lane > 0 and (interval or not rate)
       local rule = {
-        limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+        limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+        interval = is_read and interval or nil,
       }
       -- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
       local function keeps_seat(state, waits)
@@ -262,36 +491,45 @@ local function put(id, state, head, waits, rest, arrive)
         end
         return not waits or rule.in_order
       end
-      -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-      local BLOCKED = 2 ^ 43
       -- The id in a member of an index (lib/order says what precedes it).
       local function id_of(member)
         return member:sub(member:byte(1) < 16 and 9 or 3)
-      end
-      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-      -- `gated`; lib/tend ends that.
-      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-      --   nobody waited; dead: ids of those that died in the window that opened it
-      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-      local lanes_read = {}
-
-      local function read_lane(number)
-        if lanes_read[number] == nil then
-          local text = redis.call('HGET', lanes, string.format('%.0f', number))
-          lanes_read[number] = text and read_json(text) or false
-        end
-        return lanes_read[number]
       end
       -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
       local function is_closed(number)
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
       end
+      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+      local function limit_of(number)
+        local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+        return lane and tonumber(lane.limit) or rule.limit
+      end
+      -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+      local BY_RATE = 0.5
+      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+      -- is ready that has come so. And the score of the seat that it takes.
+      local function free_seats(lane)
+        local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+        if rule.interval and free > 0 then
+          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+          -- counts as now: the clock stepped back.
+          local function slot_of(lane)
+            local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+            return at and at > now and at <= now + rule.interval and at or nil
+          end
+          free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+        end
+        return free
+      end
+
+      local function seat_in(lane)
+        return rule.interval and lane + BY_RATE or lane
+      end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
       -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-      -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+      -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
+      -- twice, or to give one back twice, changes nothing.
       --   full: lanes that were found full, for a call that only enters; nil: look
       local function enter(id, lane, full)
         if rule.limit == math.huge then
@@ -301,135 +539,55 @@ local function put(id, state, head, waits, rest, arrive)
         if has_room then
           local score = BLOCKED + lane
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-          has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+          -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+          has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
         end
         if has_room then
-          redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+          redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
           return true
         elseif full then
           full[lane] = true
         end
-        return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
-      end
-      -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-      -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-      --   text, record: its state and its record, as they were read
-      local function is_blocked_row(row, id, text, record)
-        if not record then
-          return false
-        elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-          return true -- as most: nobody has touched it
-        elseif is_later(record, text) then
-          return true
-        end
-        local head = read_record(record)
-        local state = parse_state(text, head.birth)
-        return state.mark == '-' and member_of(id, head, state.due) == row
-      end
-      -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-      -- So no client polls, and a message wakes one of a thousand.
-      local function wake_one()
-        if redis.call('LLEN', wake) == 0 then
-          redis.call('LPUSH', wake, 1)
-          redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-        end
-      end
-      -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
-      local function is_gated(number)
-        local lane = setting('gated') and read_lane(number)
-        return lane and (lane.of == 'dependency' or is_closed(number)) or false
-      end
-      -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-      -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-      --   room: so many of each lane, whether seats are free or not; nil: as many as are
-      local MOST = 1000 -- rows that one call looks at (I9)
-      local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-      local place_of = {} -- by the first byte of a row, which stands for its priority
-
-      -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-      -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-      local function next_score(first)
-        local band = score_of(9 - first, 0)
-        if not place_of[first] then
-          local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-          place_of[first] = last > now and last < now + 60000 and last or now + 1
-        end
-        place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-        return string.format('%.17g', band + place_of[first])
-      end
-
-      -- The first rows of these lanes, their ids and their lanes.
-      local function heads_of(lanes, room)
-        local rows, ids, lane_of = {}, {}, {}
-        for _, lane in ipairs(lanes) do
-          local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-          if free > 0 then
-            local score = string.format('%.0f', BLOCKED + lane)
-            for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-              rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+        local own = redis.call('ZSCORE', seats, id)
+        if own and rule.interval then
+          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+          -- counts as now: the clock stepped back.
+          local function slot_of(lane)
+            local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+            return at and at > now and at <= now + rule.interval and at or nil
+          end
+          -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
+          -- keeps its seat and is due then, as nobody else is let in before.
+          --   own: the score of its seat
+          local function comes_by_rate(id, lane, own)
+            local slot = own == lane and slot_of(lane)
+            if slot then
+              return false, rule.in_order and slot or nil
+            elseif own == lane then
+              if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
+                return false
+              end
+              redis.call('ZADD', seats, lane + BY_RATE, id)
             end
+            return true
           end
+          return comes_by_rate(id, lane, tonumber(own))
         end
-        return rows, ids, lane_of
-      end
-
-      local let_in
-      function let_in(lanes, room)
-        local rows, ids, lane_of = heads_of(lanes, room)
-        if #rows == 0 then
-          return
-        end
-        local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-        local taken, came, again = {}, {}, {}
-        for n, row in ipairs(rows) do
-          if is_blocked_row(row, ids[n], texts[n], records[n]) then
-            taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-            came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-          else
-            again[#again + 1] = lane_of[n]
-          end
-        end
-        if #came > 0 then
-          redis.call('ZADD', seats, unpack(taken))
-          redis.call('ZADD', ready, unpack(came))
-          wake_one()
-        end
-        redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-        if #again > 0 then
-          let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-        end
-      end
-      -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
-      local function vacate(ids)
-        if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
-          redis.call('ZREM', seats, unpack(ids))
-          return
-        end
-        local given, lanes, seen = {}, {}, {}
-        for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-          if lane then
-            given[#given + 1] = ids[n]
-            if not seen[lane] then
-              lanes[#lanes + 1], seen[lane] = lane, true
-            end
-          end
-        end
-        if #given > 0 then
-          redis.call('ZREM', seats, unpack(given))
-          let_in(lanes)
-        end
+        return own ~= false -- its own counts as free
       end
       -- What lib/put does with a message that has a key, where keys count.
 
       -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
       local function seated_or_blocked(id, lane, score)
-        if enter(id, lane) then
+        local may, slot = enter(id, lane)
+        if may then
           return ready, score
         end
-        return scheduled, BLOCKED + lane
+        return scheduled, slot or BLOCKED + lane
       end
 
       -- After its row and its state are written: whoever is cut off before has only the next one to let in.
+      --   waits: for its redelivery, or, by the rate of keys, for its slot
       local function given_back(id, state, waits)
         if not keeps_seat(state, waits) then
           vacate({ id })
@@ -515,7 +673,7 @@ local function put(id, state, head, waits, rest, arrive)
     redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
   end
   if in_lane then
-    give_back(id, state, waits)
+    give_back(id, state, waits or index == scheduled)
   end
   return index, member
 end
@@ -534,8 +692,87 @@ end
 -- their names once.
 --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
+-- An event that ends a message for who waits for its result is kept for them, too (lib/keep_results).
+local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
+  if ENDS[event] and state.more:find(' result=', 1, true) then
+    -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+    local function span(text)
+      local value = tonumber(text and text:match('^%d+$') or nil)
+      return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+    end
+    -- Milliseconds for which results are kept where the settings do not say it.
+    local RESULTS_KEPT = 3600000
+    -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
+    -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
+    -- nothing, since the queue goes on when memory is full: who waits is told that there is no result.
+    --   ends: of each message "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty: none was
+    --   given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
+    local BYTES, EACH = 67108864, 200 -- of all; of one, in Redis, beside its text and twice its id
+    local MOST = 1000 -- that make room for others in one script (I9)
+
+    local function size_of(id, length)
+      return length > 0 and 2 * #id + length + EACH or 0
+    end
+
+    -- Returns how many bytes that frees. The row goes last: by it is found what was cut off.
+    local function forget(ids)
+      local freed = 0
+      for _, id in ipairs(ids) do
+        freed = freed + size_of(id, redis.call('HSTRLEN', results, id))
+        redis.call('HDEL', results, id)
+        redis.call('ZREM', result_times, id)
+      end
+      return freed
+    end
+
+    local function keep_results(ids, ends)
+      local values = redis.call('HMGET', settings, 'results', 'results_bytes')
+      local kept_for, limit = span(values[1]) or RESULTS_KEPT, tonumber((values[2] or ''):match('^%d+$') or nil) or BYTES
+      local before = redis.call('HMGET', results, '', unpack(ids)) -- under the empty id: the bytes of all
+      local old = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - kept_for, 'LIMIT', 0, 2 * #ids)
+      for n, id in ipairs(ids) do
+        old[#old + 1] = before[n + 1] and id or nil
+      end
+      local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
+      local kept_at = string.format('%.0f', now)
+      for n, id in ipairs(ids) do
+        local more = size_of(id, ends[n] and #ends[n] or 0)
+        while total + more > limit and more <= limit and dropped < MOST do
+          local oldest = redis.call('ZRANGE', result_times, 0, 0)
+          total = oldest[1] and total - forget(oldest) or 0
+          dropped = dropped + #oldest
+        end
+        if more > 0 and total + more <= limit then
+          total, kept[n] = total + more, true
+          rows[#rows + 1], rows[#rows + 2] = kept_at, id
+          cells[#cells + 1], cells[#cells + 2] = id, ends[n]
+        elseif more > 0 then
+          dropped = dropped + 1
+        end
+      end
+      cells[2] = string.format('%.0f', math.max(0, total))
+      local written = #rows == 0 or type(redis.pcall('ZADD', result_times, unpack(rows))) == 'number'
+      if written and (#rows > 0 or before[1]) then
+        written = type(redis.pcall('HSET', results, unpack(cells))) == 'number'
+      end
+      redis.call('PEXPIRE', results, kept_for)
+      redis.call('PEXPIRE', result_times, kept_for)
+      if dropped > 0 then
+        redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
+      end
+      for n, id in ipairs(ids) do
+        if ends[n] then -- without the right to, who waits finds it within a second
+          redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] and ends[n] or 'unkept 0 ')
+        end
+      end
+    end
+    local word = event == 'undone' and state.part or event
+    local cause = detail and detail.error and detail.error:match('^[^\t]*') or ''
+    local rest = string.format('%.0f', now) .. ' ' .. state.reason .. '\t' .. cause
+    keep_results({ id }, { event ~= 'redriven' and word .. ' ' .. rest })
+  end
   local kept = setting('outcomes')
   if not kept then
     return
@@ -602,152 +839,6 @@ local function bury(id, state, head, part, reason, detail)
         end_passes(ids)
       end
       if per_key then -- or all but the last: a seat of nothing is found by lib/tend
-        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
-        local BLOCKED = 2 ^ 43
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-        -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-        --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-        --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out
-        local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-        local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
-        local rule = {
-          limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
-        }
-        -- The id in a member of an index (lib/order says what precedes it).
-        local function id_of(member)
-          return member:sub(member:byte(1) < 16 and 9 or 3)
-        end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-        --   text, record: its state and its record, as they were read
-        local function is_blocked_row(row, id, text, record)
-          if not record then
-            return false
-          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-            return true -- as most: nobody has touched it
-          elseif is_later(record, text) then
-            return true
-          end
-          local head = read_record(record)
-          local state = parse_state(text, head.birth)
-          return state.mark == '-' and member_of(id, head, state.due) == row
-        end
-        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-        -- So no client polls, and a message wakes one of a thousand.
-        local function wake_one()
-          if redis.call('LLEN', wake) == 0 then
-            redis.call('LPUSH', wake, 1)
-            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-          end
-        end
-        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`; lib/tend ends that.
-        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-        --   nobody waited; dead: ids of those that died in the window that opened it
-        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
-        local lanes_read = {}
-
-        local function read_lane(number)
-          if lanes_read[number] == nil then
-            local text = redis.call('HGET', lanes, string.format('%.0f', number))
-            lanes_read[number] = text and read_json(text) or false
-          end
-          return lanes_read[number]
-        end
-        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
-        local function is_closed(number)
-          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
-        end
-        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
-        local function is_gated(number)
-          local lane = setting('gated') and read_lane(number)
-          return lane and (lane.of == 'dependency' or is_closed(number)) or false
-        end
-        -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-        -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-        --   room: so many of each lane, whether seats are free or not; nil: as many as are
-        local MOST = 1000 -- rows that one call looks at (I9)
-        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-        local place_of = {} -- by the first byte of a row, which stands for its priority
-
-        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-        local function next_score(first)
-          local band = score_of(9 - first, 0)
-          if not place_of[first] then
-            local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
-            place_of[first] = last > now and last < now + 60000 and last or now + 1
-          end
-          place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
-          return string.format('%.17g', band + place_of[first])
-        end
-
-        -- The first rows of these lanes, their ids and their lanes.
-        local function heads_of(lanes, room)
-          local rows, ids, lane_of = {}, {}, {}
-          for _, lane in ipairs(lanes) do
-            local free = is_gated(lane) and 0 or math.min(room or rule.limit - redis.call('ZCOUNT', seats, lane, lane), MOST - #rows)
-            if free > 0 then
-              local score = string.format('%.0f', BLOCKED + lane)
-              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
-                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
-              end
-            end
-          end
-          return rows, ids, lane_of
-        end
-
-        local let_in
-        function let_in(lanes, room)
-          local rows, ids, lane_of = heads_of(lanes, room)
-          if #rows == 0 then
-            return
-          end
-          local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-          local taken, came, again = {}, {}, {}
-          for n, row in ipairs(rows) do
-            if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              taken[#taken + 1], taken[#taken + 2] = lane_of[n], ids[n]
-              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
-            else
-              again[#again + 1] = lane_of[n]
-            end
-          end
-          if #came > 0 then
-            redis.call('ZADD', seats, unpack(taken))
-            redis.call('ZADD', ready, unpack(came))
-            wake_one()
-          end
-          redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-          if #again > 0 then
-            let_in(again, room and 1) -- each lane as often as it had rows that were dropped
-          end
-        end
-        -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
-        local function vacate(ids)
-          if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
-            redis.call('ZREM', seats, unpack(ids))
-            return
-          end
-          local given, lanes, seen = {}, {}, {}
-          for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-            if lane then
-              given[#given + 1] = ids[n]
-              if not seen[lane] then
-                lanes[#lanes + 1], seen[lane] = lane, true
-              end
-            end
-          end
-          if #given > 0 then
-            redis.call('ZREM', seats, unpack(given))
-            let_in(lanes)
-          end
-        end
         vacate(ids)
       end
       return gone

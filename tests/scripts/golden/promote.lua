@@ -2,7 +2,7 @@
 -- drains
 local limit = ARGV[1]
 local messages, states, ready, scheduled, settings = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local wake, seats, lanes = KEYS[6], KEYS[7], KEYS[8]
+local wake, seats, lanes, slots = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -56,11 +56,12 @@ local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
 local found
 local function setting(name)
-  found = found
-    or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+  found = found or redis.call(
+    'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+  )
   return found[FIELDS[name]]
 end
 -- The move of due messages: from the scheduled to the ready. Only the index moves; the state says the same. Where keys count,
@@ -69,16 +70,36 @@ local function promote(limit)
   local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
   local moved, members, blocked = {}, {}, {}
   local blocks = #rows > 0 and setting('per_key') and (function()
-    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-    -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-    --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-    --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-    --   rule.in_turn: given back when the message is handed out
-    local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-    local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+    local LONGEST = 2 ^ 42 -- milliseconds
+    local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+    local function interval_of(rate)
+      local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+      count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+      if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+        return nil
+      end
+      local interval = spans * UNITS[unit] / count
+      return interval > 0 and interval <= LONGEST and interval or nil
+    end
+    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+    -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+    --   some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+    --   next; nil: keys have no rate
+    local per_key_text = setting('per_key') or ''
+    local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+    local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+    local interval = rate and interval_of(rate)
+    local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+    local is_read = seats_of_lane > 0 and (interval or not rate)
     local rule = {
-      limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+      limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+      interval = is_read and interval or nil,
     }
     -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
     local BLOCKED = 2 ^ 43
@@ -92,9 +113,10 @@ local function promote(limit)
       return decoded and type(value) == 'table' and value or {}
     end
     -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-    -- `gated`; lib/tend ends that.
+    -- `gated`, or `limited` where it is a limit; lib/tend ends that.
     --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
     --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+    --   limit: how many messages of a key may hold a seat, where that is not what the rule says
     --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
     --   nobody waited; dead: ids of those that died in the window that opened it
     --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
@@ -112,9 +134,36 @@ local function promote(limit)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
     end
+    -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+    local function limit_of(number)
+      local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+      return lane and tonumber(lane.limit) or rule.limit
+    end
+    -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+    local BY_RATE = 0.5
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+    -- is ready that has come so. And the score of the seat that it takes.
+    local function free_seats(lane)
+      local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+      if rule.interval and free > 0 then
+        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+        -- counts as now: the clock stepped back.
+        local function slot_of(lane)
+          local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+          return at and at > now and at <= now + rule.interval and at or nil
+        end
+        free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+      end
+      return free
+    end
+
+    local function seat_in(lane)
+      return rule.interval and lane + BY_RATE or lane
+    end
     -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
     -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-    -- at BLOCKED + lane. A seat is a member of a set: to take one twice, or to give one back twice, changes nothing.
+    -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
+    -- twice, or to give one back twice, changes nothing.
     --   full: lanes that were found full, for a call that only enters; nil: look
     local function enter(id, lane, full)
       if rule.limit == math.huge then
@@ -124,15 +173,41 @@ local function promote(limit)
       if has_room then
         local score = BLOCKED + lane
         local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-        has_room = (not head or id_of(head) == id) and redis.call('ZCOUNT', seats, lane, lane) < rule.limit
+        -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+        has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
       end
       if has_room then
-        redis.call('ZADD', seats, lane, id) -- before its row in `ready`
+        redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
         return true
       elseif full then
         full[lane] = true
       end
-      return redis.call('ZSCORE', seats, id) ~= false -- its own counts as free
+      local own = redis.call('ZSCORE', seats, id)
+      if own and rule.interval then
+        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+        -- counts as now: the clock stepped back.
+        local function slot_of(lane)
+          local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+          return at and at > now and at <= now + rule.interval and at or nil
+        end
+        -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
+        -- keeps its seat and is due then, as nobody else is let in before.
+        --   own: the score of its seat
+        local function comes_by_rate(id, lane, own)
+          local slot = own == lane and slot_of(lane)
+          if slot then
+            return false, rule.in_order and slot or nil
+          elseif own == lane then
+            if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
+              return false
+            end
+            redis.call('ZADD', seats, lane + BY_RATE, id)
+          end
+          return true
+        end
+        return comes_by_rate(id, lane, tonumber(own))
+      end
+      return own ~= false -- its own counts as free
     end
     -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
     -- (lib/head_word); nil where that does not say them.
@@ -173,8 +248,17 @@ local function promote(limit)
       end
       return lanes[KEY], lanes[DEPENDENCY]
     end
+    -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+    local HEADERS = 0x20
+
+    local function lanes_of(record)
+      local flags = record:byte(8)
+      if flags and math.floor(flags / HEADERS) % 2 == 1 then
+        return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+      end
+    end
     -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-    local HEADERS, TRANSIENT = 0x20, 0x80
+    local TRANSIENT = 0x80
 
     local function unpack_number(text, first, width)
       local value = 0
@@ -203,10 +287,7 @@ local function promote(limit)
         return { birth = 0, priority = 4 }
       end
       local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-      local lane, needs
-      if math.floor(flags / HEADERS) % 2 == 1 then
-        lane, needs = lanes_in(record, expires and 15 or 9)
-      end
+      local lane, needs = lanes_of(record)
       return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
     end
     -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
@@ -297,7 +378,11 @@ local function promote(limit)
     return function(row)
       local id = id_of(row)
       local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
-      return is_own and not enter(id, lane, full) and BLOCKED + lane
+      if not is_own then
+        return false
+      end
+      local may, slot = enter(id, lane, full)
+      return not may and (slot or BLOCKED + lane)
     end
   end)()
   for i = 1, #rows, 2 do

@@ -7,7 +7,7 @@ local act = ARGV[8] -- as in lib/note_act; empty: a tick
 -- items from ARGV[9]: id, payload
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, settings, wake, acked_ids, schedules = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local ticks, audit, seats = KEYS[11], KEYS[12], KEYS[13]
+local ticks, audit, seats, lanes, slots = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -84,13 +84,14 @@ if #ARGV > 8 then
   local function add(items, first, last, delay, ttl, opening)
     -- Looks at what is to be sent, items[first] to items[last] (id, payload, …), and at the settings. `existing`: of each id what
     -- the queue knows, in whatever state, or true where it was acked within the dedup_window. `opened`: `opening` is that of the
-    -- queue, or empty; else nothing is looked up. Statements, as in lib/chosen, since every send runs them.
+    -- queue, or empty; else nothing is looked up. `all_asked`: the results of all messages are kept. Statements, as in lib/chosen, since every send runs them.
     local asked, ids = (last - first + 1) / 2, {}
     for n = 1, asked do
       ids[n] = items[first + 2 * n - 2]
     end
-    local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening', 'per_key')
+    local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening', 'per_key', 'results')
     local opened, paused, keys_count = opening == '' or opening == values[4], values[2] == '1', values[5]
+    local all_asked = (values[6] or ''):find('^[1-9]%d*$')
     if values[1] then
       -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
       local function span(text)
@@ -136,8 +137,7 @@ if #ARGV > 8 then
     -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
     -- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
     local PACKED, ABOVE, LAST = 0x20, 0x40, 2 -- the flag of fields and headers, and the next; the last field of lib/lanes_in
-    -- Tables cost Redis as much as a part of a command: none that only some need.
-    local records, places, known, head, packed = {}, {}, {}, {}, 0
+    local records, places, known, head, packed = {}, {}, {}, {}, 0 -- a table costs as much as a part of a command
     local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
     local ends, expiry = deadlines and string.format('%.0f', now + ttl), deadlines and pack_number(now + ttl, 6)
     local birth, stated, blocked, score_if_blocked, new_seats
@@ -160,26 +160,95 @@ if #ARGV > 8 then
         return lanes[KEY], lanes[DEPENDENCY]
       end
       -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7 }
+      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
-        found = found
-          or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate')
+        found = found or redis.call(
+          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+        )
         return found[FIELDS[name]]
       end
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, and when one gives its
-      -- seat back, beside when it is gone. What cannot be read counts as off: no message waits for another one.
-      --   per_key: order or order hold; limit N; fair N; off: no more, and some may be blocked
-      --   rule.limit: seats of a lane; rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out
-      local word, detail = (setting('per_key') or ''):match('^(%a+) ?(%w*)$')
-      local seats_of_lane = word == 'order' and 1 or (word == 'limit' or word == 'fair') and tonumber(detail) or 0
+      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+      local LONGEST = 2 ^ 42 -- milliseconds
+      local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+      local function interval_of(rate)
+        local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+        count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+        if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+          return nil
+        end
+        local interval = spans * UNITS[unit] / count
+        return interval > 0 and interval <= LONGEST and interval or nil
+      end
+      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+      --   some may be blocked
+      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+      --   next; nil: keys have no rate
+      local per_key_text = setting('per_key') or ''
+      local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+      local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+      local interval = rate and interval_of(rate)
+      local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+      local is_read = seats_of_lane > 0 and (interval or not rate)
       local rule = {
-        limit = seats_of_lane > 0 and seats_of_lane or math.huge,
-        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair',
+        limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+        in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+        interval = is_read and interval or nil,
       }
       -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
       local BLOCKED = 2 ^ 43
+      -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+      local function read_json(text)
+        local decoded, value = pcall(cjson.decode, text or '')
+        return decoded and type(value) == 'table' and value or {}
+      end
+      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
+      -- `gated`, or `limited` where it is a limit; lib/tend ends that.
+      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
+      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
+      --   limit: how many messages of a key may hold a seat, where that is not what the rule says
+      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
+      --   nobody waited; dead: ids of those that died in the window that opened it
+      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+      local lanes_read = {}
+
+      local function read_lane(number)
+        if lanes_read[number] == nil then
+          local text = redis.call('HGET', lanes, string.format('%.0f', number))
+          lanes_read[number] = text and read_json(text) or false
+        end
+        return lanes_read[number]
+      end
+      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+      local function limit_of(number)
+        local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+        return lane and tonumber(lane.limit) or rule.limit
+      end
+      -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
+      local BY_RATE = 0.5
+      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+      -- is ready that has come so. And the score of the seat that it takes.
+      local function free_seats(lane)
+        local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+        if rule.interval and free > 0 then
+          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+          -- counts as now: the clock stepped back.
+          local function slot_of(lane)
+            local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+            return at and at > now and at <= now + rule.interval and at or nil
+          end
+          free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+        end
+        return free
+      end
+
+      local function seat_in(lane)
+        return rule.interval and lane + BY_RATE or lane
+      end
       -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one, or
       -- has one since a send was cut off. `taken_seats`: lanes and ids, to be written before the rows.
       local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats
@@ -191,7 +260,7 @@ if #ARGV > 8 then
         if somebody_waits and redis.call('ZCOUNT', scheduled, BLOCKED + lane, BLOCKED + lane) > 0 then
           return 0
         end
-        return rule.limit - redis.call('ZCOUNT', seats, lane, lane)
+        return free_seats(lane)
       end
 
       local function score_in_lane(id, payload)
@@ -202,7 +271,7 @@ if #ARGV > 8 then
         local room = rooms[lane] or room_of(lane)
         rooms[lane] = math.max(room - 1, 0)
         if room > 0 then
-          taken_seats[#taken_seats + 1], taken_seats[#taken_seats + 2] = lane, id
+          taken_seats[#taken_seats + 1], taken_seats[#taken_seats + 2] = seat_in(lane), id
           return false
         end
         return not redis.call('ZSCORE', seats, id) and BLOCKED + lane
@@ -238,11 +307,22 @@ if #ARGV > 8 then
           row = string.char(9 - priority) .. lead .. low .. id -- as in lib/order
           blocked_at = score_if_blocked and score_if_blocked(id, payload)
         end
+        -- Whether somebody asks for the result of a message: its sender, or the settings. Statements, as in lib/chosen.
+        --   payload: as it was sent: its flags, then the length of a part whose fields are in the order of their numbers
+        local asks_result = all_asked
+        if not all_asked and payload:byte(1) % 0x40 >= 0x20 then -- the flag of such a part
+          local at, stop = 4, 4 + (payload:byte(2) or 0) * 256 + (payload:byte(3) or 0)
+          while at < stop do
+            local field, high, length = payload:byte(at, at + 2)
+            asks_result = field == 3 -- rq_dlq/values/record.py
+            at = field < 3 and length and at + 3 + high * 256 + length or stop
+          end
+        end
         if deadlines then
           payload = string.char(payload:byte(1) + EXPIRES) .. expiry .. payload:sub(2)
           deadlines[2 * packed + 1], deadlines[2 * packed + 2] = ends, id
         end
-        local record, word = lead .. low .. payload, ''
+        local record, word = lead .. low .. payload, asks_result and ' result=1' or ''
         if #record > LONG then
           -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
           -- of all that its sender packed beside the body. nil: it has none.
@@ -260,8 +340,17 @@ if #ARGV > 8 then
             end
             return lanes[KEY], lanes[DEPENDENCY]
           end
+          -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+          local HEADERS = 0x20
+
+          local function lanes_of(record)
+            local flags = record:byte(8)
+            if flags and math.floor(flags / HEADERS) % 2 == 1 then
+              return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+            end
+          end
           -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-          local HEADERS, TRANSIENT = 0x20, 0x80
+          local TRANSIENT = 0x80
 
           local function unpack_number(text, first, width)
             local value = 0
@@ -290,10 +379,7 @@ if #ARGV > 8 then
               return { birth = 0, priority = 4 }
             end
             local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-            local lane, needs
-            if math.floor(flags / HEADERS) % 2 == 1 then
-              lane, needs = lanes_in(record, expires and 15 or 9)
-            end
+            local lane, needs = lanes_of(record)
             return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
           end
           -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
@@ -309,7 +395,7 @@ if #ARGV > 8 then
             lanes = lanes .. (head.needs and string.format(' needs=%.0f', head.needs) or '')
             return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record) .. lanes
           end
-          word = head_word(record)
+          word = head_word(record) .. word
         end
         if delay > 0 or word ~= '' then
           stated = stated or {}
@@ -389,8 +475,17 @@ if #ARGV > 8 then
         end
         return lanes[KEY], lanes[DEPENDENCY]
       end
+      -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+      local HEADERS = 0x20
+
+      local function lanes_of(record)
+        local flags = record:byte(8)
+        if flags and math.floor(flags / HEADERS) % 2 == 1 then
+          return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+        end
+      end
       -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-      local HEADERS, TRANSIENT = 0x20, 0x80
+      local TRANSIENT = 0x80
 
       local function unpack_number(text, first, width)
         local value = 0
@@ -419,10 +514,7 @@ if #ARGV > 8 then
           return { birth = 0, priority = 4 }
         end
         local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-        local lane, needs
-        if math.floor(flags / HEADERS) % 2 == 1 then
-          lane, needs = lanes_in(record, expires and 15 or 9)
-        end
+        local lane, needs = lanes_of(record)
         return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
       end
       -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
@@ -498,31 +590,40 @@ if #ARGV > 8 then
         return tonumber(state.more:match(' expires=(%d+)') or nil)
       end
       -- The items that a send knows, each with the name of its message's place: ready, scheduled, leased, dead, expired or acked;
-      -- 'later' where only a later version can tell. Those that dead letters block are counted.
+      -- 'later' where only a later version can tell; and behind it '/key' where that has another key than it is sent with. Those that dead
+      -- letters block are counted.
       --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); else it came before in this call
-      local function place_of(id)
+      local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next
+
+      local function lane_in(payload)
+        return payload:byte(1) % OTHERS >= WITH_FIELDS and lanes_in(payload, 2) or nil
+      end
+
+      -- And whether the message has the key that the payload has.
+      local function place_of(id, payload)
         local text = redis.call('HGET', states, id)
         local head, later = head_of(id, text)
         if later then
-          return text and text:find(' %+%S+ ') and 'leased' or 'later'
+          return text and text:find(' %+%S+ ') and 'leased' or 'later', true
         end
-        local state = parse_state(text, head.birth)
+        local state, has_key = parse_state(text, head.birth), head.lane == lane_in(payload)
         if state.mark == '+' then
-          return 'leased'
+          return 'leased', has_key
         elseif state.part ~= 'live' then
-          return state.part
+          return state.part, has_key
         end
-        return redis.call('ZSCORE', scheduled, member_of(id, head, state.due)) and 'scheduled' or 'ready'
+        return redis.call('ZSCORE', scheduled, member_of(id, head, state.due)) and 'scheduled' or 'ready', has_key
       end
 
       local function with_places(known, items, first, existing, delay)
         local placed, blocked = {}, 0
         for at, n in ipairs(known) do
+          local has_key = true
           local place = existing[n] == true and 'acked' or delay > 0 and 'scheduled' or 'ready'
           if existing[n] and existing[n] ~= true then
-            place = place_of(items[first + 2 * n - 2])
+            place, has_key = place_of(items[first + 2 * n - 2], items[first + 2 * n - 1])
           end
-          placed[2 * at - 1], placed[2 * at] = n, place
+          placed[2 * at - 1], placed[2 * at] = n, place .. (has_key and '' or '/key')
           blocked = blocked + (place == 'dead' and 1 or 0)
         end
         if blocked > 0 then

@@ -15,6 +15,7 @@ import rq_dlq
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import batches
 from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.settling import settle
 from rq_dlq.core.steps.call import Call
@@ -159,6 +160,12 @@ def _scan(shop: Shop) -> None:
         shop.run(scanned(shop.queue._core.keys, index))
 
 
+def _limit(shop: Shop) -> None:
+    shop.raw.hset(shop.keys["settings"], "per_key", "limit 2")
+    for limit in (8, None):
+        shop.run(managing_calls.limit_lane(shop.queue._core.keys, "k", limit))
+
+
 def _edited(shop: Shop) -> None:
     for letters in (shop.queue.dlq, shop.queue.expired):
         letters.redrive(all=True, edit=lambda body: {"was": body})
@@ -175,6 +182,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
     "poison": (LEASED, lambda shop: shop.queue.poison(shop.held, "bad")),
     "release": (LEASED, lambda shop: shop.queue.release(shop.held)),
     "pass_on": (LEASED, _pass_on),
+    "progress": (LEASED, lambda shop: [held.progress(0.5) for held in shop.held]),
     "extend": (LEASED, lambda shop: [held.extend() for held in shop.held]),
     "ack_all": (LEASED, lambda shop: shop.run(session_calls.ack_all(shop.queue._core.keys, shop.pairs))),
     "commit": (LEASED, _commit),
@@ -183,6 +191,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
     "scan": (EVERYWHERE, _scan),
     "pause": (EVERYWHERE, lambda shop: (shop.queue.pause(), shop.queue.resume())),
     "pause_lane": (EVERYWHERE, lambda shop: (shop.queue.key("k").pause(), shop.queue.key("k").resume())),
+    "limit_lane": (EVERYWHERE, _limit),
     "reset": (EVERYWHERE, lambda shop: shop.queue.reset()),
     "redrive": (
         DEAD,
@@ -216,6 +225,7 @@ WITHOUT = {
     **dict.fromkeys(("begin_batch", "note_batch"), "it reads only what is noted of a query"),
     "set_policy": "it reads only the map of policies",
     "mute": "it reads only the rows of groups",
+    "result": "it reads only what is kept of messages that are gone",
     "steer_redrive": "it reads only the record of a redrive",
     "delete": "it counts, then removes whole keys, whatever they hold",
     **dict.fromkeys(

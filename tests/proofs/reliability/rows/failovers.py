@@ -16,6 +16,7 @@ import pytest
 import rq_dlq
 from rq_dlq import Delivery, Message, Queue
 from rq_dlq._redis import Retries
+from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.settling import settle
 from rq_dlq.errors import Unconfirmed, UnfitMessage
 from rq_dlq.values.settlement import Settlement
@@ -36,6 +37,10 @@ def _pass_on(queue: Queue[Any], held: Sequence[Delivery[Any]]) -> Sequence[objec
     return queue._broker._run(settle.pass_on(queue._core, pairs, UnfitMessage("stale"), mark="", takers=()))
 
 
+def _progress(queue: Queue[Any], one: Delivery[Any]) -> Any:
+    return (yield settling_calls.progress(queue._core.keys, one._held, part=0.5, text=""))
+
+
 VERBS: dict[str, Callable[[Queue[Any], Sequence[Delivery[Any]]], Sequence[object]]] = {
     "ack": lambda queue, held: queue.ack(held),
     "nack": lambda queue, held: queue.nack(held, "stale"),
@@ -43,6 +48,7 @@ VERBS: dict[str, Callable[[Queue[Any], Sequence[Delivery[Any]]], Sequence[object
     "release": lambda queue, held: queue.release(held),
     "pass_on": _pass_on,
     "extend": lambda queue, held: queue.extend(held),
+    "progress": lambda queue, held: [queue._run(_progress(queue, one)) for one in held],
 }
 
 

@@ -1,4 +1,4 @@
-"""K1 to K6: messages with keys, whatever is done to them, and an outage of what they need."""
+"""K1 to K7: messages with keys, whatever is done to them, and an outage of what they need."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import redis
 
+from rq_dlq import Breaker
+from rq_dlq.policy.outage import Outage, Plan, Spread
 from tests import servers
-from tests.model.lanes import drive, turns
-from tests.model.outage import Outage, Plan, simulate
+from tests.model.lanes import RATED, drive, turns
+from tests.model.outage import suffer
 from tests.proofs.reliability.row import Figures, Row, Run
 
 SHARE = 25  # draws of one task
@@ -49,18 +51,28 @@ def _driven(run: Run, modes: Sequence[str], **how: bool) -> Figures:
 
 
 def order(run: Run) -> Figures:
-    """Both modes of order."""
-    return _driven(run, ("order", "order hold"))
+    """Both modes of order, each also beside a rate."""
+    return _driven(run, ("order", "order hold", "order rate 4/s", "order hold rate 4/s"))
 
 
 def exclusivity(run: Run) -> Figures:
     """A rule that is turned on over a full queue."""
-    return _driven(run, ("limit 2", "order"), turned_on=True)
+    return _driven(run, ("limit 2", "order", "limit 2 rate 4/s"), turned_on=True)
 
 
 def liveness(run: Run) -> Figures:
     """Half of all scripts are cut off."""
-    return _driven(run, ("order", "order hold", "limit 2", "fair 2"), cut_off=True)
+    return _driven(run, ("order", "order hold", "limit 2", "fair 2", *RATED), cut_off=True)
+
+
+def rates(run: Run) -> Figures:
+    """Alone and beside each mode; over an empty queue, and turned on over a full one."""
+    plain, over_full = _driven(run, RATED), _driven(run, RATED, turned_on=True)
+    return Figures(
+        trials=plain.trials + over_full.trials,
+        met=plain.met and over_full.met,
+        note=f"{plain.note}; {over_full.note}",
+    )
 
 
 def gates(run: Run) -> Figures:
@@ -72,10 +84,10 @@ def gates(run: Run) -> Figures:
     )
 
 
-def suffer(draws: Sequence[int]) -> list[Outage]:
-    """Outages, on a server of its own."""
-    with servers.running() as path, redis.Redis(unix_socket_path=path, socket_timeout=60) as client:
-        return [simulate(client, Plan(), draw) for draw in draws]
+def suffered(draws: Sequence[int]) -> list[tuple[Outage, list[str]]]:
+    """Outages, on a server of its own, and the rules that did not hold."""
+    with servers.running() as path:
+        return [suffer(f"unix://{path}", Plan(breaker=Breaker()), draw) for draw in draws]
 
 
 def outages(run: Run) -> Figures:
@@ -83,28 +95,33 @@ def outages(run: Run) -> Figures:
     trials = run.pick(short=1, whole=20, soak=100)
     first = run.random.getrandbits(24)
     tasks = [(range(at, min(at + 5, first + trials)),) for at in range(first, first + trials, 5)]
-    found = [one for part in run.in_processes(suffer, tasks) for one in part]
-    wrong = [said for one in found for said in _misses(one)]
+    both = [one for part in run.in_processes(suffered, tasks) for one in part]
+    found = [one for one, _ in both]
+    wrong = [said for one, broken in both for said in (*broken, *_misses(one))]
     worst = max(found, key=lambda one: one.wasted)
     rules = gates(run)
     note = "".join(f"{said}; " for said in wrong[:1]) if rules.met else f"{rules.note}; "
-    note += f"dead {sum(one.dead for one in found)}, wasted at most {worst.wasted} attempts, "
-    note += f"{worst.waiting} waited, drained in {worst.drained or 0:.0f} s, the other tenant p50 "
-    note += f"{worst.meanwhile[0]:.1f} s, p99 {worst.meanwhile[1]:.1f} s (before {worst.calm[0]:.1f}, "
-    note += f"{worst.calm[1]:.1f})" + (f"; {rules.note}" if rules.met else "")
+    note += f"dead {sum(one.healthy_dead for one in found)}, wasted at most {worst.wasted} attempts, "
+    note += f"{worst.waiting} waited, drained in {worst.drained or 0:.0f} s, the other tenant "
+    note += f"{_spans(worst.meanwhile)} (before {_spans(worst.calm)})"
+    note += f"; {rules.note}" if rules.met else ""
     return Figures(trials=len(found) + rules.trials, met=not wrong and rules.met, note=note)
 
 
 def _misses(one: Outage) -> list[str]:
     """What an outage did that it must not."""
-    said = [*one.wrong]
-    said += [f"{one.dead} healthy messages died"] if one.dead else []
+    said = [f"{one.healthy_dead} healthy messages died"] if one.healthy_dead else []
     said += [f"{one.wasted} attempts were wasted"] if one.wasted > WASTED else []
     said += ["who waited waits for ever"] if one.drained is None else []
     said += [f"it took {one.drained:.0f} s to drain"] if (one.drained or 0) > DRAINED else []
     said += ["a poison was spared"] if one.poisons_dead < one.poisons else []
-    said += ["the other tenant waits"] if one.meanwhile[0] > 2 * one.calm[0] else []
+    if one.calm is None or one.meanwhile is None or one.meanwhile.p50 > 2 * one.calm.p50:
+        said.append("the other tenant waits")
     return said
+
+
+def _spans(spread: Spread | None) -> str:
+    return "was never done" if spread is None else f"p50 {spread.p50:.1f} s, p99 {spread.p99:.1f} s"
 
 
 def take_turns(draws: Sequence[int], hand_outs: int) -> list[tuple[float, int, str]]:
@@ -163,5 +180,12 @@ ROWS = (
         "no healthy message dies, ≤ 100 attempts are wasted, all through within a minute of the repair, the "
         "other tenant's median within 2x; a poison dies of its own; nobody is handed out of a closed lane",
         outages,
+    ),
+    Row(
+        "K7",
+        "keys with a rate, alone and beside each mode; idle minutes, releases, lapses, retries, clock steps",
+        "in no window more of a key than its rate and one, over all clients; one more a step of the clock; "
+        "nobody waits past his slot",
+        rates,
     ),
 )

@@ -1,0 +1,17 @@
+-- Notes in the state of a message how far its call is, for who looks (rq_dlq/values/state.py): a word that counts for this
+-- delivery alone, so nobody has to take it away. Returns a verdict.
+local id, token, progress = ARGV[1], ARGV[2], ARGV[3] -- progress: a part, and a text without blanks
+-- needs: holds, held_head, parse_state, format_state, refusal, SETTLED, LOST, now; keys: states
+local text = redis.call('HGET', states, id)
+if not holds(token, text) then
+  return refusal(id, token, text)
+end
+local head = held_head(id, text)
+if not head then
+  return LOST
+end
+local state = parse_state(text, head.birth)
+local word = string.format(' progress=%d/%.0f/', state.deliveries, now) .. progress
+state.more = state.more:gsub(' progress=%S*', '') .. word
+redis.call('HSET', states, id, format_state(state))
+return SETTLED

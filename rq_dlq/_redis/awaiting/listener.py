@@ -1,0 +1,119 @@
+"""Listens for the results for which callers of this process wait: one connection for all of them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from redis import exceptions
+
+from rq_dlq._redis.awaiting.own import reply_within, sleep, uninterrupted, write
+from rq_dlq._redis.connection import LATE
+from rq_dlq._redis.errors import TRANSIENT
+from rq_dlq._redis.exchange import packed
+from rq_dlq._redis.waiting import LOOK_EVERY
+from rq_dlq.core.results import calls
+from rq_dlq.core.steps.call import WrongReply, whole
+from rq_dlq.core.steps.driving import unrepeated
+from rq_dlq.errors import RqDlqError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rq_dlq._redis.awaiting.link import AsyncLink
+    from rq_dlq._redis.waiting import Waiting
+
+TOGETHER = 0.001  # seconds within which what comes is taken together
+FAILURES = (*TRANSIENT, exceptions.ResponseError, WrongReply, RqDlqError)
+
+
+class AsyncListener:
+    """Subscribes to the channels of messages for which somebody waits, and looks, until nobody does.
+
+    Where it cannot subscribe, as without the right to, it looks each second.
+
+    Args:
+        any_link: gives the link to the server, or to any node of a cluster.
+        run: runs steps.
+    """
+
+    def __init__(self, waiting: Waiting, any_link: Callable[[], AsyncLink], run: Callable[..., Any]) -> None:
+        self._waiting, self._any_link, self._run = waiting, any_link, run
+        self._link: AsyncLink | None = None  # of the connection
+        self._connection: Any = None
+        self._subscribed = frozenset[str]()
+
+    async def listen(self) -> None:
+        """Listen until nobody waits."""
+        due = time.monotonic() + LOOK_EVERY
+        failure: BaseException | None = None
+        try:
+            while channels := self._waiting.channels():
+                left = max(TOGETHER, due - time.monotonic())
+                try:
+                    await self._subscribe(channels)
+                    await self._hear(left)
+                except FAILURES as error:
+                    await uninterrupted(self._drop(error))
+                    await sleep(1000 * left, None)
+                every = time.monotonic() >= due
+                due = time.monotonic() + LOOK_EVERY if every else due
+                await self._look(every=every)
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            self._waiting.end()
+            await uninterrupted(self._leave(failure))
+
+    async def _subscribe(self, channels: frozenset[str]) -> None:
+        if self._connection is None:
+            self._link = self._any_link()
+            self._connection, self._subscribed = await self._link.lend(), frozenset[str]()
+        for command, names in (
+            (calls.subscribe, channels - self._subscribed),
+            (calls.unsubscribe, self._subscribed - channels),
+        ):
+            if names:
+                await write(self._connection, packed(command(*names)), check_health=False)
+        self._subscribed = channels
+
+    async def _hear(self, seconds: float) -> None:
+        """Take in what comes within this time, and with the first of it."""
+        while (reply := await reply_within(self._connection, seconds)) is not LATE:
+            kind, channel, said = whole(reply, 3)
+            if kind == b"message":
+                self._waiting.heard(channel.decode(), said)
+            elif kind == b"subscribe":
+                self._waiting.subscribed(channel.decode())
+            seconds = TOGETHER
+
+    async def _look(self, *, every: bool) -> None:
+        missed = await self._run(unrepeated(self._waiting.look(every=every)))
+        if missed:  # the connection hears nothing any more, perhaps
+            await uninterrupted(self._drop(None))
+
+    async def _leave(self, failure: BaseException | None) -> None:
+        """Give the connection back without subscriptions; close it where something has failed."""
+        if self._connection is None:
+            return
+        try:
+            if failure is None:
+                await write(self._connection, packed(calls.unsubscribe()), check_health=False)
+                while True:
+                    reply = await reply_within(self._connection, LOOK_EVERY)
+                    kind, _, left = whole(None if reply is LATE else reply, 3)
+                    if kind == b"unsubscribe" and left == 0:
+                        break
+        except FAILURES as error:
+            failure = error
+        if failure is not None or self._link is None:
+            await self._drop(failure)
+        else:
+            await self._link.take_back(self._connection)
+            self._connection = None
+
+    async def _drop(self, failure: BaseException | None) -> None:
+        link, connection, self._connection = self._link, self._connection, None
+        if link is not None and connection is not None:
+            await link.drop(connection, failure)

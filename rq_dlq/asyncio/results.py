@@ -1,0 +1,134 @@
+"""Results of messages: read by id, from any process, and waited for."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from rq_dlq.asyncio.own import OwnQueue, listen, outcome_of
+from rq_dlq.core.results import calls, results
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable
+from rq_dlq.errors.guesses import part_of
+from rq_dlq.values.durations import Duration, milliseconds
+from rq_dlq.values.names import check_id
+from rq_dlq.values.sent import Sent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rq_dlq.core.results.calls import Found
+    from rq_dlq.values.codec import Codec
+    from rq_dlq.values.sent import Known
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@part_of("Queue")
+class Results(OwnQueue[T]):
+    """The verb of a queue that reads results."""
+
+    async def result(self, message_id: str, *, wait: Duration | None = None) -> Any:
+        """What the handler of a message returned, or was passed to `Delivery.ack`.
+
+        It is there for messages that were sent with `result=True`, and for those of a queue with `results`,
+        for as long as that says, by default an hour. Any process may read it, as often as it likes. All that
+        wait in a process share one connection.
+
+        Args:
+            message_id: as `send` returned it.
+            wait: how long to wait until the message is done; None: do not wait.
+
+        Returns:
+            A JSON value, or bytes; None, if nothing was returned.
+
+        Raises:
+            ResultError: the message is dead, expired, or gone without a result. After a redrive it may have
+                one.
+            ResultUnavailable: there is none (yet, or any more).
+            InvalidInput: an argument is not valid.
+            BrokerUnavailable: the server does not answer.
+        """
+        return await self._result(message_id, wait)
+
+    async def _result(self, message_id: str, wait: Duration | None, codec: Codec[Any] | None = None) -> Any:
+        check_id(message_id)
+        found: Found | None = None
+        if wait is not None:
+            found = await self._heard(message_id, milliseconds(wait, name="wait") / 1000)
+        if found is None:
+            found = await self._broker._run(results.find(self._core, message_id))
+        return results.value_of(self._core, message_id, found, codec)
+
+    async def _heard(self, message_id: str, seconds: float) -> Found | None:
+        """What became of a message, if that is heard within this time, else what was seen last."""
+        broker, waiting, keys = self._broker, self._broker._waiting, self._core.keys
+        place, heard = waiting.add(keys, message_id), None
+        try:
+            if place.starts:
+                listen(await broker._connected(), waiting)
+            elif place.tell:
+                with suppress(BrokerRefused, BrokerUnavailable):  # who listens looks within a second
+                    await broker._run(broker._step(calls.tell(place.tell)))
+            heard = await outcome_of(place.future, seconds)
+        finally:
+            last = waiting.remove(keys, message_id, place.future)
+        return last if heard is None else heard
+
+
+class SentForResult(Sent, Generic[R]):
+    """The id of a message whose result was asked for: text that also knows how to get it.
+
+    Examples:
+        >>> sent = await orders.send({"total": 7.0}, result=True, priority=9)
+        >>> (delivery,) = await orders.claim()
+        >>> settlement = await delivery.ack(result="paid")
+        >>> await sent.result(wait="5s")
+        'paid'
+    """
+
+    __slots__ = ("_codec", "_queue", "_sent")
+    _sent: Sent
+    _queue: Results[Any]
+    _codec: Codec[Any] | None
+
+    def __new__(cls, sent: Sent, queue: Results[Any], codec: Codec[Any] | None = None) -> Self:
+        """What a send returned, of a message of this queue.
+
+        Args:
+            codec: of the result; None: any JSON value, or bytes.
+        """
+        known = super().__new__(cls, sent)
+        known._sent, known._queue, known._codec = sent, queue, codec
+        return known
+
+    @property
+    def new(self) -> bool | None:
+        """False: the queue knew the id, so nothing was sent."""
+        return self._sent.new
+
+    @property
+    def known(self) -> Known | None:
+        """Where the known message was; None: this one is new."""
+        return self._sent.known
+
+    async def result(self, *, wait: Duration | None = None) -> R:
+        """The result; see `Queue.result`.
+
+        Args:
+            wait: how long to wait until the message is done; None: do not wait.
+
+        Returns:
+            What the handler returned; of a task, of the type that its function returns.
+
+        Raises:
+            ResultError, ResultUnavailable, BrokerUnavailable: see `Queue.result`.
+        """
+        return await self._queue._result(str(self), wait, self._codec)  # type: ignore[no-any-return]
+
+
+def all_for_result(
+    sent: Iterable[Sent], queue: Results[Any], codec: Codec[Any] | None = None
+) -> list[SentForResult[Any]]:
+    """The same ids, which know how to get the results."""
+    return [SentForResult(one, queue, codec) for one in sent]

@@ -1,0 +1,83 @@
+"""How outages that were played look, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.cli._show import Column
+from rq_dlq.embedded import ensure
+from rq_dlq.policy.outage import AFTER
+from rq_dlq.testing.outage import play
+from rq_dlq.values.durations import human
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rq_dlq.cli._show import Output, Row
+    from rq_dlq.policy.outage import Outage, Plan, Spread
+
+
+def compare(output: Output, plans: Mapping[str, Plan], draw: int) -> None:
+    """Play an outage by each plan on the embedded server, and show what became of the messages."""
+    url = ensure().url
+    played: dict[str, Outage] = {}
+    for name, plan in plans.items():
+        with output.stderr.status(f"an outage {name}"):
+            played[name] = play(url, plan, draw)
+    plan = next(iter(plans.values()))
+    if output.format == "table":
+        output.tell(f"{_said(plan)}\n")
+        output.rows(rows_of(played), columns_of([*played]), "")
+    else:
+        output.record(_facts(plan) | {name.partition(" ")[0]: asdict(one) for name, one in played.items()})
+
+
+def columns_of(names: Sequence[str]) -> list[Column]:
+    """The columns of a table of outages with these names."""
+    return [Column("figure", title=" ", wrap=True), *map(Column, names)]
+
+
+def rows_of(played: Mapping[str, Outage]) -> list[Row]:
+    """A row for each figure."""
+    told = {name: _told(outage) for name, outage in played.items()}
+    figures = next(iter(told.values()))
+    return [{"figure": figure} | {name: cells[figure] for name, cells in told.items()} for figure in figures]
+
+
+def _told(one: Outage) -> dict[str, str]:
+    """What became of the messages, by what it is."""
+    drained = f"not within {_span(AFTER)}" if one.drained is None else f"{_span(one.drained)} after it"
+    told = {
+        "healthy messages that died": f"{one.healthy_dead:,}",
+        "that always fail, and died": f"{one.poisons_dead:,} of {one.poisons:,}",
+        "attempts of healthy ones that failed": f"{one.wasted:,}",
+        "that waited for the repair": f"{one.waiting:,}",
+        "the last of these was through": drained if one.waiting else "-",
+    }
+    if one.meanwhile:
+        told |= {
+            f"an unrelated tenant waits, {name}": f"{_span(value)}{_before(one.calm, name)}"
+            for name, value in asdict(one.meanwhile).items()
+        }
+    return told
+
+
+def _before(calm: Spread | None, name: str) -> str:
+    return f" ({_span(getattr(calm, name))} before)" if calm else ""
+
+
+def _span(seconds: float) -> str:
+    return human(round(seconds * 10) * 100)
+
+
+def _said(plan: Plan) -> str:
+    return (
+        f"{plan.messages:,} messages are sent in {human(round(plan.outage * 1000))}, in which what "
+        f"{plan.share:.0%} of them need is down; {plan.poisons:,} more always fail; {plan.workers:,} workers"
+    )
+
+
+def _facts(plan: Plan) -> dict[str, Any]:
+    names = ("outage", "messages", "share", "poisons", "workers")
+    return {name: getattr(plan, name) for name in names} | {"breaker": str(plan.breaker)}

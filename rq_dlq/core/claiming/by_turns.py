@@ -1,0 +1,68 @@
+"""Claiming under a name that is a queue's and that of letters of other queues, too.
+
+Each claim takes from one of the two and, where that has less than was asked for, from the other. They take
+turns in being the first, so neither starves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from rq_dlq.core.claiming.from_view import claim_letters, keep_for_next
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
+    from rq_dlq.values.leased import Leased
+
+D = TypeVar("D", bound="Leased[Any]")
+
+
+class ClaimOwn(Protocol[D]):
+    """Claims up to `count` messages that were sent to the queue, as `Once` does."""
+
+    def __call__(self, count: int, /, patience: int, *, alarmed: bool) -> Steps[tuple[list[D], int]]:
+        """Claim once."""
+        ...
+
+
+def claim_by_turns(
+    queue: QueueState[Any],
+    claim_own: ClaimOwn[D],
+    claim_one: Callable[[QueueState[Any], int], Steps[list[D]]],
+    count: int,
+    patience: int,
+    *,
+    alarmed: bool,
+    waits: bool,
+) -> Steps[tuple[list[D], int]]:
+    """Claim once, as `Once` does. Each token says whose message it holds.
+
+    Args:
+        claim_one: claims up to so many letters of one member.
+        waits: the claim waits for messages. If not, it looks at all members before it returns nothing.
+    """
+    first_letters = queue.seen.turn and not alarmed  # who has the alarm looks at the queue
+    queue.seen.turn = not queue.seen.turn
+    found: list[D] = []
+    wait_for = 0
+    try:
+        if first_letters:
+            found += yield from claim_letters(queue, claim_one, count)
+        if len(found) < count:
+            own, wait_for = yield from claim_own(count - len(found), patience, alarmed=alarmed)
+            found += own
+        if wait_for == 0 and not found:  # there is more to do in the queue, or it is to be opened again
+            return found, wait_for
+        if not first_letters and len(found) < count:
+            found += yield from claim_letters(queue, claim_one, count - len(found))
+        if not found and not waits:
+            found += yield from claim_letters(queue, claim_one, count, thorough=True)
+        if found and wait_for > 0:  # it has the alarm, and does not wait
+            found += (yield from claim_own(count - len(found), 0, alarmed=True))[0]
+    except BaseException:
+        keep_for_next(queue, found)
+        raise
+    return found, wait_for

@@ -1,0 +1,1 @@
+"""Results: what became of messages, for whoever asked for it."""

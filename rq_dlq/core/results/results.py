@@ -1,0 +1,129 @@
+"""Results of messages: as an ack writes them, and as who asked for one gets it."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from rq_dlq.core.results import calls
+from rq_dlq.errors import InvalidMessage, MessageTooLarge, ResultError, ResultUnavailable
+from rq_dlq.values import record
+from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS, NO_JSON, Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.results.calls import Found
+    from rq_dlq.core.steps.step import Steps
+    from rq_dlq.errors import End
+    from rq_dlq.values.leased import Leased
+
+MOST: Final = 65_536  # bytes of one result
+_END = re.compile(rb"([a-z]+) (\d+) (.*)", re.DOTALL)
+_ANY: Final[Codec[Any]] = Codec(Any, MOST)
+_PACK: Final = _ANY.packer(
+    DEFAULT_PRIORITY, NO_HEADERS
+)  # as a body, with the flags that say whether it is JSON
+
+
+def packed(value: Any) -> bytes:
+    """A result as it is stored.
+
+    Raises:
+        InvalidMessage: it cannot be encoded, or is larger than 64 kB.
+    """
+    try:
+        return _PACK(value)
+    except MessageTooLarge:
+        message = f"a result has at most {MOST:,} bytes: return where the data is, not the data"
+        raise MessageTooLarge(message) from None
+    except InvalidMessage as error:
+        raise InvalidMessage(f"the result: {error}") from None
+
+
+def results_of(
+    deliveries: Iterable[Leased[Any]],
+    refused: Callable[[Leased[Any], InvalidMessage], None] | None = None,
+) -> dict[str, bytes]:
+    """The results of messages that are about to be acked, of those whose results somebody asked for, by id.
+
+    Args:
+        refused: what to do about one that cannot be stored, which its message then goes without.
+
+    Raises:
+        InvalidMessage: one cannot be stored, and nobody said what to do about it.
+    """
+    results: dict[str, bytes] = {}
+    for one in deliveries:
+        if one._wants_result:  # noqa: SLF001 - no part of what users see, like the next
+            try:
+                results[one.id] = packed(one._returned)  # noqa: SLF001
+            except InvalidMessage as error:
+                if refused is None:
+                    raise
+                refused(one, error)
+    return results
+
+
+def find(queue: QueueState[Any], message_id: str) -> Steps[Found]:
+    """What became of a message."""
+    (found,) = yield calls.result(queue.keys, [message_id])
+    return cast("Found", found)
+
+
+def is_over(found: Found) -> bool:
+    """Whether it is known what became of the message."""
+    return isinstance(found, bytes)
+
+
+def value_of(queue: QueueState[Any], message_id: str, found: Found, codec: Codec[Any] | None = None) -> Any:
+    """The result.
+
+    Args:
+        codec: of its type; None: any JSON value, or bytes.
+
+    Raises:
+        ResultError: the message ended without one.
+        ResultUnavailable: there is none (yet, or any more).
+    """
+    what = f"message {message_id} of {queue.name!r}"
+    if not isinstance(found, bytes):
+        if found:
+            raise ResultUnavailable(f"{what} is not done yet: pass wait=…, or a longer one")
+        raise ResultUnavailable(
+            f"{what} has no result here: it was never sent, or without result=True, or the time for which "
+            "its result is kept is over (`results` of the queue)"
+        )
+    read = _END.fullmatch(found)
+    word, rest = (read[1].decode(), read[3]) if read else ("unkept", b"")
+    if word == "unkept":
+        message = (
+            f"the result of {what} could not be kept: the memory of the server, or `results_bytes`, is full"
+        )
+        raise ResultUnavailable(message)
+    if word == "acked":
+        if not rest:
+            raise ResultUnavailable(f"{what} was acked without a result, as by a session or Spark")
+        return (codec or _ANY).decode(rest[1:], raw=bool(rest[0] & record.BYTES))
+    reason, _, cause = rest.partition(b"\t")
+    text = _text_of(cause)
+    why = f": {text}" if text else ""
+    raise ResultError(f"{what} ended without a result, {word}{why}", cast("End", word), reason.decode(), text)
+
+
+def end_of(found: Found) -> tuple[str, int] | None:
+    """How and when a message ended, milliseconds; None: that is not known."""
+    read = _END.fullmatch(found) if isinstance(found, bytes) else None
+    return (read[1].decode(), int(read[2])) if read else None
+
+
+def _text_of(cause: bytes) -> str:
+    """An error as its class and its text; empty: there was none."""
+    with suppress(*NO_JSON):
+        facts = msgspec.json.decode(cause, type=dict[str, Any])
+        return ": ".join(str(facts[name]) for name in ("type", "message") if facts.get(name))
+    return ""

@@ -1,0 +1,94 @@
+"""What of the queues is closed to work, and what they ignore of their messages."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from rq_dlq._keys import QueueKeys
+from rq_dlq.core.keyed import calls, keyed
+from rq_dlq.core.keyed.outages import closed_lanes
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.each import UnreachableQueue, each_queue
+from rq_dlq.core.steps.step import Batch
+from rq_dlq.doctor.check import Check
+from rq_dlq.values.codec import Codec
+from rq_dlq.values.message import Received
+from rq_dlq.values.readable import many
+from rq_dlq.values.wanted import RECORD, STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq.client.settings import BrokerSettings
+    from rq_dlq.core.pages.calls import Page
+    from rq_dlq.core.steps.step import Steps
+    from rq_dlq.values.key import Of
+
+SAMPLE: Final = 5  # messages of a place of a queue
+SHOWN: Final = 10  # lines
+HEEDED_BY: Final[dict[Of, str]] = {"key": "--per-key order", "dependency": "--breaker on"}
+
+
+def outages(settings: BrokerSettings) -> Steps[Check]:
+    """Whether dependencies count as down, or they or keys are paused."""
+    families: list[str] = yield queue_calls.registered(settings.namespace)
+    found = (yield from each_queue(families, partial(_closed, settings.namespace))) if families else []
+    said = [one for one in found if isinstance(one, str)]
+    if not said:
+        return Check("outages", "ok", "no dependency counts as down, and no key is paused")
+    advice = "`rq-dlq queue ls --dependencies` lists what is down; `rq-dlq queue resume` lets its messages in"
+    return Check("outages", "warn", _few(said), advice)
+
+
+def _closed(namespace: str, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
+    keys = [QueueKeys(namespace, name) for name in names]
+    found: list[dict[int, calls.Lane]] = yield Batch([calls.specials(one) for one in keys])
+    said: list[str | UnreachableQueue] = []
+    for one, lanes in zip(keys, found, strict=True):
+        if lanes:
+            now, _ = yield queue_calls.stats(one, one.family)
+            said += [f"{one.family}: {words}" for words in (yield from closed_lanes(one, lanes, now))]
+    return said
+
+
+def ignored(settings: BrokerSettings) -> Steps[Check]:
+    """Whether queues ignore keys or dependencies; it looks at a few messages of each."""
+    families: list[str] = yield queue_calls.registered(settings.namespace)
+    found = (yield from each_queue(families, partial(_ignored, settings))) if families else []
+    said = [one for one in found if isinstance(one, str)]
+    if not said:
+        return Check("ignored", "ok", "no queue ignores keys or dependencies of its first messages")
+    options = " or ".join(f"`{option}`" for of, option in HEEDED_BY.items() if any(of in one for one in said))
+    return Check("ignored", "warn", _few(said), f"`rq-dlq policy set QUEUE` with {options} heeds them")
+
+
+def _ignored(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
+    keys = [QueueKeys(settings.namespace, name) for name in names]
+    heeded: list[set[Of]] = yield Batch([queue_calls.heeded(one) for one in keys])
+    said: list[str | UnreachableQueue] = []
+    for one, heeds in zip(keys, heeded, strict=True):
+        if len(heeds) == len(HEEDED_BY):
+            continue
+        pages: list[Page] = yield Batch([_first(one, place) for place in ("ready", "scheduled", "dead")])
+        codec = Codec[Any](Any, settings.max_message_bytes)
+        texts = [keyed.said(Received(row, codec, one.family)) for page in pages for row in page.rows()]
+        there: dict[Of, bool] = {
+            "key": any(key is not None for key, _ in texts),
+            "dependency": any(dependency is not None for _, dependency in texts),
+        }
+        unheeded = [of for of, is_there in there.items() if is_there and of not in heeds]
+        said += [f"{one.family} ignores the {of} of its messages" for of in unheeded]
+    return said
+
+
+def _first(keys: QueueKeys, place: Any) -> Any:
+    return page_calls.scan(
+        keys, place, after=page_calls.START, upto=page_calls.END, limit=SAMPLE, wanted=RECORD | STATE
+    )
+
+
+def _few(said: list[str]) -> str:
+    more = len(said) - SHOWN
+    return "; ".join(said[:SHOWN]) + (f"; and {many(more, 'other')}" if more > 0 else "")

@@ -1,0 +1,200 @@
+"""T43: callers wait for results; they, the workers and the server are killed, memory is full for a while."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from rq_dlq import (
+    Broker,
+    BrokerRefused,
+    BrokerUnavailable,
+    Queue,
+    RedeliveryPolicy,
+    ResultError,
+    ResultUnavailable,
+)
+from tests.crowd import Crowd
+from tests.proofs.reliability.findings import audited, wrong
+from tests.proofs.reliability.journal import Journal
+from tests.proofs.reliability.row import Figures, Row, Run
+from tests.servers import Server, wait_until
+
+CALLERS, WORKERS = 3, 2
+AT_ONCE = 20  # messages that a caller waits for, one after the other
+WAIT = 20.0  # seconds, longer than any outage here
+LATE = 3.0  # seconds after its wait that a caller may take
+BAD = 7  # every so many bodies die at first, until somebody has mended what was wrong
+MENDED = "mended"
+OPTIONS = ("--appendonly", "yes", "--appendfsync", "always")
+LEASE = "2s"
+
+
+def queue_of(url: str) -> Queue[Any]:
+    """As each process uses it; a result is kept for longer than a run takes."""
+    policy = RedeliveryPolicy(initial_delay="10ms", max_redeliveries=1)
+    return Broker(url).queue("work", lease=LEASE, redelivery=policy, results="1h")
+
+
+def value_of(body: int) -> str:
+    """What the handler returns."""
+    return f"{body}:{'x' * (body % 90)}"
+
+
+def work(url: str) -> None:
+    """Run a worker until it is killed."""
+    logging.getLogger("rq_dlq").setLevel(logging.CRITICAL)
+    queue = queue_of(url)
+    mended = queue._broker.queue(MENDED)
+
+    @queue.handler(concurrency=4)
+    def handle(body: int) -> str:
+        if body % BAD == 0 and not mended.stats().ready:
+            raise ValueError("not mended")
+        return value_of(body)
+
+    while True:
+        with suppress(Exception):
+            queue._broker.run()
+
+
+def call(url: str, directory: Path, name: str) -> None:
+    """Send, and wait for what was sent; note what came of it."""
+    logging.getLogger("rq_dlq").setLevel(logging.CRITICAL)
+    queue, journal = queue_of(url), Journal(directory, name)
+    for first in count(0, AT_ONCE):
+        bodies = {f"{name}-{n}": n for n in range(first, first + AT_ONCE)}
+        sent = [one for one, body in bodies.items() if _sent(queue, journal, one, body)]
+        for one in sent:
+            journal.note("got", [one, _answer(queue, one, bodies[one])])
+
+
+def _sent(queue: Queue[Any], journal: Journal, message: str, body: int) -> bool:
+    try:
+        queue.send(body, id=message)
+    except (BrokerUnavailable, BrokerRefused):
+        time.sleep(0.1)
+        return False
+    journal.note("sent", [message, str(body)])
+    return True
+
+
+def _answer(queue: Queue[Any], message: str, body: int) -> str:
+    """What became of the wait: right, WRONG, none, an end; late, if it took too long."""
+    began = time.monotonic()
+    try:
+        found = "right" if queue.result(message, wait=WAIT) == value_of(body) else "WRONG"
+    except ResultError as error:
+        found = error.end
+    except (ResultUnavailable, BrokerUnavailable, BrokerRefused):
+        found = "none"
+    return found if time.monotonic() - began < WAIT + LATE else "late"
+
+
+def run(run: Run) -> Figures:
+    """Kill one after the other, mend what was wrong, redrive, and ask for every result."""
+    kills = run.pick(short=9, whole=90)
+    journals = run.directory / "journals"
+    with Server(run.directory / "redis", *OPTIONS) as server, Crowd() as crowd:
+        for number in range(WORKERS):
+            crowd.start(f"worker-{number}", work, server.url)
+        for number in range(CALLERS):
+            crowd.start(f"c{number}x0", call, server.url, journals, f"c{number}x0")
+        for kill in range(kills):
+            run.done(kill, kills + 1, f"kills: {kill}")
+            time.sleep(run.random.uniform(0.3, 1.5))
+            _strike(run, server, crowd, kill)
+        for name in [name for name in crowd.processes if name.startswith("c")]:
+            crowd.kill(name)
+        return _count(server, journals, kills)
+
+
+def _strike(run: Run, server: Server, crowd: Crowd, kill: int) -> None:
+    """Kill a worker, a caller or the server; or fill its memory for a moment."""
+    what = ("worker", "caller", "server", "memory")[kill % 4]
+    if what == "worker":
+        name = f"worker-{run.random.randrange(WORKERS)}"
+        crowd.kill(name)
+        crowd.start(name, work, server.url)
+    elif what == "caller":
+        name = run.random.choice([name for name in crowd.processes if name.startswith("c")])
+        crowd.kill(name)
+        again = f"{name.partition('x')[0]}x{kill}"
+        crowd.start(again, call, server.url, run.directory / "journals", again)
+    elif what == "server":
+        server.kill()
+        server.start()
+    else:
+        with server.client() as raw:
+            raw.config_set("maxmemory", "1mb")
+            time.sleep(0.3)
+            raw.config_set("maxmemory", "0")
+
+
+def _count(server: Server, journals: Path, kills: int) -> Figures:
+    """Drain the queue, redrive what died, and compare every result with what it has to be."""
+    queue = queue_of(server.url)
+    _drain(queue)
+    queue._broker.queue(MENDED).send("now")
+    before = {one.id: one for one in queue.dlq.select(all=True).browse()}
+    dead = {one for one in before if _end(queue, one) == "dead"}
+    queue.dlq.redrive(all=True).wait()
+    _drain(queue)
+    noted = [line.split() for file in journals.glob("*.journal") for line in file.read_text().splitlines()]
+    sent = {one: int(body) for what, one, body in noted if what == "sent"}
+    answers = [answer for what, _, answer in noted if what == "got"]
+    with server.client() as raw:
+        found = audited(raw, "work")
+    dropped = queue.stats().totals.get("results_dropped", 0)
+    lacking = [one for one, body in sent.items() if _end(queue, one) != value_of(body)]
+    found += wrong(
+        {
+            "answers that are another's": answers.count("WRONG"),
+            "waits that did not end": answers.count("late"),
+            "dead letters without an end": len(before) - len(dead),
+            "done, and without their result": max(0, len(lacking) - dropped),
+        }
+    )
+    right, died = answers.count("right"), answers.count("dead")
+    return Figures(
+        trials=kills,
+        acknowledged=len(sent),
+        lost=len(lacking),
+        met=not found and right > kills and died > 0,
+        note="; ".join(found)
+        or f"{right:,} answers, {died:,} of dead ones, {answers.count('none'):,} waits in vain",
+    )
+
+
+def _drain(queue: Queue[Any]) -> None:
+    def is_empty() -> bool:
+        queue.maintain()
+        stats = queue.stats()
+        return not (stats.ready or stats.scheduled or stats.leased)
+
+    wait_until(is_empty, 60.0)
+
+
+def _end(queue: Queue[Any], message: str) -> str:
+    """The result of a message, or how it ended without one."""
+    try:
+        return str(queue.result(message))
+    except ResultError as error:
+        return error.end
+    except ResultUnavailable:
+        return ""
+
+
+ROWS = [
+    Row(
+        "T43",
+        "3 callers wait for results; they, 2 workers and the server are killed, memory is full for a while; "
+        "what died is redriven",
+        "90 kills: no answer is another's, no wait lasts on, what is done has its result",
+        run,
+    )
+]
