@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from rq_dlq.core.claiming.by_turns import ClaimOwn, claim_by_turns
+from rq_dlq.core.claiming.by_turns import claim_by_turns
 from rq_dlq.core.claiming.calls import DELETED, ONLY_SUSPECTS, Claimed, Suspects
 from rq_dlq.core.claiming.calls import claim as claim_call
 from rq_dlq.core.claiming.from_view import claim_view
@@ -112,7 +112,11 @@ def claim(
         if queue.opened and not queue.shows_letters:  # nearly always: one generator less
             return claim_own(count, patience, alarmed=alarmed, thorough=thorough)
         own = partial(claim_own, thorough=thorough)
-        return _open_first(queue, own, claim_one, count, patience, alarmed=alarmed, waits=wait > 0)
+        return _open_first(
+            queue,
+            partial(own, count, patience, alarmed=alarmed),
+            partial(claim_by_turns, queue, own, claim_one, count, patience, alarmed=alarmed, waits=wait > 0),
+        )
 
     claimed = yield from patiently(queue, once, wait, stopped)
     if not queue.view or claimed:
@@ -125,24 +129,14 @@ def claim(
 
 def _open_first(
     queue: QueueState[Any],
-    claim_own: ClaimOwn[D],
-    claim_one: Callable[[QueueState[Any], int], Steps[list[D]]],
-    count: int,
-    patience: int,
-    *,
-    alarmed: bool,
-    waits: bool,
+    claim_own: Callable[[], Steps[tuple[list[D], int]]],
+    by_turns: Callable[[], Steps[tuple[list[D], int]]],
 ) -> Steps[tuple[list[D], int]]:
+    """Open the queue, which says whether its name shows letters of others, too; then claim once."""
     yield from open_to_drain(queue)
     if queue.view:
         return [], DELETED
-    if queue.also_letters:
-        return (
-            yield from claim_by_turns(
-                queue, claim_own, claim_one, count, patience, alarmed=alarmed, waits=waits
-            )
-        )
-    return (yield from claim_own(count, patience, alarmed=alarmed))
+    return (yield from by_turns() if queue.also_letters else claim_own())
 
 
 def patiently(
