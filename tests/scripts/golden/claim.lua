@@ -3434,8 +3434,8 @@ if per_key and #rows > 0 then
         local head = head_of(other, text)
         local its_row = head and member_of(other, head, parse_state(text, head.birth).due)
         if its_row and (redis.call('ZRANK', ready, its_row) or -1) > at then
+          redis.call('ZREM', seats, other) -- first: a cut-off script may leave a free seat, never one too many
           redis.call('ZADD', seats, seat_in(lane), id)
-          redis.call('ZREM', seats, other)
           block(lane, its_row)
           displaced[other] = true
           return true
