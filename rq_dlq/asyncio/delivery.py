@@ -6,7 +6,9 @@ import time
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rq_dlq.client.links import links_of
 from rq_dlq.core.results.results import results_of
+from rq_dlq.core.sessions import chain
 from rq_dlq.core.settling import progress, settle
 from rq_dlq.core.settling.held import held_or_raise
 from rq_dlq.errors import LeaseLost, Poison, Redeliver
@@ -16,6 +18,7 @@ from rq_dlq.values.leased import Lease, Leased
 from rq_dlq.values.settlement import Settlement
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
     from typing import Self
 
@@ -87,10 +90,17 @@ class Delivery(Leased[T]):
         left = self._time_to_live(time.monotonic())
         return None if left == inf else max(0.0, left)
 
-    async def ack(self, *, result: Any = None) -> Settlement:
+    async def ack(self, *, send: Iterable[tuple[Any, Any]] = (), result: Any = None) -> Settlement:
         """Report success: the message is removed; in a loop of `Queue.consume`, by its next step.
 
+        With `send` the ack is made at once, in one script with all that it sends: both are done, or neither.
+        If its outcome is unknown, the next `ack` repeats it as it was, and does nothing twice.
+
         Args:
+            send: what the message leads to: pairs of a queue and a body, or of a task and its arguments, as
+                `[(invoices, bill), (welcome, (7,))]`. A `Message` as the body, and the task's `options`, say
+                more. At most 1,000 messages, or half a megabyte of several. On Redis Cluster the queues must
+                share a hash tag.
             result: what `Queue.result` gives to whoever asked for it when the message was sent, at most 64
                 kB: a JSON value, or bytes. It is left out where nobody did.
 
@@ -98,11 +108,27 @@ class Delivery(Leased[T]):
             What became of it; "deferred" if it is the delivery that such a loop handed out last.
 
         Raises:
-            LeaseLost: the token is stale; nothing was changed.
+            LeaseLost: the token is stale; nothing was changed, nor sent.
             InvalidMessage: the result is too large, or cannot be encoded; nothing was changed.
+            KnownId: a queue has a message already with an id that `send` gives; nothing was sent or acked,
+                and the message is still held.
+            InvalidInput: `send` makes no sense, or is too large; nothing was sent or acked.
+            CrossSlot: the queues are on different nodes of the cluster; nothing was sent or acked.
+            BrokerUnavailable: the outcome is unknown.
+            Unconfirmed: with durability "replicated": all is done, but too few replicas confirmed it.
+
+        Examples:
+            >>> (delivery,) = await orders.claim()
+            >>> settlement = await delivery.ack(send=[(mails, {"bill": delivery.id})])
+            >>> stats = await mails.stats()
+            >>> settlement.outcome, stats.ready
+            ('acked', 1)
         """
         self._returned = result
         results = results_of([self])
+        links = links_of(send, self._queue._broker)
+        if links or self._chain is not None:
+            return await self._settle(chain.ack_and_send(self._queue._core, self, links, results))
         if self._consuming is not None:
             self._refuse_if_deferred()
             if self._consuming.defer(self):

@@ -153,7 +153,8 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
 
         Args:
             bodies: any iterable.
-                Pass a `Message` for a body with its own id, headers, priority, key or dependency.
+                Pass a `Message` for a body with options of its own; those that follow each other and share
+                their delay and ttl go together.
             delay, ttl, priority, headers, persistent, new, key, dependency, result: as in `send`,
                 for all of them.
 

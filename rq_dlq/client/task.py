@@ -7,7 +7,9 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from rq_dlq.client.results import SentForResult, all_for_result
+from rq_dlq.client.task_function import arguments_of
 from rq_dlq.core.sending import send
+from rq_dlq.core.sessions.chain import Link
 from rq_dlq.errors import InvalidInput
 from rq_dlq.errors.guesses import Answering, answering
 from rq_dlq.values.codec import DEFAULT_PRIORITY
@@ -91,9 +93,7 @@ class Task(Answering, Generic[P, R_co]):
             InvalidMessage: the arguments do not fit the function; nothing was sent.
             InvalidInput, KnownId, BrokerUnavailable, Unconfirmed: see `Queue.send`.
         """
-        body = self._function.body(args, kwargs)
-        options = self._function.saying(self._options, args, kwargs, self._given)
-        sent = self._queue._run(send.send_one(self._queue._core, body, self._id, options))
+        sent = self._queue._run(send.send_one(*self._call(args, kwargs)))
         return SentForResult(sent, self._queue, self._function.returned)
 
     @overload
@@ -176,6 +176,15 @@ class Task(Answering, Generic[P, R_co]):
         }
         given = {name: value for name, value in now.items() if value is not _NOT_GIVEN}
         return (self._plain or self)._with({**self._given, **given})
+
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Link:
+        body = self._function.body(args, kwargs)
+        options = self._function.saying(self._options, args, kwargs, self._given)
+        return Link(self._queue._core, body, self._id, options)
+
+    def _link(self, call: object) -> Link:
+        """A call as an ack sends it: a tuple of its arguments, or a mapping by their names."""
+        return self._call(*arguments_of(call))
 
     def _with(self, given: Mapping[str, Any]) -> Task[P, R_co]:
         return Task(self._function, self._queue, given, self)

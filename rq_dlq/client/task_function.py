@@ -126,7 +126,7 @@ class TaskFunction:
         if not isinstance(given_calls, Iterable) or isinstance(given_calls, str | bytes | Mapping):
             raise InvalidInput(f"{shown(calls)} are no calls: pass the arguments of each, as [(7,), (8,)]")
         for call in calls:
-            args, kwargs = _arguments(call)
+            args, kwargs = arguments_of(call)
             body = self.body(args, kwargs)
             if self.said.keys() <= {*given}:
                 yield body
@@ -269,7 +269,7 @@ def _field(parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, An
     return parameter.name, kind, msgspec.UNSET
 
 
-def _arguments(call: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+def arguments_of(call: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     """The arguments of one of many calls: by their places, by their names."""
     if isinstance(call, tuple):
         return call, {}  # pyright: ignore[reportUnknownVariableType]

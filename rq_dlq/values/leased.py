@@ -66,6 +66,7 @@ class Leased(Received[T]):
     _unfit = False  # its handler does not take it, so no call has begun
     _settled: tuple[Settlement, BaseException | str | None] | None = None  # what was done, by which error
     _returned: Any = None  # by its handler, or passed to its ack
+    _chain: Any = None  # its ack that sends, as long as nobody knows whether it was done
     _handling: Any = None  # what the broker's observers see of it; None: there are none, or it has not begun
 
     def __init__(self, row: Row, lease: Lease[T]) -> None:

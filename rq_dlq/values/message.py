@@ -15,7 +15,9 @@ from rq_dlq.errors.guesses import Answering
 from rq_dlq.values import record as records
 from rq_dlq.values import state as states
 from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec
+from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment, read_history
+from rq_dlq.values.flags import check_flag
 from rq_dlq.values.key import text_in
 from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.names import check_id
@@ -28,18 +30,24 @@ _HEADERS = msgspec.json.Decoder(dict[str, str])
 
 @dataclass(frozen=True, slots=True)
 class Message(Generic[T]):
-    """A message for `send_many` with its own id, headers, priority, key or dependency.
+    """A message for `send_many`, or for an ack that sends, with options of its own.
 
     Args:
         body: of the queue's type.
         id: for life, at most 200 bytes; None: a new one is drawn.
+        delay: time until the first delivery; None: that of the call.
+        ttl: time to live; None: that of the call.
         headers: text by name, instead of those of the call; None: those.
         priority: 9 (first) to 0 (last); None: that of the call.
         key: at most 200 bytes; None: that of the call.
         dependency: at most 200 bytes; None: that of the call.
+        persistent: see `Queue.send`; None: as the call says.
+        result: True: keep what its handler returns, for `Queue.result`; None: as the call says.
 
     Raises:
         InvalidMessage: the id is not valid.
+        InvalidDuration: a delay below 0 or a ttl below one millisecond.
+        InvalidInput: `persistent` or `result` is neither True nor False.
 
     Examples:
         >>> orders.send_many([Message({"total": 5.0}, id="order-45", key="customer-7")])
@@ -48,14 +56,25 @@ class Message(Generic[T]):
 
     body: T
     id: str | None = field(default=None, kw_only=True)
+    delay: Duration | None = field(default=None, kw_only=True)
+    ttl: Duration | None = field(default=None, kw_only=True)
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
     priority: int | None = field(default=None, kw_only=True)
     key: str | None = field(default=None, kw_only=True)
     dependency: str | None = field(default=None, kw_only=True)
+    persistent: bool | None = field(default=None, kw_only=True)
+    result: bool | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.id is not None:
             check_id(self.id)
+        if self.delay is not None:
+            milliseconds(self.delay, name="delay")
+        if self.ttl is not None:
+            milliseconds(self.ttl, name="ttl", minimum=1)
+        for name in ("persistent", "result"):
+            if getattr(self, name) is not None:
+                check_flag(getattr(self, name), name)
 
 
 class Row(NamedTuple):

@@ -51,10 +51,12 @@ class Settling(Holding[D]):
     def finish(self, delivery: D, error: BaseException | None, ended: float) -> bool:
         """Note how a call ended, to settle it with others; False: it is to be settled at once.
 
-        It is where the handler settled it, or the worker cut it short, and where the next call waits for it:
-        a suspect's, or each one's with `ack_each`.
+        It is where the handler settled it, or cannot know whether it did, where the worker cut it short, and
+        where the next call waits for it: a suspect's, or each one's with `ack_each`.
         """
-        if delivery.outcome is not None or self._ack_each or delivery is self.permit.suspect:
+        if delivery.outcome is not None or delivery._chain is not None:
+            return False
+        if self._ack_each or delivery is self.permit.suspect:
             return False
         if error is not None:
             if not isinstance(error, Exception):
@@ -118,6 +120,8 @@ class Settling(Holding[D]):
         if delivery.outcome is not None:
             yield from self._note_settled(delivery, error)
             return True
+        if error is None and delivery._chain is not None:
+            error = BrokerUnavailable("its handler passed over an ack whose outcome is unknown")
         if error is None:
             return not (yield from self.ack([delivery]))
         try:

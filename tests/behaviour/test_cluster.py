@@ -13,7 +13,7 @@ import redis
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq import CrossSlot, InvalidName, SharedDeadLetterStrategy
+from rq_dlq import CrossSlot, InvalidName, KnownId, Message, SharedDeadLetterStrategy
 from tests.audit import audit
 from tests.behaviour.faults import acked, lose_replies, meanwhile
 from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one
@@ -156,6 +156,28 @@ async def test_a_session_across_nodes_is_refused(broker: Any, raw: Any) -> None:
     assert await counts(queue) == {"ready": 3}
     (first, *_) = await queue.claim(3)
     assert (first.charged, first.history[0].cause.type) == (1, "rq_dlq.errors.CrossSlot")
+
+
+async def test_an_ack_that_sends_across_nodes_is_refused(broker: Any, raw: Any) -> None:
+    queue, other = await two(broker, APART)
+    delivery = await one(queue)
+    await other.open()
+    before = contents(raw)
+    with pytest.raises(CrossSlot, match=r"\{shop\}\.orders"):
+        await delivery.ack(send=[(other, "bill")])
+    assert contents(raw) == before
+    await delivery.ack(send=[(queue, "bill")])
+    assert await counts(queue) == {"ready": 3}
+
+
+async def test_an_ack_sends_to_a_queue_with_the_same_tag(broker: Any, raw: Any) -> None:
+    queue, other = await two(broker, TAGGED)
+    await (await one(queue)).ack(send=[(other, Message("x", id="link"))])
+    with pytest.raises(KnownId):
+        await (await one(queue)).ack(send=[(other, Message("x", id="link"))])
+    assert await ids(other) == ["link"]
+    for name in TAGGED:
+        audit(raw, name)
 
 
 async def test_a_session_of_each_queue_alone_works(broker: Any) -> None:

@@ -329,7 +329,7 @@ def set_policy(entry: bytes, before: bytes = b"") -> Step:
     return step
 
 
-def commit(world: World) -> Call[Any]:
+def commit(world: World, *, strict: bool = False) -> Call[Any]:
     """The end of a session: l1 and l2 are acked, n1 and n2 sent, later n3 and n4 to the other queue."""
     groups = [session_calls.Outgoing(0, 0, packed(("n1", 4), ("n2", 9)))]
     others = [
@@ -340,7 +340,7 @@ def commit(world: World) -> Call[Any]:
         session_calls.Share(world.keys, held("T", "l1", "l2"), groups),
         session_calls.Share(world.other.keys, [], others),
     ]
-    return session_calls.commit(world.queue.sender(), shares)
+    return session_calls.commit(world.queue.sender(), shares, strict=strict)
 
 
 def staged(call: Step) -> Step:

@@ -28,7 +28,7 @@ from tests.audit import audit
 from tests.conftest import MOVED_CLOCK
 from tests.contents import contents
 from tests.model.driver import Driver
-from tests.model.steps import MOVES, STEPS, committed_in_part, moved_in_part
+from tests.model.steps import COMMITS, MOVES, STEPS, committed_in_part, moved_in_part
 from tests.model.world import Beginning, World, dumped
 
 # The next write has acked_ids, cleared and muted expire; redrives are forgotten after a week.
@@ -172,7 +172,7 @@ def check_reply(name: str, again: Any, whole: Any, where: str) -> None:
         assert again.rows or not whole.rows or again.wait == 0, where
         assert len(again.rows) <= len(whole.rows), where
         assert len({row.id for row in again.rows}) == len(again.rows), where
-    if name == "commit":
+    if name in COMMITS:
         assert again == whole == Ended(), f"{where}: {again} is not held"
 
 
@@ -226,7 +226,7 @@ WHOLE_CLAIMS = {
 
 def in_part(name: str, seen: Counter[str]) -> int:
     """How much of a step between two queues is done in part."""
-    if name == "commit":
+    if name in COMMITS:
         return committed_in_part(seen)
     if name not in MOVES:
         return 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rq_dlq.core.jobs.jobs import GRACE
 from rq_dlq.core.opening import open_again, open_live
@@ -14,6 +14,7 @@ from rq_dlq.core.sending.packing import packed
 from rq_dlq.core.sending.send import observed
 from rq_dlq.core.sessions import calls, staging
 from rq_dlq.core.sessions.shares import ids_of, shares_of
+from rq_dlq.core.settling.calls import NO_RESULTS
 from rq_dlq.core.settling.settle import family_of, nack, release, settle_by_error, values_of
 from rq_dlq.core.steps.call import repetition
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
@@ -25,6 +26,7 @@ from rq_dlq.errors import (
     BrokerUnavailable,
     CrossSlot,
     InvalidInput,
+    KnownId,
     LeaseLost,
     Poison,
     Redeliver,
@@ -58,7 +60,11 @@ class Session:
         sender: of the current commit.
         shares: what the current commit acks and sends.
         indeterminate: a commit whose outcome is not known; the next one repeats it (I12).
+        results: by id, of what it acks.
+        strict: a known id refuses its commit; it stages nothing.
     """
+
+    strict: ClassVar[bool] = False
 
     queue: QueueState[Any]
     claimed: list[Leased[Any]] = field(default_factory=list["Leased[Any]"])
@@ -70,6 +76,7 @@ class Session:
     sender: Sender | None = None
     shares: Sequence[calls.Share] = ()
     indeterminate: Call[calls.Ended] | None = None
+    results: Mapping[str, bytes] = field(default_factory=lambda: NO_RESULTS)
 
     @property
     def held(self) -> list[Leased[Any]]:
@@ -146,14 +153,14 @@ def commit(session: Session) -> Steps[int]:
         BrokerRefused: the server refused it, or lost what was staged; nothing was done.
         InvalidInput: it sends a message under the id of one that it acks, or to a name that a policy has
             given to dead letters since; nothing was done.
+        KnownId: it is strict, and a queue knows the id of a message that it sends; nothing was done.
     """
     held = session.held
     if before := session.indeterminate:
         call = repetition(before)
     else:
-        session.shares = yield from staging.staged(
-            shares_of(session.queue, held, session.outgoing, session.targets)
-        )
+        shares = shares_of(session.queue, held, session.outgoing, session.targets, session.results)
+        session.shares = shares if session.strict else (yield from staging.staged(shares))
         if not session.shares:
             return 0
         call = session.indeterminate = _ending(session, session.shares)
@@ -169,7 +176,7 @@ def commit(session: Session) -> Steps[int]:
         for queue in session.targets.values():
             yield from open_again(queue, "send to")
         return (yield from commit(session))
-    if why and not (ended.lost or ended.gone):
+    if why and not (ended.lost or ended.gone or ended.known):
         raise unconfirmed(ids_of(session.outgoing), why, "commit() again, which does nothing twice")
     session.indeterminate = None
     _check_done(ended)
@@ -189,6 +196,14 @@ def _check_done(ended: calls.Ended) -> None:
         raise BrokerRefused(
             "the session was not committed, nothing was sent or acked: what it had staged is gone, since it "
             f"waits {human(staging.WAITS)} for the commit, or the server lost it. Commit again"
+        )
+    if ended.known:
+        known = [f"{message_id} in {family!r}" for family, message_id in ended.known]
+        raise KnownId(
+            f"{some(known, NAMED)}: the queue has it already, dead or alive, or remembers its ack, so "
+            "nothing was sent or acked. If it is what this message leads to, ack() without it; `rq-dlq msg "
+            "explain` says where it is",
+            [message_id for _, message_id in ended.known],
         )
 
 
@@ -219,7 +234,7 @@ def _ending(session: Session, shares: Sequence[calls.Share]) -> Call[calls.Ended
     if len(shares) == 1 and not session.sent:
         return calls.ack_all(shares[0].keys, shares[0].held)
     session.sender = session.queue.senders.lend(shares[0].keys)
-    return calls.commit(session.sender, shares, grace=GRACE)
+    return calls.commit(session.sender, shares, grace=GRACE, strict=session.strict)
 
 
 def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:

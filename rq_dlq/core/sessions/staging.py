@@ -17,7 +17,8 @@ from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.jobs.jobs import move
 from rq_dlq.core.jobs.stage import parts
 from rq_dlq.core.sessions.calls import Share, Staged
-from rq_dlq.core.steps.step import CHUNK_BYTES, Batch, Steps
+from rq_dlq.core.sessions.shares import is_large, sizes_of
+from rq_dlq.core.steps.step import Batch, Steps
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, RqDlqError
 
 if TYPE_CHECKING:
@@ -35,23 +36,13 @@ def staged(shares: list[Share]) -> Steps[list[Share]]:
     Raises:
         BrokerUnavailable: it cannot be; nothing was done.
     """
-    if not _is_large(shares):
+    if not is_large(group.items for share in shares for group in share.outgoing):
         return shares
     try:
         return (yield from _stage_all(shares))
     except (BrokerUnavailable, BrokerRefused) as error:
         error.indeterminate = False  # what is staged is not sent
         raise
-
-
-def _is_large(shares: Sequence[Share]) -> bool:
-    """Whether what a session sends is more than half a megabyte, and more than one message."""
-    sizes = [size for share in shares for group in share.outgoing for size in _sizes(group)]
-    return len(sizes) > 1 and sum(sizes) > CHUNK_BYTES
-
-
-def _sizes(group: Outgoing) -> list[int]:
-    return [len(payload) for payload in cast("Sequence[bytes]", group.items[1::2])]
 
 
 def _stage_all(shares: Sequence[Share]) -> Steps[list[Share]]:
@@ -68,7 +59,7 @@ def _stage_all(shares: Sequence[Share]) -> Steps[list[Share]]:
 
 def _stage(keys: QueueKeys, job: str, group: Outgoing) -> Steps[Staged]:
     attempt = job_calls.attempt_of("session", delay=group.delay, ttl=group.ttl)
-    sizes, length = _sizes(group), 0
+    sizes, length = sizes_of(group.items), 0
     for part in cast("Iterator[Sequence[bytes]]", parts(group.items, sizes)):
         length += len(part)
         yield Batch([

@@ -1,15 +1,14 @@
--- Ends a session: what it sent and what it acked take effect together, in several queues, or not at all. On a cluster
--- the queues must share a hash tag. That all is sent is noted before anything is acked, so a repetition acks the rest
--- (I12). What is too large for one script was staged, and is moved afterwards (`move_staged`). Returns 1 and which
--- messages were not sent, since a dead letter has their id: the queue's number, and the position of the id among the
--- arguments, in pairs, below 0 where a known message has another key; 0 and what is not held: the queue's number and the id, in
--- pairs; -1 where a queue was deleted since the client opened it; -2 where what was staged has outlived its time to live. In the
--- last three nothing was done.
+-- What a session, or an ack that sends, sends and acks takes effect together, in several queues, or not at all. On a cluster the
+-- queues must share a hash tag. That all is sent is noted before anything is acked, so a repetition acks the rest (I12). What is
+-- too large for one script was staged, and is moved afterwards (`move_staged`). Returns 1 and which messages were not sent
+-- (lib/send_shares). Or nothing was done: 0 and what is not held: the queue's number and the id, in pairs; -1: a queue was deleted
+-- since the client opened it; -2: what was staged has outlived its time to live; -3 and which ids are known (lib/refuse_known).
 local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance moves what was staged
--- items from ARGV[3]: opening, acks, id, token; groups, delay, ttl, count, id, payload; member, length
--- For each queue its opening (`lib/is_open.lua`); the number of its acks and those; then the number of its groups of
--- messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of messages; then the list that is
--- staged for it, as in `committed`, and its length; empty and 0: none.
+local strict = ARGV[3] == '1' -- no id may be known
+-- items from ARGV[4]: opening, acks, id, token, result; groups, delay, ttl, count, id, payload; member, length
+-- For each queue its opening (`lib/is_open.lua`); the number of its acks and those, with their results (`lib/keep_results.lua`);
+-- then the number of its groups of messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of
+-- messages; then the list that is staged for it, as in `committed`, and its length; empty and 0: none.
 local sender = KEYS[1]
 -- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, committed, outcomes, acked_ids, redrives, audit, seats, gates, lanes, strikes, results, result_times, slots, staged
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
@@ -41,7 +40,7 @@ local function holds(token, text)
   return text and text:find(needle, 1, true) ~= nil
 end
 -- Reads what a session acks and sends in one queue, from ARGV[at] on (`commit.lua`), into q: `opened`, whether the queue is
--- the one that the client opened; `ids` to ack and their states, `texts`; `held`, token → how many of these it holds; `lost`,
+-- the one that the client opened; `ids` to ack, their states, `texts`, and `results`, id → its result; `held`, token → how many of these it holds; `lost`,
 -- the ids that are not held; `groups` of messages; `member` and `length` of the staged list. Returns where the next begins.
 local function read_share(q, at)
   local function read()
@@ -49,15 +48,15 @@ local function read_share(q, at)
     return tonumber(ARGV[at - 1])
   end
   local seen = {}
-  q.ids, q.texts, q.held, q.lost, q.groups = {}, {}, {}, {}, {}
+  q.ids, q.texts, q.results, q.held, q.lost, q.groups = {}, {}, {}, {}, {}, {}
   q.opened, at = ARGV[at] == '' or ARGV[at] == q.opening, at + 1
   for _ = 1, read() do
-    local id, token = ARGV[at], ARGV[at + 1]
-    at = at + 2
+    local id, token, result = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+    at = at + 3
     local text = redis.call('HGET', q.states, id)
     local held = holds(token, text)
     if held and not seen[id] then -- an item may come twice
-      q.ids[#q.ids + 1], q.texts[#q.ids + 1] = id, text
+      q.ids[#q.ids + 1], q.texts[#q.ids + 1], q.results[id] = id, text, result
       q.held[token], seen[id] = (q.held[token] or 0) + 1, true
     elseif not held then
       q.lost[#q.lost + 1] = id
@@ -2000,10 +1999,44 @@ local function queue(n)
   end
   local q = { states = states, add = add, add_staged = add_staged, remove_acked = remove_acked, let_go = let_go }
   q.has_staged, q.opening = has_staged, redis.call('HGET', settings, 'opening')
+  if strict then
+    -- Which of the items from items[first] to items[last] (id, payload, …) the queue knows, so that a send would leave them as they
+    -- are (lib/packed): the positions of their ids.
+    local function known_in(items, first, last)
+      local ids, known = {}, {}
+      for at = first, last, 2 do
+        ids[#ids + 1] = items[at]
+      end
+      local existing, dedup_window = redis.call('HMGET', messages, unpack(ids)), redis.call('HGET', settings, 'dedup_window')
+      if dedup_window then
+        -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+        local function span(text)
+          local value = tonumber(text and text:match('^%d+$') or nil)
+          return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+        end
+        -- Marks as known those of the ids that were acked within the queue's dedup_window (lib/remember_acked).
+        local function recall_acked(ids, known, dedup_window)
+          local window = span(dedup_window)
+          for n, id in ipairs(window and ids or {}) do
+            local at = not known[n] and tonumber(redis.call('ZSCORE', acked_ids, id) or nil)
+            known[n] = known[n] or at and at > now - window
+          end
+        end
+        recall_acked(ids, existing, dedup_window)
+      end
+      for n = 1, #ids do
+        if existing[n] then
+          known[#known + 1] = first + 2 * n - 2
+        end
+      end
+      return known
+    end
+    q.known_in = known_in
+  end
   return q
 end
 
-local queues, lost, refused, at = {}, { 0 }, nil, 3
+local queues, lost, refused, at = {}, { 0 }, nil, 4
 while at <= #ARGV do
   local n = #queues + 1
   local q = queue(n)
@@ -2020,22 +2053,34 @@ if #lost > 1 then
 elseif refused then
   return { refused }
 end
-local blocked = {}
-for n, q in ipairs(done and {} or queues) do
-  for _, group in ipairs(q.groups) do
-    local known = q.add(ARGV, group.first, group.first + 2 * group.size - 1, group.delay, group.ttl, '')
-    for k = 1, #known, 2 do
-      local item = group.first + 2 * known[k] - 2
-      if known[k + 1]:find('^dead') then
-        blocked[#blocked + 1], blocked[#blocked + 2] = n, item
-      end
-      if known[k + 1]:find('/key', 1, true) then
-        blocked[#blocked + 1], blocked[#blocked + 2] = n, -item
+if strict and not done then
+  -- Refuses a commit of which no id may be known (`commit.lua`). Returns -3 and those that are: the queue's number and the position of
+  -- the id among the arguments, in pairs. nil: there is none, and it is noted that the call begins: cut off after this, its repetition
+  -- knows ids that it has sent itself.
+  local function refuse_known(queues)
+    local begun = number - 1 .. ' begun ' -- as of the call before it, so this one does not count as done (lib/done)
+    if register and register:sub(1, #begun) == begun then
+      return nil
+    end
+    local known = { -3 }
+    for n, q in ipairs(queues) do
+      for _, group in ipairs(q.groups) do
+        for _, at in ipairs(q.known_in(ARGV, group.first, group.first + 2 * group.size - 1)) do
+          known[#known + 1], known[#known + 2] = n, at
+        end
       end
     end
+    if #known > 1 then
+      return known
+    end
+    redis.call('PSETEX', sender, '3600000', begun .. 0)
   end
-  q.add_staged(q.member, grace)
+  local known = refuse_known(queues)
+  if known then
+    return known
+  end
 end
+local blocked
 if done then
   -- What a call said of the items that it knew already, as noted with it when it was done before (lib/done): numbers, and
   -- names of places.
@@ -2047,12 +2092,35 @@ if done then
     return known
   end
   blocked = known_before()
-else -- cut off before this, a repetition sends the rest; after it, acks the rest
+else
+  -- Sends what a commit has for each queue (`commit.lua`). Returns which messages were not sent, since a dead letter has their id: the
+  -- queue's number and the position of the id among the arguments, in pairs, below 0 where a known message has another key.
+  local function send_shares(queues)
+    local blocked = {}
+    for n, q in ipairs(queues) do
+      for _, group in ipairs(q.groups) do
+        local known = q.add(ARGV, group.first, group.first + 2 * group.size - 1, group.delay, group.ttl, '')
+        for k = 1, #known, 2 do
+          local at = group.first + 2 * known[k] - 2
+          if known[k + 1]:find('^dead') then
+            blocked[#blocked + 1], blocked[#blocked + 2] = n, at
+          end
+          if known[k + 1]:find('/key', 1, true) then
+            blocked[#blocked + 1], blocked[#blocked + 2] = n, -at
+          end
+        end
+      end
+      q.add_staged(q.member, grace)
+    end
+    return blocked
+  end
+  blocked = send_shares(queues)
+  -- cut off before this, a repetition sends the rest; after it, acks the rest
   note_done(1, #blocked > 0 and table.concat(blocked, ' ') .. ' ' or '')
 end
 for _, q in ipairs(queues) do
   if #q.ids > 0 then
-    q.remove_acked(q.ids, q.texts, {})
+    q.remove_acked(q.ids, q.texts, q.results)
     q.let_go(q.held)
   end
 end
