@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from rq_dlq.client.arguments import work_of
 from rq_dlq.core.sending.packing import own_options
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from rq_dlq.client.base import BrokerBase
 
 
-def links_of(send: object, broker: BrokerBase) -> list[Link]:
+def links_of(send: Iterable[Any], broker: BrokerBase) -> list[Link]:
     """The messages, from pairs of a queue and a body, or of a task and its arguments.
 
     Raises:
         InvalidInput: they are not such pairs, or a queue is of another broker.
         InvalidMessage: the arguments do not fit a task.
     """
-    if not isinstance(send, Iterable) or isinstance(send, str | bytes | Mapping):
+    given: Any = send  # as users pass it
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping):
         raise _not_pairs(send)
     return [_link(pair, broker) for pair in send]
 
 
 def _link(pair: Any, broker: BrokerBase) -> Link:
-    if not isinstance(pair, tuple | list):
-        raise _not_pairs(pair)
+    cells = cast("Sequence[Any]", pair if isinstance(pair, tuple | list) else ())
     try:
-        target, what = pair
+        target, what = cells
     except ValueError:
         raise _not_pairs(pair) from None
-    task_link = getattr(target, "_link", None)
-    if task_link is not None:
+    of_task = getattr(target, "_link", None)
+    if of_task is not None:
         work_of(target._queue, broker)
-        return task_link(what)  # type: ignore[no-any-return]
+        return of_task(what)  # type: ignore[no-any-return]
     core = work_of(target, broker)
     if isinstance(what, Message):
-        return Link(core, what.body, what.id, own_options(what, PLAIN))
+        return Link(core, what.body, what.id, own_options(what, PLAIN))  # pyright: ignore[reportUnknownArgumentType]
     return Link(core, what, None, PLAIN)
 
 

@@ -71,7 +71,10 @@ async def test_each_message_says_all_that_a_send_can(broker: Any, clock: Clock) 
 
 
 async def test_a_task_is_called(broker: Any) -> None:
-    @broker.task(queue="welcome", key=lambda user_id, **_: f"user-{user_id}")
+    def key_of(user_id: int, lang: str = "") -> str:
+        return f"user-{user_id}{lang}"
+
+    @broker.task(queue="welcome", key=key_of)
     async def welcome(user_id: int, lang: str = "en") -> None:
         pass
 
@@ -83,7 +86,7 @@ async def test_a_task_is_called(broker: Any) -> None:
     calls = await broker.queue("welcome").claim(9)
     assert [(call.body, call.key) for call in calls] == [
         ({"user_id": 7}, "user-7"),
-        ({"user_id": 8, "lang": "de"}, "user-8"),
+        ({"user_id": 8, "lang": "de"}, "user-8de"),
     ]
     assert (calls[0].id, calls[0].headers) == ("w", {"task": "welcome", "a": "b"})
     for nonsense, says in {("x",): "do not fit", 7: "is no call"}.items():
