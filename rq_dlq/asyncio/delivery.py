@@ -126,7 +126,7 @@ class Delivery(Leased[T]):
         """
         self._returned = result
         results = results_of([self])
-        links = links_of(send, self._queue._broker)
+        links = links_of(send, self._queue._broker) if send else []
         if links or self._chain is not None:
             return await self._settle(chain.ack_and_send(self._queue._core, self, links, results))
         if self._consuming is not None:

@@ -31,11 +31,12 @@ def links_of(send: Iterable[Any], broker: BrokerBase) -> list[Link]:
 
 
 def _link(pair: Any, broker: BrokerBase) -> Link:
+    given: object = pair
     cells = cast("Sequence[Any]", pair if isinstance(pair, tuple | list) else ())
     try:
         target, what = cells
     except ValueError:
-        raise _not_pairs(pair) from None
+        raise _not_pairs(given) from None
     of_task = getattr(target, "_link", None)
     if of_task is not None:
         work_of(target._queue, broker)

@@ -22,7 +22,7 @@ class Sending:
         queue: its name.
         id: of the message; None: the call sends several.
         headers: those that the caller passed; in a batch, a `Message` may have others.
-        staged: a session keeps the message, and its commit sends it.
+        staged: a session keeps the message, and its commit sends it; or the ack that it is sent with.
         carried: headers that observers put into the messages. A message that has one of these names keeps its
             own, and gets none of them.
         count: how many messages were sent; 0 until the call ends.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.behaviour.helpers import AT_ONCE
 from tests.each import each
 
 
-def register(queue: Any, colour: str, links: Any, **options: Any) -> None:
+def register(queue: Any, colour: str, links: Callable[[int], list[Any]], **options: Any) -> None:
     """A handler that acks with what follows from its body, and a result."""
 
     def plain(body: int, delivery: Any) -> str:

@@ -39,6 +39,7 @@ class Chain(Session):
     """An ack and what it sends."""
 
     strict: ClassVar[bool] = True
+    again: ClassVar[str] = "ack"
 
     @property
     def held(self) -> list[Leased[Any]]:
@@ -67,10 +68,10 @@ def ack_and_send(
     try:
         yield from sessions.commit(chain)
     except LeaseLost:
-        # As of an ack alone: which says why, and ends the call of a message that was cancelled.
+        # So ends an ack alone, too: it says why, and gives back the seat of a message that was cancelled.
         (settlement,) = yield from ack(queue, [one._held])
         held_or_raise(settlement, one.outcome)
-        raise
+        raise LeaseLost(f"message {one.id}: an ack before may have removed it; nothing was sent") from None
     finally:
         one._chain = chain if chain.indeterminate is not None else None
     return [Settlement(one.id, "acked")]

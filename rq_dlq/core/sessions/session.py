@@ -62,9 +62,11 @@ class Session:
         indeterminate: a commit whose outcome is not known; the next one repeats it (I12).
         results: by id, of what it acks.
         strict: a known id refuses its commit; it stages nothing.
+        again: what the caller says to repeat a commit.
     """
 
     strict: ClassVar[bool] = False
+    again: ClassVar[str] = "commit"
 
     queue: QueueState[Any]
     claimed: list[Leased[Any]] = field(default_factory=list["Leased[Any]"])
@@ -177,7 +179,7 @@ def commit(session: Session) -> Steps[int]:
             yield from open_again(queue, "send to")
         return (yield from commit(session))
     if why and not (ended.lost or ended.gone or ended.known):
-        raise unconfirmed(ids_of(session.outgoing), why, "commit() again, which does nothing twice")
+        raise unconfirmed(ids_of(session.outgoing), why, f"{session.again}() again, which does nothing twice")
     session.indeterminate = None
     _check_done(ended)
     _note_acked(session.queue, held)

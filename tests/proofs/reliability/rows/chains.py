@@ -26,14 +26,14 @@ from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.journal import Journal
 from tests.proofs.reliability.row import Figures, Row, Run
 from tests.servers import Server
-from tests.servers.proxy import Chance, Proxy
+from tests.servers.proxy import Chance, Fault, Proxy
 
 SENDERS, WORKERS = 2, 3
 LEASE, FROZEN = "1s", 1.3  # a frozen worker comes back when others have its messages
 BAD = 7  # every so many bodies die at first
 CLAIMED = 5  # every so many bodies lead to a message whose id another body may have taken
 OPTIONS = ("--appendonly", "yes", "--appendfsync", "always")
-LOST = {"drop": 0.03, "reset": 0.01}
+LOST: dict[Fault, float] = {"drop": 0.03, "reset": 0.01}
 FIRST, SECOND, TAKEN, REFUSED = QUEUES = ("first", "second", "taken", "refused")
 
 
