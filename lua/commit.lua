@@ -4,7 +4,7 @@
 -- (lib/send_shares). Or nothing was done: 0 and what is not held: the queue's number and the id, in pairs; -1: a queue was deleted
 -- since the client opened it; -2: what was staged has outlived its time to live; -3 and which ids are known (lib/refuse_known).
 local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance moves what was staged
-local strict = ARGV[3] == '1' -- no id may be known
+local strict = ARGV[3] == '1' -- a known id refuses all of it
 -- items from ARGV[4]: opening, acks, id, token, result; groups, delay, ttl, count, id, payload; member, length
 -- For each queue its opening (`lib/is_open.lua`); the number of its acks and those, with their results (`lib/keep_results.lua`);
 -- then the number of its groups of messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of

@@ -1,6 +1,7 @@
--- Reads what a session acks and sends in one queue, from ARGV[at] on (`commit.lua`), into q: `opened`, whether the queue is
--- the one that the client opened; `ids` to ack, their states, `texts`, and `results`, id → its result; `held`, token → how many of these it holds; `lost`,
--- the ids that are not held; `groups` of messages; `member` and `length` of the staged list. Returns where the next begins.
+-- Reads what is to be acked and sent in one queue, from ARGV[at] on (`commit.lua`), into q: `opened`, whether the queue is
+-- the one that the client opened; `ids` to ack, `texts`, their states, and `results` by id; `held`, token → how many of these it
+-- holds; `lost`, the ids that are not held; `groups` of messages; `member` and `length` of the staged list. Returns where the next
+-- begins.
 -- needs: holds
 -- gives: read_share
 local function read_share(q, at)

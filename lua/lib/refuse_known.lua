@@ -1,6 +1,6 @@
--- Refuses a commit of which no id may be known (`commit.lua`). Returns -3 and those that are: the queue's number and the position of
--- the id among the arguments, in pairs. nil: there is none, and it is noted that the call begins: cut off after this, its repetition
--- knows ids that it has sent itself.
+-- Refuses a strict commit (`commit.lua`) where ids are known. Returns -3 and these: the queue's number and the position of the id
+-- among the arguments, in pairs. nil: none is, and it is noted that the call begins. Cut off after that, its repetition would find
+-- known what it has sent itself.
 -- needs: register; keys: sender; args: number
 -- gives: refuse_known
 local function refuse_known(queues)

@@ -4,7 +4,7 @@
 -- (lib/send_shares). Or nothing was done: 0 and what is not held: the queue's number and the id, in pairs; -1: a queue was deleted
 -- since the client opened it; -2: what was staged has outlived its time to live; -3 and which ids are known (lib/refuse_known).
 local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance moves what was staged
-local strict = ARGV[3] == '1' -- no id may be known
+local strict = ARGV[3] == '1' -- a known id refuses all of it
 -- items from ARGV[4]: opening, acks, id, token, result; groups, delay, ttl, count, id, payload; member, length
 -- For each queue its opening (`lib/is_open.lua`); the number of its acks and those, with their results (`lib/keep_results.lua`);
 -- then the number of its groups of messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of
@@ -39,9 +39,10 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
--- Reads what a session acks and sends in one queue, from ARGV[at] on (`commit.lua`), into q: `opened`, whether the queue is
--- the one that the client opened; `ids` to ack, their states, `texts`, and `results`, id → its result; `held`, token → how many of these it holds; `lost`,
--- the ids that are not held; `groups` of messages; `member` and `length` of the staged list. Returns where the next begins.
+-- Reads what is to be acked and sent in one queue, from ARGV[at] on (`commit.lua`), into q: `opened`, whether the queue is
+-- the one that the client opened; `ids` to ack, `texts`, their states, and `results` by id; `held`, token → how many of these it
+-- holds; `lost`, the ids that are not held; `groups` of messages; `member` and `length` of the staged list. Returns where the next
+-- begins.
 local function read_share(q, at)
   local function read()
     at = at + 1
@@ -2054,9 +2055,9 @@ elseif refused then
   return { refused }
 end
 if strict and not done then
-  -- Refuses a commit of which no id may be known (`commit.lua`). Returns -3 and those that are: the queue's number and the position of
-  -- the id among the arguments, in pairs. nil: there is none, and it is noted that the call begins: cut off after this, its repetition
-  -- knows ids that it has sent itself.
+  -- Refuses a strict commit (`commit.lua`) where ids are known. Returns -3 and these: the queue's number and the position of the id
+  -- among the arguments, in pairs. nil: none is, and it is noted that the call begins. Cut off after that, its repetition would find
+  -- known what it has sent itself.
   local function refuse_known(queues)
     local begun = number - 1 .. ' begun ' -- as of the call before it, so this one does not count as done (lib/done)
     if register and register:sub(1, #begun) == begun then
