@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.choosing.choice import Choice, Order
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.redrive.record import RedrivePlan
+    from rq_dlq.values.changed import Changed
     from rq_dlq.values.counts import ErrorGroup
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.message import DeadLetter
@@ -298,7 +299,7 @@ class DeadLetters(Answering, Generic[T]):
         all: bool = False,
         by: str | None = None,
         **conditions: Unpack[Conditions],
-    ) -> int:
+    ) -> Changed:
         """Remove dead letters for good.
 
         Args:
@@ -308,7 +309,7 @@ class DeadLetters(Answering, Generic[T]):
             conditions: see `Conditions`.
 
         Returns:
-            How many were removed.
+            How many were removed, and how many `in_work` were left.
 
         Raises:
             InvalidInput: there is neither a condition nor `all`, or both; nothing was done.

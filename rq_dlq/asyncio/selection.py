@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rq_dlq.asyncio.queue import Queue
     from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.values.changed import Changed
     from rq_dlq.values.counts import ErrorGroup
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.message import Received
@@ -34,7 +35,8 @@ class Selection(Generic[T]):
     """`queue.select(…)`: the chosen messages, and the verbs for them.
 
     A verb that changes messages works in chunks, can be stopped halfway and repeated, and returns how many
-    messages it changed. Leased messages can be read and counted, but no verb changes them. It raises
+    messages it changed. Leased messages can be read and counted, but no verb changes them: `in_work` of what
+    it returns says how many of the chosen it left so (`Changed`). It raises
     `InvalidInput` if the selection has neither a condition, places or a limit, nor `all=True`. The audit
     notes what it did, and `by` whom; None: the user of this process, at this host.
 
@@ -101,7 +103,7 @@ class Selection(Generic[T]):
         """
         return await self._broker._run(groups(self._core, self._choice, new_within))
 
-    async def redrive(self, *, by: str | None = None) -> int:
+    async def redrive(self, *, by: str | None = None) -> Changed:
         """Move dead or expired messages back to their queue: same id, fresh budget, history kept.
 
         Args:
@@ -114,7 +116,7 @@ class Selection(Generic[T]):
 
     async def dead_letter(
         self, reason: str = "sent to the dead-letter queue by hand", *, by: str | None = None
-    ) -> int:
+    ) -> Changed:
         """Move waiting or expired messages to the dead-letter queue, or discard them if the strategy says so.
 
         Args:
@@ -126,7 +128,7 @@ class Selection(Generic[T]):
         """
         return await self._broker._run(changing.dead_letter(self._core, self._for("dead_letter"), reason, by))
 
-    async def expire(self, *, by: str | None = None) -> int:
+    async def expire(self, *, by: str | None = None) -> Changed:
         """Expire waiting messages now, whatever their time to live.
 
         Args:
@@ -137,7 +139,7 @@ class Selection(Generic[T]):
         """
         return await self._broker._run(changing.expire_now(self._core, self._for("expire"), by))
 
-    async def deliver_now(self, *, by: str | None = None) -> int:
+    async def deliver_now(self, *, by: str | None = None) -> Changed:
         """Make scheduled messages ready, in the order in which they were sent: before later ones.
 
         One that waits for others of its key stays as it is.
@@ -153,7 +155,7 @@ class Selection(Generic[T]):
         """
         return await self._broker._run(changing.deliver_now(self._core, self._for("deliver_now"), by))
 
-    async def prioritize(self, priority: int, *, by: str | None = None) -> int:
+    async def prioritize(self, priority: int, *, by: str | None = None) -> Changed:
         """Change the priority of waiting messages.
 
         Args:
@@ -168,7 +170,7 @@ class Selection(Generic[T]):
         """
         return await self._broker._run(changing.prioritize(self._core, self._for("prioritize"), priority, by))
 
-    async def move(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> int:
+    async def move(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> Changed:
         """Move the messages to another queue, with their ids and histories; each chunk is one step.
 
         A message whose id the other queue knows already stays where it is.
@@ -191,7 +193,7 @@ class Selection(Generic[T]):
             )
         )
 
-    async def copy(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> int:
+    async def copy(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> Changed:
         """Copy the messages to another queue, under the same ids but with new counts; otherwise like `move`.
 
         Args:
@@ -211,7 +213,7 @@ class Selection(Generic[T]):
             )
         )
 
-    async def purge(self, *, by: str | None = None) -> int:
+    async def purge(self, *, by: str | None = None) -> Changed:
         """Remove the messages for good.
 
         Args:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli._context import Context, Failure, pass_context
-from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
+from rq_dlq.cli._options import (
+    all_option,
+    confirm,
+    exactly_one,
+    queue_argument,
+    tell_left,
+    where_option,
+    yes_option,
+)
+from rq_dlq.cli._show import left_in_work
 from rq_dlq.cli.queues import family_of, is_view
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.core.choosing.choice import is_group
@@ -16,6 +25,7 @@ from rq_dlq.values.readable import many
 
 if TYPE_CHECKING:
     from rq_dlq.client.selection import Selection
+    from rq_dlq.values.changed import Changed
 
 ids_option = click.option(
     "--id", "ids", multiple=True, metavar="ID", help="The id of a dead letter; may be repeated."
@@ -46,16 +56,18 @@ def confirmed(chosen: dict[str, Any], found: Selection[Any], what: str) -> None:
         confirm(what.format(many(found.count(), "dead letter")), yes=chosen["yes"])
 
 
-def all_found(chosen: dict[str, Any], done: int) -> None:
-    """Say how many ids are no dead letters.
+def all_found(context: Context, chosen: dict[str, Any], done: Changed) -> None:
+    """Say how many letters are in work, and how many ids are no dead letters.
 
     Raises:
-        Failure: one is not.
+        Failure: one that was named is either.
     """
-    missing = len(set(chosen["ids"])) - done
+    left = [left_in_work(done)] if done.in_work else []
+    missing = len(set(chosen["ids"])) - done - done.in_work
     if chosen["ids"] and missing > 0:
         are = "is not a dead letter" if missing == 1 else "are not dead letters"
-        raise Failure(f"{missing:,} of the ids {are} of this queue")
+        left.append(f"{missing:,} of the ids {are} of this queue")
+    tell_left(context, left, named=bool(chosen["ids"]))
 
 
 def letters_of(context: Context, name: str) -> DeadLetters[Any]:

@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,18 @@ def confirm(what: str, *, yes: bool) -> None:
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         raise click.UsageError(f"{what}? There is no terminal to ask on: add --yes to do it.")
     click.confirm(f"{what}?", abort=True, err=True)
+
+
+def tell_left(context: Context, left: Sequence[str], *, named: bool) -> None:
+    """Say which of the chosen messages a verb left as they are.
+
+    Raises:
+        Failure: they were named by their ids.
+    """
+    if named and left:
+        raise Failure("\n".join(left))
+    for line in left:
+        context.output.say(line)
 
 
 def seconds(minimum: int = 1) -> Callable[[click.Context, click.Parameter, str], float]:

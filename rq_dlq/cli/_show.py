@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rq_dlq.values.readable import body_of, span, utc, utc_short
+from rq_dlq.values.readable import body_of, many, span, utc, utc_short
 from rq_dlq.values.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.each import UnreachableQueue
+    from rq_dlq.values.changed import Changed
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.message import DeadLetter, Received
 
@@ -147,6 +148,11 @@ def group_row(group: ErrorGroup) -> dict[str, Any]:
     trend = "muted" if group.muted else ", ".join(group.trends)
     row = {"group": group.fingerprint} | attributes(group, *names) | {"trend": trend}
     return row | {"versions": dict(group.versions), "consumers": dict(group.consumers)}
+
+
+def left_in_work(changed: Changed) -> str:
+    """How many messages a verb left, since somebody works on them."""
+    return f"in work, and left as they are: {many(changed.in_work, 'message')}"
 
 
 def table_of(rows: Sequence[Row], columns: Sequence[Column], space: int = 2) -> Table:

@@ -131,7 +131,7 @@ def purge(context: Context, /, name: str, *, older_than: str | None, by: str | N
     confirmed(chosen, found, f"Remove {{}} of {name} for good")
     done = found.purge(by=by)
     context.output.say(f"removed {many(done, 'dead letter')}")
-    all_found(chosen, done)
+    all_found(context, chosen, done)
 
 
 @dlq.command("mute")

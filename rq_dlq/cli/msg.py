@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -16,6 +16,7 @@ from rq_dlq.cli._options import (
     confirm,
     exactly_one,
     queue_argument,
+    tell_left,
     where_option,
     yes_option,
 )
@@ -29,6 +30,9 @@ from rq_dlq.filters._facts import FIELDS
 from rq_dlq.policy import DiscardingDeadLetterStrategy
 from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.readable import many
+
+if TYPE_CHECKING:
+    from rq_dlq.values.changed import Changed
 
 MESSAGES = (Column("id", "bold"), Column("place", "cyan"), *_show.MESSAGES[1:])
 COUNTS = (Column("value", "bold"), Column("count"))
@@ -224,8 +228,7 @@ def dead_letter(context: Context, /, name: str, *, reason: str, **chosen: Any) -
 @bulk(TAKES["expire"])
 def expire(context: Context, /, name: str, **chosen: Any) -> None:
     """Expire waiting messages now, whatever their time to live."""
-    chosen["places"] = chosen["places"] or WAITING  # so it refuses a queue that has no such messages
-    _change(context, name, chosen, Found.expire, what="Expire {} of {}", done="expired")
+    _change(context, name, chosen, Found.expire, takes=WAITING, what="Expire {} of {}", done="expired")
 
 
 @msg.command("deliver-now")
@@ -235,8 +238,8 @@ def deliver_now(context: Context, /, name: str, **chosen: Any) -> None:
 
     They keep their place before messages that were sent after them.
     """
-    chosen["places"] = chosen["places"] or TAKES["deliver_now"]
-    _change(context, name, chosen, Found.deliver_now, what="Deliver {} of {} now", done="made ready:")
+    takes, what = TAKES["deliver_now"], "Deliver {} of {} now"
+    _change(context, name, chosen, Found.deliver_now, takes=takes, what=what, done="made ready:")
 
 
 @msg.command("prioritize")
@@ -244,46 +247,53 @@ def deliver_now(context: Context, /, name: str, **chosen: Any) -> None:
 @click.option("--priority", type=click.IntRange(0, 9), required=True, help="0 last, 9 first.")
 def prioritize(context: Context, /, name: str, *, priority: int, **chosen: Any) -> None:
     """Give waiting messages another priority."""
-    chosen["places"] = chosen["places"] or WAITING
     what, done = f"Give {{}} of {{}} priority {priority}", f"priority {priority} given to"
-    _change(context, name, chosen, Found.prioritize, priority, what=what, done=done)
+    _change(context, name, chosen, Found.prioritize, priority, takes=WAITING, what=what, done=done)
 
 
 def _change(
     context: Context,
     name: str,
     chosen: dict[str, Any],
-    verb: Callable[..., int],
+    verb: Callable[..., Changed],
     *given: object,
     what: str,
     done: str,
+    takes: Sequence[Any] = (),
     known: str = "",
 ) -> None:
-    """Run a verb on the chosen messages, after a confirmation; `known` is a reason why some may stay."""
+    """Run a verb on the chosen messages, after a confirmation.
+
+    Args:
+        takes: the states without --place, where a queue that has no such messages is refused.
+        known: a reason why some may stay.
+    """
     ids, where = chosen["ids"], chosen["where"]
     exactly_one("messages", ("ID…", ids), ("--where", where), ("--all", chosen["everything"]))
     queue = used(context, name)
-    found = queue.select(
-        where,
-        ids=list(dict.fromkeys(ids)) or None,
-        places=chosen["places"] or None,
-        limit=chosen["limit"],
-        all=chosen["everything"],
-    )
-    number = len(set(ids)) or found.count()
+
+    def found(*more: Any) -> Found:
+        return queue.select(
+            where,
+            ids=list(dict.fromkeys(ids)) or None,
+            places=chosen["places"] or [*takes, *more] or None,
+            limit=chosen["limit"],
+            all=chosen["everything"],
+        )
+
+    number = len(set(ids)) or found().count()
     if not ids:
         confirm(what.format(many(number, "message"), name), yes=chosen["yes"])
-    changed = verb(found, *given, by=chosen["by"])
+    changed = verb(found(*(["leased"] if takes else [])), *given, by=chosen["by"])
     context.output.say(f"{done} {many(changed, 'message')}")
-    if changed >= number or (ids and chosen["limit"]):
-        return
-    missing = (
-        f"{many(number - changed, 'id' if ids else 'message')} could not be changed: {known}"
-        f"no such message waits in {name}; `rq-dlq msg explain {name} ID` shows where it is"
-    )
-    if ids:
-        raise Failure(missing)
-    context.output.say(missing)
+    left = [_show.left_in_work(changed)] if changed.in_work else []
+    missing = number - changed - (changed.in_work if ids else 0)
+    if missing > 0 and not (ids and chosen["limit"]):
+        left.append(
+            f"{many(missing, 'id' if ids else 'message')} could not be changed: {known}"
+            f"no such message waits in {name}; `rq-dlq msg explain {name} ID` shows where it is"
+        )
+    tell_left(context, left, named=bool(ids))
 
 
 def _places(context: Context, name: str, given: Sequence[Any]) -> Sequence[Any]:

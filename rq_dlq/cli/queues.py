@@ -219,7 +219,10 @@ def purge(
     exactly_one("messages", ("--where", where), ("--all", everything))
     found = context.broker.queue(family_of(context, name)).select(where, all=everything)
     confirm(f"Remove {many(found.count(), 'waiting message')} of {name} for good", yes=yes)
-    context.output.say(f"removed {many(found.purge(by=by), 'message')}")
+    removed = found.purge(by=by)
+    context.output.say(f"removed {many(removed, 'message')}")
+    if removed.in_work:
+        context.output.say(_show.left_in_work(removed))
 
 
 @queue.command("rm")

@@ -23,6 +23,7 @@ from rq_dlq.core.redrive.terms import Terms
 from rq_dlq.core.steps import driving
 from rq_dlq.core.steps.step import NodeUnavailable
 from rq_dlq.errors import InvalidInput, MissingRights
+from rq_dlq.values.changed import Changed
 from rq_dlq.values.readable import many, some
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def redrive(
         _say_unattended(context, {part.family for part in job._parts})  # noqa: SLF001 - a user needs no parts
     else:
         drive(context, name, job, alone=alone)
-    all_found(chosen, job.counts.eligible)
+    all_found(context, chosen, Changed(job.counts.eligible))
 
 
 def _say_unattended(context: Context, families: set[str]) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.looking.explain import Explanation
     from rq_dlq.core.steps.call import Place
     from rq_dlq.policy import QueueSettings
+    from rq_dlq.values.changed import Changed
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.key import KeyStats
@@ -61,7 +62,7 @@ class Managed(OwnQueue[T]):
         """
         return self._broker._run(reading.peek(self._core, limit))
 
-    def purge(self, *, where: str | None = None, all: bool = False, by: str | None = None) -> int:
+    def purge(self, *, where: str | None = None, all: bool = False, by: str | None = None) -> Changed:
         """Remove ready and scheduled messages for good. Leased messages stay.
 
         Args:
@@ -70,7 +71,7 @@ class Managed(OwnQueue[T]):
             by: who does it, for the audit; None: the user of this process, at this host.
 
         Returns:
-            How many were removed.
+            How many were removed, and how many `in_work` were left.
 
         Raises:
             InvalidInput: there is neither a condition nor `all`, or both; nothing was done.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.queue import Queue
     from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.values.changed import Changed
     from rq_dlq.values.counts import ErrorGroup
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.message import Received
@@ -35,7 +36,8 @@ class Selection(Generic[T]):
     """`queue.select(…)`: the chosen messages, and the verbs for them.
 
     A verb that changes messages works in chunks, can be stopped halfway and repeated, and returns how many
-    messages it changed. Leased messages can be read and counted, but no verb changes them. It raises
+    messages it changed. Leased messages can be read and counted, but no verb changes them: `in_work` of what
+    it returns says how many of the chosen it left so (`Changed`). It raises
     `InvalidInput` if the selection has neither a condition, places or a limit, nor `all=True`. The audit
     notes what it did, and `by` whom; None: the user of this process, at this host.
 
@@ -102,7 +104,7 @@ class Selection(Generic[T]):
         """
         return self._broker._run(groups(self._core, self._choice, new_within))
 
-    def redrive(self, *, by: str | None = None) -> int:
+    def redrive(self, *, by: str | None = None) -> Changed:
         """Move dead or expired messages back to their queue: same id, fresh budget, history kept.
 
         Args:
@@ -115,7 +117,7 @@ class Selection(Generic[T]):
 
     def dead_letter(
         self, reason: str = "sent to the dead-letter queue by hand", *, by: str | None = None
-    ) -> int:
+    ) -> Changed:
         """Move waiting or expired messages to the dead-letter queue, or discard them if the strategy says so.
 
         Args:
@@ -127,7 +129,7 @@ class Selection(Generic[T]):
         """
         return self._broker._run(changing.dead_letter(self._core, self._for("dead_letter"), reason, by))
 
-    def expire(self, *, by: str | None = None) -> int:
+    def expire(self, *, by: str | None = None) -> Changed:
         """Expire waiting messages now, whatever their time to live.
 
         Args:
@@ -138,7 +140,7 @@ class Selection(Generic[T]):
         """
         return self._broker._run(changing.expire_now(self._core, self._for("expire"), by))
 
-    def deliver_now(self, *, by: str | None = None) -> int:
+    def deliver_now(self, *, by: str | None = None) -> Changed:
         """Make scheduled messages ready, in the order in which they were sent: before later ones.
 
         One that waits for others of its key stays as it is.
@@ -154,7 +156,7 @@ class Selection(Generic[T]):
         """
         return self._broker._run(changing.deliver_now(self._core, self._for("deliver_now"), by))
 
-    def prioritize(self, priority: int, *, by: str | None = None) -> int:
+    def prioritize(self, priority: int, *, by: str | None = None) -> Changed:
         """Change the priority of waiting messages.
 
         Args:
@@ -169,7 +171,7 @@ class Selection(Generic[T]):
         """
         return self._broker._run(changing.prioritize(self._core, self._for("prioritize"), priority, by))
 
-    def move(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> int:
+    def move(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> Changed:
         """Move the messages to another queue, with their ids and histories; each chunk is one step.
 
         A message whose id the other queue knows already stays where it is.
@@ -192,7 +194,7 @@ class Selection(Generic[T]):
             )
         )
 
-    def copy(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> int:
+    def copy(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> Changed:
         """Copy the messages to another queue, under the same ids but with new counts; otherwise like `move`.
 
         Args:
@@ -212,7 +214,7 @@ class Selection(Generic[T]):
             )
         )
 
-    def purge(self, *, by: str | None = None) -> int:
+    def purge(self, *, by: str | None = None) -> Changed:
         """Remove the messages for good.
 
         Args:

@@ -195,6 +195,11 @@ def test_purge(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     shell("dlq", "purge", "orders", "--id", ids[0])
     assert orders.stats().dead == 2
     assert "add --yes" in shell("dlq", "purge", "orders", "--all", code=2).stderr
+    (letter,) = broker.queue("DLQ.orders").claim()
+    told = shell("dlq", "purge", "orders", "--id", letter.id, "--id", "never", code=1).stderr
+    assert "left as they are: 1 message\n1 of the ids is not a dead letter of this queue" in told
+    assert "left as they are: 1 message\n" in shell("dlq", "purge", "orders", "--all", "--yes").stderr
+    letter.release()
     shell("dlq", "purge", "orders", "--all", "--yes")
     assert orders.stats().dead == 0
     shell("dlq", "purge", "orders", "--older-than", "soon", "--yes", code=2)

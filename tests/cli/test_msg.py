@@ -154,7 +154,8 @@ def test_what_the_other_queue_knows_is_told(shell: Shell) -> None:
     shell("send", "mails", typed="x")
     shell("msg", "copy", "orders", "one", "two", "--to", "mails")
     told = shell("msg", "move", "orders", "--all", "--yes", "--to", "mails").stderr
-    assert "moved 1 message\n2 messages could not be changed: mails knows the id already, or no such" in told
+    assert "moved 1 message\nin work, and left as they are: 1 message\n" in told
+    assert "2 messages could not be changed: mails knows the id already, or no such" in told
     assert (
         "could not"
         not in shell("msg", "move", "orders", "--place", "dead", "--all", "--yes", "--to", "mails").stderr
@@ -206,6 +207,20 @@ def test_dead_letter(shell: Shell, broker: rq_dlq.Broker) -> None:
         "a wrong price",
         "sent to the dead-letter queue by hand",
     }
+
+
+@pytest.mark.usefixtures("ids")
+def test_what_is_in_work_is_told(shell: Shell, broker: rq_dlq.Broker) -> None:
+    """Where it was named that is a failure."""
+    held = [message.id for message in broker.queue("orders").select(places=["leased"]).browse()]
+    told = shell("msg", "prioritize", "orders", *held, "two", "--priority", "9", code=1).stderr
+    assert "priority 9 given to 1 message\n" in told
+    assert "in work, and left as they are: 1 message\n" in told
+    assert "could not" not in told
+    told = shell("msg", "prioritize", "orders", *held, "never", "--priority", "9", code=1).stderr
+    assert "left as they are: 1 message\n1 id could not be changed" in told
+    assert "left as they are: 1 message\n" in shell("msg", "expire", "orders", "--all", "--yes").stderr
+    assert "left as they are: 1 message\n" in shell("queue", "purge", "orders", "--all", "--yes").stderr
 
 
 @pytest.mark.usefixtures("ids")

@@ -74,6 +74,23 @@ async def test_purge(way: str, pages: Browser, orders: Any, async_broker: Any) -
     assert str(number) in await pages.text("/redrives")
 
 
+async def test_letters_in_work_are_left(pages: Browser, orders: Any, async_broker: Any) -> None:
+    """The page says how many, before; and where they are all that was chosen, after."""
+    ids = await die(orders)
+    (letter,) = await async_broker.queue("DLQ.orders").claim()
+    asks = await pages.get("/act", queue="orders", verb="purge", id=ids)
+    assert "<b>5 dead letters</b> will be removed for good" in asks.text
+    assert "1 dead letter in work will be left." in asks.text
+    asks = await pages.get("/act", queue="orders", verb="purge", id=ids[1:2])
+    assert "in work" not in asks.text
+    (other,) = await async_broker.queue("DLQ.orders").claim()
+    assert [letter.id, other.id] == ids[:2]
+    answer = await sent(pages, asks)
+    assert answer.status_code == 409
+    assert "nothing was removed: 1 dead letter in work" in answer.text
+    await letter.release()
+
+
 @each_afresh("held", [False, True])
 async def test_cancel(held: bool, pages: Browser, orders: Any, async_broker: Any) -> None:
     message = await orders.send(BODIES[0], id="m")

@@ -139,6 +139,11 @@ class Choice:
             raise InvalidInput(message)
 
     @property
+    def takes_leased(self) -> bool:
+        """Whether it means messages that somebody works on, too: its states do not leave them out."""
+        return self.places is None or "leased" in self.places
+
+    @property
     def only_group(self) -> bool:
         """Whether it has no condition, except perhaps the group."""
         others = (self.ids, self.where, self.key, self.reason, self.since, self.older_than)

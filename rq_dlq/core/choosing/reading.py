@@ -25,6 +25,7 @@ from rq_dlq.core.steps.step import CHUNK, Batch, Step, Steps, chunks
 from rq_dlq.values.fingerprint import PLACE
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.message import DeadLetter, Received
+from rq_dlq.values.state import NEW, read_state
 from rq_dlq.values.wanted import ALL, HEAD, NOTHING, STATE
 
 if TYPE_CHECKING:
@@ -107,6 +108,20 @@ def read(
             yield from _of_one(member, part, wanted, only)
     else:
         yield from _first_of_several(parts, choice, wanted, only)
+
+
+def in_work(queue: QueueState[Any], choice: Choice) -> Reading:
+    """Those of a choice that somebody works on, so no verb changes them; none, if its states exclude them."""
+    if not choice.takes_leased:
+        return
+    for member in (yield from sources(queue, choice)):
+        now = (yield queue_calls.stats(member.keys, member.name))[0] if choice.conditional else 0
+        reading = _at(member, "leased", choice, now, choice.needs | STATE)
+        while page := (yield from following(reading)):
+            if member.part != "live":  # of its own letters, those that were claimed
+                rows = [row for row in page.rows if (read_state(row.state) or NEW).part == member.part]
+                page = Found(member, member.part, rows)
+            yield replace(page, rows=_taken(page, choice, now))
 
 
 def _of_one(queue: QueueState[Any], choice: Choice, wanted: Wanted, only: Sequence[Place] | None) -> Reading:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 
 from rq_dlq.client.choosing import dead_choice
+from rq_dlq.core.choosing.counting import count_in_work
 from rq_dlq.core.redrive.edits import merging, read_json, rewriting
 from rq_dlq.core.redrive.terms import Terms
 from rq_dlq.errors import InvalidInput, UnprocessableMessage
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from rq_dlq.asyncio.queue import Queue
+    from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.redrive.record import RedrivePlan
     from rq_dlq.values.counts import QueueStats
@@ -132,14 +134,14 @@ async def do(site: Site, request: Request) -> Response:
     number = number_of(form, "number", int) or 0
     conditions: dict[str, Any] = {**chosen.conditions, "limit": number}
     if verb == "purge":
-        await queue.dlq.select(**conditions).purge(by=site.by(request))
+        removed = await queue.dlq.select(**conditions).purge(by=site.by(request))
+        if removed.in_work and not removed:
+            raise HTTPException(409, f"nothing was removed: {many(removed.in_work, 'dead letter')} in work")
         return go_to(request, "redrives#audit")
     if verb == "redrive":
         job = await queue.dlq.redrive(**conditions, by=site.by(request), detach=True)
     else:
-        where = conditions.pop("where")
-        limit = conditions.pop("limit")
-        wanted = dead_choice(conditions, where=where, limit=limit)
+        wanted = _choice_of(chosen, number)
         terms = Terms(edit=await _edit_of(site, queue, chosen, text), by=site.by(request))
         job = await queue.dlq._begun(wanted, terms)  # noqa: SLF001 - `redrive` would wait for it
     if not job.counts.eligible:
@@ -163,16 +165,23 @@ async def _asked(
     wrong = ""
     try:
         count = await queue.dlq.select(**chosen.conditions).count()
+        in_work = await site.broker._run(count_in_work(queue.dlq._core, _choice_of(chosen)))
         if tried:
             edit = await _edit_of(site, queue, chosen, text)
             plan = await queue.dlq.redrive(**chosen.conditions, dry_run=True, edit=edit)
     except InvalidInput as error:  # in the form, where it can be mended
-        count, wrong = 0, str(error)
+        count, in_work, wrong = 0, 0, str(error)
     return site.page(
         request, "act.html", queue=queue, verb=verb, title=OF_LETTERS[verb], of_queue=False, chosen=chosen,
         words=dead_choice({"group": chosen.group or None}).in_words if chosen.group else "", count=count,
-        text=text, plan=plan, wrong=wrong, one=len(chosen.ids) == 1, effect="",
+        in_work=in_work, text=text, plan=plan, wrong=wrong, one=len(chosen.ids) == 1, effect="",
     )  # fmt: skip
+
+
+def _choice_of(chosen: Chosen, limit: int | None = None) -> Choice:
+    """The dead letters that a form chooses, as the steps take them."""
+    conditions = chosen.conditions
+    return dead_choice(conditions, where=conditions.pop("where"), limit=limit)
 
 
 async def _text_to_edit(site: Site, queue: Queue[Any], chosen: Chosen) -> str:

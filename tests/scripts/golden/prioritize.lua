@@ -1,5 +1,5 @@
--- Changes the priority of waiting messages: the one byte of a record that may change. Returns how
--- many.
+-- Changes the priority of waiting messages: the one byte of a record that may change. Returns
+-- what lib/changed does.
 local number, place, priority, act = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 -- place: ready or scheduled; act: as in lib/note_act
 -- items from ARGV[5]: id
@@ -14,7 +14,12 @@ local lanes, slots, sender = KEYS[16], KEYS[17], KEYS[18]
 local register = redis.call('GET', sender)
 local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
 if done then
-  return done
+  -- What a call of a verb on chosen messages that was done before returns again, from its note (lib/changed).
+  local function changed_before()
+    local score, member, in_work = register:match('^%d+ (%S*) (.*) (%d+) %d*$')
+    return { done, score or '', member or '', tonumber(in_work) or 0 } -- of a later call, if this one arrives late: nobody reads that
+  end
+  return changed_before()
 end
 -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
 local function read_json(text)
@@ -404,17 +409,6 @@ local function vacate(ids)
     let_in(lanes)
   end
 end
--- Notes that the call is done (lib/noted), and how many messages it changed. Returns that count. `more`: what else the call
--- returns.
-local function note_done(count, more)
-  local note = (more or '') .. count
-  -- Notes in the register of its sender (lib/done) that the call is done: `note` is the count, before it what else the call
-  -- returns. The last that a script does: if it is cut off before, a repetition does the rest. The note stays for an hour,
-  -- far longer than any call is repeated. Statements, as in lib/chosen.
-  local noted = number .. ' ' .. note
-  redis.call('PSETEX', sender, '3600000', noted)
-  return noted and count
-end
 -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
 --   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
 local MOST_NOTES = '1000'
@@ -445,6 +439,27 @@ local function note_act(act, number)
   if before then
     redis.call('XDEL', audit, before)
   end
+end
+-- Notes that the call is done (lib/noted), and how many messages it changed. Returns that count. `more`: what else the call
+-- returns.
+local function note_done(count, more)
+  local note = (more or '') .. count
+  -- Notes in the register of its sender (lib/done) that the call is done: `note` is the count, before it what else the call
+  -- returns. The last that a script does: if it is cut off before, a repetition does the rest. The note stays for an hour,
+  -- far longer than any call is repeated. Statements, as in lib/chosen.
+  local noted = number .. ' ' .. note
+  redis.call('PSETEX', sender, '3600000', noted)
+  return noted and count
+end
+-- The end of a call of a verb on chosen messages: notes the act and that the call is done, where it changed anything; else a
+-- full Redis 6.2 would refuse a purge of nothing. Returns how many messages it changed, the score and the member of the row
+-- after which the range goes on (empty: it is over), and how many messages it left that somebody works on.
+local function changed(number, score, member, in_work)
+  if number > 0 then
+    note_act(act, number)
+    note_done(number, table.concat({ score, member, in_work, '' }, ' '))
+  end
+  return { number, score, member, in_work }
 end
 -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
 -- (lib/head_word); nil where that does not say them.
@@ -498,7 +513,8 @@ end
 -- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
 -- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
--- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
+-- then the score and the member of the last row that was looked at, where the range goes on after it; else empty; then how
+-- many of the ids somebody works on.
 local function drop_rest(left)
   -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
   local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
@@ -539,7 +555,7 @@ local function drop_rest(left)
 end
 
 local function each_chosen(index, first, visit, range)
-  local ids, rows, seen, count = {}, {}, {}, 0
+  local ids, rows, seen, count, in_work = {}, {}, {}, 0, 0
   local next_score, next_member = '', ''
   if #ARGV >= first then
     for i = first, #ARGV do
@@ -613,10 +629,12 @@ local function each_chosen(index, first, visit, range)
           drop_rest(id)
         end
         redis.call('ZREM', index, member)
+      elseif state and state.mark == '+' then
+        in_work = in_work + 1
       end
     end
   end
-  return count, next_score, next_member
+  return count, next_score, next_member, in_work
 end
 -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
 local PASS = '\1'
@@ -894,7 +912,7 @@ local function with_head(more, record)
   return more:gsub(' head=%S*', ''):gsub(' lane=%S*', ''):gsub(' needs=%S*', '') .. head_word(record)
 end
 local index = place == 'ready' and ready or scheduled
-local changed = each_chosen(index, 5, function(id, state, head, member, score)
+return changed(each_chosen(index, 5, function(id, state, head, member, score)
   local record = redis.call('HGET', messages, id)
   local flags = record:byte(8)
   if not flags then -- the record is damaged
@@ -905,6 +923,4 @@ local changed = each_chosen(index, 5, function(id, state, head, member, score)
   leave(id, index, member, put(id, state, head, place == 'scheduled' and (score < BLOCKED or score), nil, function()
     redis.call('HSET', messages, id, record)
   end))
-end)
-note_act(act, changed)
-return note_done(changed)
+end))

@@ -533,7 +533,8 @@ end
 -- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
 -- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
--- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
+-- then the score and the member of the last row that was looked at, where the range goes on after it; else empty; then how
+-- many of the ids somebody works on.
 local function drop_rest(left)
   -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
   local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
@@ -574,7 +575,7 @@ local function drop_rest(left)
 end
 
 local function each_chosen(index, first, visit, range)
-  local ids, rows, seen, count = {}, {}, {}, 0
+  local ids, rows, seen, count, in_work = {}, {}, {}, 0, 0
   local next_score, next_member = '', ''
   if #ARGV >= first then
     for i = first, #ARGV do
@@ -648,10 +649,12 @@ local function each_chosen(index, first, visit, range)
           drop_rest(id)
         end
         redis.call('ZREM', index, member)
+      elseif state and state.mark == '+' then
+        in_work = in_work + 1
       end
     end
   end
-  return count, next_score, next_member
+  return count, next_score, next_member, in_work
 end
 -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
 -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
@@ -961,76 +964,95 @@ local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, 
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
   if ENDS[event] and state.more:find(' result=', 1, true) then
-    -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
-    local function span(text)
-      local value = tonumber(text and text:match('^%d+$') or nil)
-      return value and value > 0 and value <= 315360000000 and value or nil -- ten years
-    end
-    -- Milliseconds for which results are kept where the settings do not say it.
-    local RESULTS_KEPT = 3600000
-    -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
-    -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
-    -- nothing, since the queue goes on when memory is full: who waits is told that there is no result.
-    --   ends: of each message "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty: none was
-    --   given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
-    local BYTES, EACH = 67108864, 200 -- of all; of one, in Redis, beside its text and twice its id
-    local MOST = 1000 -- that make room for others in one script (I9)
-
-    local function size_of(id, length)
-      return length > 0 and 2 * #id + length + EACH or 0
-    end
-
-    -- Returns how many bytes that frees. The row goes last: by it is found what was cut off.
-    local function forget(ids)
-      local freed = 0
-      for _, id in ipairs(ids) do
-        freed = freed + size_of(id, redis.call('HSTRLEN', results, id))
-        redis.call('HDEL', results, id)
-        redis.call('ZREM', result_times, id)
-      end
-      return freed
-    end
-
-    local function keep_results(ids, ends)
+    -- Keeps what became of messages (lib/kept), for those that rarely do: of each its end, or false to forget it.
+    local function keep_results(ended, ends)
       local values = redis.call('HMGET', settings, 'results', 'results_bytes')
-      local kept_for, limit = span(values[1]) or RESULTS_KEPT, tonumber((values[2] or ''):match('^%d+$') or nil) or BYTES
-      local before = redis.call('HMGET', results, '', unpack(ids)) -- under the empty id: the bytes of all
-      local old = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - kept_for, 'LIMIT', 0, 2 * #ids)
-      for n, id in ipairs(ids) do
-        old[#old + 1] = before[n + 1] and id or nil
+      local kept_for, most_bytes = values[1], values[2]
+      -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+      local function span(text)
+        local value = tonumber(text and text:match('^%d+$') or nil)
+        return value and value > 0 and value <= 315360000000 and value or nil -- ten years
       end
-      local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
-      local kept_at = string.format('%.0f', now)
-      for n, id in ipairs(ids) do
-        local more = size_of(id, ends[n] and #ends[n] or 0)
-        while total + more > limit and more <= limit and dropped < MOST do
-          local oldest = redis.call('ZRANGE', result_times, 0, 0)
-          total = oldest[1] and total - forget(oldest) or 0
-          dropped = dropped + #oldest
+      -- Milliseconds for which results are kept where the settings do not say it.
+      local RESULTS_KEPT = 3600000
+      -- Bytes of a result in Redis, beside its text and twice its id.
+      local RESULT_EXTRA = 200
+      -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
+      -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
+      -- nothing, since the queue goes on when memory is full: who waits is told that there is no result. Statements, as in
+      -- lib/chosen, since every ack with a result runs them; what goes is looked at only where something has to.
+      --   ended, ends: ids, and of each "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty:
+      --   none was given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
+      --   kept_for, most_bytes: what the settings say
+      local BYTES = 67108864 -- of all
+      local MOST, AT_ONCE = 1000, 100 -- that make room for others in one script (I9), and of which one command reads the ids
+      local lasts, limit = span(kept_for) or RESULTS_KEPT, tonumber((most_bytes or ''):match('^%d+$') or nil) or BYTES
+      local before = redis.call('HMGET', results, '', unpack(ended)) -- under the empty id: the bytes of all
+      local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 2 * #ended)
+      local total, wanted, sizes, dropped = tonumber(before[1] or nil) or 0, 0, {}, 0
+      for n, id in ipairs(ended) do
+        if before[n + 1] then
+          over[#over + 1] = id
         end
-        if more > 0 and total + more <= limit then
-          total, kept[n] = total + more, true
-          rows[#rows + 1], rows[#rows + 2] = kept_at, id
-          cells[#cells + 1], cells[#cells + 2] = id, ends[n]
-        elseif more > 0 then
+        sizes[n] = ends[n] and 2 * #id + #ends[n] + RESULT_EXTRA or 0
+        wanted = wanted + (sizes[n] <= limit and sizes[n] or 0)
+      end
+      if over[1] or total + wanted > limit then
+        -- Forgets the first of these results, until so many bytes are free. Returns how many bytes that freed, and how many went.
+        -- The rows go last: by them is found what was cut off.
+        local function forget_results(ids, enough)
+          local freed, gone, seen = 0, {}, {}
+          for _, id in ipairs(ids) do
+            if freed >= enough then
+              break
+            end
+            local length = seen[id] and 0 or redis.call('HSTRLEN', results, id)
+            freed = freed + (length > 0 and 2 * #id + length + RESULT_EXTRA or 0)
+            gone[#gone + 1], seen[id] = id, true
+          end
+          if gone[1] then
+            redis.call('HDEL', results, unpack(gone))
+            redis.call('ZREM', result_times, unpack(gone))
+          end
+          return freed, #gone
+        end
+        total = total - forget_results(over, math.huge)
+        while total + wanted > limit and dropped < MOST do
+          local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
+          if not oldest[1] then
+            total = 0 -- what was counted is not there
+            break
+          end
+          local freed, gone = forget_results(oldest, total + wanted - limit)
+          total, dropped = total - freed, dropped + gone
+        end
+      end
+      local rows, cells, last, kept, kept_at = {}, { '', 0 }, 0, {}, string.format('%.0f', now)
+      for n, id in ipairs(ended) do
+        if ends[n] and total + sizes[n] <= limit then
+          total, kept[n], last = total + sizes[n], ends[n], last + 2
+          rows[last - 1], rows[last] = kept_at, id
+          cells[last + 1], cells[last + 2] = id, ends[n]
+        elseif ends[n] then
           dropped = dropped + 1
         end
       end
       cells[2] = string.format('%.0f', math.max(0, total))
-      local written = #rows == 0 or type(redis.pcall('ZADD', result_times, unpack(rows))) == 'number'
-      if written and (#rows > 0 or before[1]) then
+      local written = last == 0 or type(redis.pcall('ZADD', result_times, unpack(rows))) == 'number'
+      if written and (last > 0 or before[1]) then
         written = type(redis.pcall('HSET', results, unpack(cells))) == 'number'
       end
-      redis.call('PEXPIRE', results, kept_for)
-      redis.call('PEXPIRE', result_times, kept_for)
+      redis.call('PEXPIRE', results, lasts)
+      redis.call('PEXPIRE', result_times, lasts)
       if dropped > 0 then
         redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
       end
-      for n, id in ipairs(ids) do
+      for n, id in ipairs(ended) do
         if ends[n] then -- without the right to, who waits finds it within a second
-          redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] and ends[n] or 'unkept 0 ')
+          redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] or 'unkept 0 ')
         end
       end
+      return kept
     end
     local word = event == 'undone' and state.part or event
     local cause = detail and detail.error and detail.error:match('^[^\t]*') or ''
