@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
@@ -270,21 +271,17 @@ def _change(
     """
     ids, where = chosen["ids"], chosen["where"]
     exactly_one("messages", ("ID…", ids), ("--where", where), ("--all", chosen["everything"]))
-    queue = used(context, name)
-
-    def found(*more: Any) -> Found:
-        return queue.select(
-            where,
-            ids=list(dict.fromkeys(ids)) or None,
-            places=chosen["places"] or [*takes, *more] or None,
-            limit=chosen["limit"],
-            all=chosen["everything"],
-        )
-
-    number = len(set(ids)) or found().count()
+    named = list(dict.fromkeys(ids)) or None
+    select = partial(
+        used(context, name).select, where, ids=named, limit=chosen["limit"], all=chosen["everything"]
+    )
+    places = chosen["places"] or takes
+    number = len(set(ids)) or select(places=places or None).count()
     if not ids:
         confirm(what.format(many(number, "message"), name), yes=chosen["yes"])
-    changed = verb(found(*(["leased"] if takes else [])), *given, by=chosen["by"])
+    if takes and not chosen["places"]:
+        places = (*takes, "leased")  # which are counted
+    changed = verb(select(places=places or None), *given, by=chosen["by"])
     context.output.say(f"{done} {many(changed, 'message')}")
     left = [_show.left_in_work(changed)] if changed.in_work else []
     missing = number - changed - (changed.in_work if ids else 0)

@@ -48,7 +48,8 @@ def cancel(queue: QueueState[Any], message_id: str, *, by: str | None = None) ->
         )
     if found.token:
         with suppress(BrokerRefused, BrokerUnavailable):  # its worker finds out when it extends the lease
-            notice = calls.Notice(queue.name, (message_id, found.token))
+            held = (str(message_id), found.token)  # plain text, also of what a send returned
+            notice = calls.Notice(queue.name, held)
             yield from unrepeated(_tell(queue.keys.namespace, name_of(found.holder), notice))
     return cast("Cancelled", found.word)
 
