@@ -211,6 +211,20 @@ async def test_the_oldest_make_room(broker: Any, raw: Any) -> None:
     assert await _has(queue, sent[-1])
 
 
+async def test_half_a_megabyte_finds_room(broker: Any) -> None:
+    """Among the smallest, of which many have to go in one script."""
+    queue = broker.queue("a", results="1h", results_bytes=500_000)
+    await queue.send_many(range(1_300))
+    while deliveries := await queue.claim(1_000):
+        await queue.ack(deliveries)
+    large = await queue.send_many(range(7))
+    deliveries = await queue.claim(7)
+    for delivery in deliveries:
+        getattr(delivery, "inner", delivery)._returned = LARGE[:-2]
+    await queue.ack(deliveries)
+    assert {await of(one) for one in large} == {LARGE[:-2]}
+
+
 async def _has(queue: Any, message: str) -> bool:
     try:
         await queue.result(message)

@@ -82,8 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--server", help="a redis-server; by default the one on PATH")
     chosen = parser.parse_args(arguments)
-    title = f"Milliseconds from the cancel, {chosen.calls} calls, lease {LEASE}"
-    table = Table("a call", "p50", "p99", title=title)
+    table = Table(f"{chosen.calls} calls, lease {LEASE}", "ms from the cancel, p50", "p99")
     for colour in ("async def", "def"):
         with servers.running(program=chosen.server) as path:
             took = measured(f"unix://{path}", colour, chosen.calls)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
 Found: TypeAlias = bytes | int
-"""The end of a message (lua/lib/keep_results); 1: it has none, and is in the queue; 0: it has none."""
+"""The end of a message (lua/lib/kept); 1: it has none, and is in the queue; 0: it has none."""
 
 
 def result(keys: QueueKeys, ids: Sequence[str]) -> Call[list[Found]]:

@@ -945,7 +945,7 @@ end
 -- their names once.
 --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
--- An event that ends a message for who waits for its result is kept for them, too (lib/keep_results).
+-- An event that ends a message for who waits for its result is kept for them, too (lib/kept).
 local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
@@ -971,7 +971,8 @@ local function outcome(event, id, head, state, delay, detail)
       --   none was given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
       --   kept_for, most_bytes: what the settings say
       local BYTES = 67108864 -- of all
-      local MOST, AT_ONCE = 1000, 100 -- that make room for others in one script (I9), and of which one command reads the ids
+      local MOST, MOST_BYTES = 2200, 33554432 -- that make room in one script (I9): as many as half a megabyte may need
+      local AT_ONCE = 100 -- of these one command reads the ids
       local lasts, limit = span(kept_for) or RESULTS_KEPT, tonumber((most_bytes or ''):match('^%d+$') or nil) or BYTES
       local before = redis.call('HMGET', results, '', unpack(ended)) -- under the empty id: the bytes of all
       local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 2 * #ended)
@@ -1003,14 +1004,15 @@ local function outcome(event, id, head, state, delay, detail)
           return freed, #gone
         end
         total = total - forget_results(over, math.huge)
-        while total + wanted > limit and dropped < MOST do
+        local room = math.min(total + wanted - limit, MOST_BYTES)
+        while room > 0 and dropped < MOST do
           local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
           if not oldest[1] then
             total = 0 -- what was counted is not there
             break
           end
-          local freed, gone = forget_results(oldest, total + wanted - limit)
-          total, dropped = total - freed, dropped + gone
+          local freed, gone = forget_results(oldest, room)
+          total, room, dropped = total - freed, room - freed, dropped + gone
         end
       end
       local rows, cells, last, kept, kept_at = {}, { '', 0 }, 0, {}, string.format('%.0f', now)
