@@ -28,10 +28,10 @@ from tests.servers.proxy import PUSHED, Chance, Commands, Fault, Proxy
 
 CALLERS, WORKERS = 3, 2
 AT_ONCE = 20  # messages that a caller waits for, one after the other
-WAIT = 12.0  # seconds, longer than any outage here
+WAIT = 8.0  # seconds, longer than any outage here
 LATE = 3.0  # seconds after its wait that a caller may take
 SOON = 5.0  # seconds after the end of its message that a caller may take, whatever was lost
-ROUND = (*(["worker", "caller", "memory", "redrive"] * 2), "worker", "server")
+ROUND = (*(["worker", "caller", "memory", "redrive"] * 3), "worker", "caller", "server")
 """What is struck, in turn. The server seldom: a restart mends a connection that hears nothing any more."""
 LOST_REPLIES: dict[Fault, float] = {"drop": 0.05, "reset": 0.05}
 LOST_WORDS: dict[Fault, float] = {"drop": 0.05, "hole": 0.1}
@@ -115,7 +115,7 @@ def _ended(queue: Queue[Any], message: str) -> float:
 
 def run(run: Run) -> Figures:
     """Strike at one after the other, mend what was wrong, redrive, and ask for every result."""
-    kills = run.pick(short=20, whole=120)
+    kills = run.pick(short=15, whole=120)
     journals, lossy = run.directory / "journals", Lossy(run.random.getrandbits(32))
     with (
         Server(run.directory / "redis", *OPTIONS) as server,
@@ -131,6 +131,7 @@ def run(run: Run) -> Figures:
             run.done(kill, kills + 1, f"kills: {kill}")
             time.sleep(run.random.uniform(0.3, 1.5))
             _strike(run, server, url, crowd, kill)
+        time.sleep(WAIT + 1)  # each wait that has begun ends
         for name in [name for name in crowd.processes if name.startswith("c")]:
             crowd.kill(name)
         return _count(server, journals, kills, lossy)
