@@ -8,7 +8,7 @@ if done then
   return changed_before()
 end
 -- needs: changed, each_chosen, now, put, leave, wake_one, BLOCKED; keys: scheduled
-local delivered, score_after, row_after, in_work = each_chosen(scheduled, 3, function(id, state, head, member, score)
+local delivered, next_score, next_member, in_work = each_chosen(scheduled, 3, function(id, state, head, member, score)
   if score >= BLOCKED then
     return false
   end
@@ -18,4 +18,4 @@ end)
 if delivered > 0 then
   wake_one()
 end
-return changed(delivered, score_after, row_after, in_work)
+return changed(delivered, next_score, next_member, in_work)

@@ -888,7 +888,7 @@ local function leave(id, index, row, new_index, new_row)
     redis.call('ZREM', index, row)
   end
 end
-local delivered, score_after, row_after, in_work = each_chosen(scheduled, 3, function(id, state, head, member, score)
+local delivered, next_score, next_member, in_work = each_chosen(scheduled, 3, function(id, state, head, member, score)
   if score >= BLOCKED then
     return false
   end
@@ -898,4 +898,4 @@ end)
 if delivered > 0 then
   wake_one()
 end
-return changed(delivered, score_after, row_after, in_work)
+return changed(delivered, next_score, next_member, in_work)

@@ -1,5 +1,5 @@
--- Changes the priority of waiting messages: the one byte of a record that may change. Returns
--- what lib/changed does.
+-- Changes the priority of waiting messages: the one byte of a record that may change. Returns what
+-- lib/changed does.
 local number, place, priority, act = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 -- place: ready or scheduled; act: as in lib/note_act
 -- items from ARGV[5]: id
