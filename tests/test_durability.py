@@ -320,7 +320,7 @@ def test_a_server_without_wait_is_refused() -> None:
     pool = fakeredis.FakeRedis(server=fakeredis.FakeServer()).connection_pool
     with (
         Broker(pool=pool, durability="replicated") as broker,
-        pytest.raises(BrokerRefused, match="asks replicas by WAIT"),
+        pytest.raises(BrokerRefused, match="needs WAIT"),
     ):
         broker.queue("q").send("x")
 

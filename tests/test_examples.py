@@ -36,7 +36,7 @@ SAYS = {
     "10_tasks.py": [
         "the arguments do not fit add(a: int, b: int): Expected `int`, got `str`",
         "to Emmy: Willkommen, born 1882",
-        "rests for another version: the arguments do not fit add(a: int, b: int): Object missing",
+        "waits for another version: the arguments do not fit add(a: int, b: int): Object missing",
         "1 + 2 = 3",
     ],
     "13_keys.py": ["3 workers killed, 240 orders done", "0 customers out of order"],

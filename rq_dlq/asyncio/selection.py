@@ -1,4 +1,4 @@
-"""Messages chosen by a condition, and what operators do to them."""
+"""Messages chosen by a condition, and the operators' verbs for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def target_of(to: Queue[Any] | str, broker: Broker) -> QueueState[Any]:
-    """The queue that messages go to, or whose name this is.
+    """The target queue of messages, from a queue or its name.
 
     Raises:
         InvalidInput: it is not a queue of this broker.
@@ -33,13 +33,13 @@ def target_of(to: Queue[Any] | str, broker: Broker) -> QueueState[Any]:
 class Selection(Generic[T]):
     """`queue.select(…)`: the chosen messages, and the verbs for them.
 
-    A verb that changes messages works in chunks, can be stopped halfway and repeated, and returns how many
-    messages it changed. Leased messages can be read and counted, but no verb changes them. It raises
-    `InvalidInput` if the selection has neither a condition, places or a limit, nor `all=True`. The audit
-    notes what it did, and `by` whom; None: the user of this process, at this host.
+    A verb that changes messages works in chunks, can be interrupted and repeated, and returns how many
+    messages it changed. Leased messages can be read and counted, but not changed. It raises `InvalidInput` if
+    the selection has no condition, places, limit or `all=True`. The audit records the change and `by`, the
+    operator's name; None: the user and host of this process.
 
-    Messages are read page by page, and only until the limit is reached. A message that stays in place during
-    the whole call is seen exactly once, whatever others do meanwhile.
+    Messages are read page by page, and only until the limit is reached. A message that does not move during
+    the call is seen exactly once, whatever happens to the others.
 
     Examples:
         >>> await orders.select("body.total > 5").count()
@@ -58,7 +58,7 @@ class Selection(Generic[T]):
         return f"<Selection of {self._core.name!r}{places and f' ({places})'}: {self._choice.in_words}>"
 
     async def browse(self) -> list[Received[T]]:
-        """Read the messages. All of them are held in memory: set a limit if there may be many.
+        """Read the messages into memory: set a limit if there may be many.
 
         Returns:
             The messages, in order; each is a `DeadLetter` if it is dead or expired.
@@ -77,20 +77,20 @@ class Selection(Generic[T]):
         """Count the messages by the value of a header.
 
         Args:
-            header: its name.
+            header: the header's name.
 
         Returns:
-            The counts, the largest first; under None: messages without the header.
+            The counts, the largest first; the key None counts messages without the header.
         """
         return await self._broker._run(counting.count_by(self._core, self._choice, header))
 
     async def groups(self, *, new_within: Duration = NEW_WITHIN) -> list[ErrorGroup]:
         """Group the dead letters by kind of failure, the largest group first. No bodies are read.
 
-        Without a condition, a limit or ids, only the groups are read, however many letters they have.
+        Without a condition, a limit or ids, only the groups are read, not their dead letters.
 
         Args:
-            new_within: a group is new if its first letter died within this time: seconds, a timedelta or
+            new_within: a group is new if its first dead letter died within this time: seconds, a timedelta or
                 "24h".
 
         Returns:
@@ -102,24 +102,24 @@ class Selection(Generic[T]):
         return await self._broker._run(groups(self._core, self._choice, new_within))
 
     async def redrive(self, *, by: str | None = None) -> int:
-        """Move dead or expired messages back to their queue: same id, fresh budget, history kept.
+        """Move dead or expired messages back to their queue, with ids and histories, and a fresh budget.
 
         Args:
-            by: who does it, for the audit; None: the user of this process, at this host.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
-            How many came back.
+            How many were redriven.
         """
         return await self._broker._run(changing.redrive(self._core, self._for("redrive"), by))
 
     async def dead_letter(
         self, reason: str = "sent to the dead-letter queue by hand", *, by: str | None = None
     ) -> int:
-        """Move waiting or expired messages to the dead-letter queue, or discard them if the strategy says so.
+        """Move waiting or expired messages to the dead-letter queue, or discard them if that is the strategy.
 
         Args:
             reason: recorded in the messages' history.
-            by: who does it, for the audit.
+            by: the operator's name, for the audit.
 
         Returns:
             How many died.
@@ -130,7 +130,7 @@ class Selection(Generic[T]):
         """Expire waiting messages now, whatever their time to live.
 
         Args:
-            by: who does it, for the audit; None: the user of this process, at this host.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
             How many expired.
@@ -140,16 +140,17 @@ class Selection(Generic[T]):
     async def deliver_now(self, *, by: str | None = None) -> int:
         """Make scheduled messages ready, in the order in which they were sent: before later ones.
 
-        One that waits for others of its key stays as it is.
+        A message that waits for others of its key does not change.
 
         Args:
-            by: who does it, for the audit; None: the user of this process, at this host.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
             How many are ready now.
 
         Raises:
-            InvalidInput: such a one is named by its id; nothing was changed. The error says who is in front.
+            InvalidInput: such a message was chosen by its id; nothing was changed. The error names the
+                message in front.
         """
         return await self._broker._run(changing.deliver_now(self._core, self._for("deliver_now"), by))
 
@@ -158,10 +159,10 @@ class Selection(Generic[T]):
 
         Args:
             priority: 9 (first) to 0 (last).
-            by: who does it, for the audit.
+            by: the operator's name, for the audit.
 
         Returns:
-            How many have another priority now.
+            How many messages changed their priority.
 
         Raises:
             InvalidMessage: the priority is not valid.
@@ -171,12 +172,12 @@ class Selection(Generic[T]):
     async def move(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> int:
         """Move the messages to another queue, with their ids and histories; each chunk is one step.
 
-        A message whose id the other queue knows already stays where it is.
+        A message whose id the other queue already has stays where it is.
 
         Args:
             to: the queue, or its name.
-            create: make that queue if there is none of its name, which else is an error.
-            by: who does it, for the audit.
+            create: create that queue if it does not exist; by default a missing queue is an error.
+            by: the operator's name, for the audit.
 
         Returns:
             How many were moved.
@@ -196,8 +197,8 @@ class Selection(Generic[T]):
 
         Args:
             to: the queue, or its name.
-            create: make that queue if there is none of its name, which else is an error.
-            by: who does it, for the audit.
+            create: create that queue if it does not exist; by default a missing queue is an error.
+            by: the operator's name, for the audit.
 
         Returns:
             How many were copied.
@@ -215,7 +216,7 @@ class Selection(Generic[T]):
         """Remove the messages for good.
 
         Args:
-            by: who does it, for the audit; None: the user of this process, at this host.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
             How many were removed.

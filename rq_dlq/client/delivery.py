@@ -31,16 +31,16 @@ T = TypeVar("T")
 class Delivery(Leased[T]):
     """One delivery of a message: the message, a token and a lease.
 
-    Claimed from a dead-letter or expiry queue, it has where the message failed, why and when:
-    `original_queue`, `reason`, `cause`, `died_at`. Of other messages `reason` is empty and `died_at` None.
+    If it was claimed from a dead-letter or expiry queue, `original_queue`, `reason`, `cause` and `died_at`
+    say where, why and when the message failed. For other messages `reason` is empty and `died_at` is None.
 
     As a context manager it settles itself. Success acks it. An error nacks it: the policy decides whether it
     is redelivered or dead; a fatal error makes it dead. The error is then raised, except for `Redeliver` and
-    `Poison`. An error that is not an Exception (KeyboardInterrupt, a cancellation) releases it, and is raised
-    in any case. The release has one try, of a second (if it blocks: of the connection's timeout, 5 s); if
-    that fails, the message comes back when its lease ends. A forked child that leaves the block leaves the
-    message to its parent. To enter the block raises LeaseLost if the lease is over by then, as of the last
-    messages of a large claim: the work would be done twice.
+    `Poison`. An error that is not an Exception (KeyboardInterrupt, a cancellation) releases it and is always
+    raised. The release is tried once, for a second (in blocking code for the connection's timeout, 5 s); if
+    that fails, the message is redelivered when its lease ends. A forked child that leaves the block leaves
+    the message to its parent. Entering the block raises LeaseLost if the lease has already expired, which can
+    happen to the last messages of a large claim: the work would be done twice.
 
     Examples:
         >>> (delivery,) = orders.claim()
@@ -52,9 +52,9 @@ class Delivery(Leased[T]):
     """
 
     _process = 0
-    """The one that entered the block."""
+    """The process that entered the block."""
     _told = -inf
-    """When it last said how far it is, monotonic seconds."""
+    """When progress was last written, monotonic seconds."""
 
     def __init__(
         self,
@@ -72,15 +72,15 @@ class Delivery(Leased[T]):
 
     @property
     def state(self) -> Any:
-        """What `broker.lifespan` yielded in this worker process; None: there is no lifespan, or no worker."""
+        """The value that `broker.lifespan` yielded in this worker process; None: no lifespan or no worker."""
         return self._queue._state
 
     @property
     def remaining(self) -> float | None:
-        """How long its time to live still lasts, seconds: a timeout for what its handler calls.
+        """The remaining time to live, seconds: a timeout for the calls that its handler makes.
 
-        It is counted from the claim, whose time is the server's. 0: it is over, and a redelivery would be too
-        late. None: it has no end; so has a dead or expired message.
+        It is counted from the server's time of the claim. 0: it has expired, and a redelivery would be too
+        late. None: the message does not expire, or is dead or expired already.
 
         Examples:
             >>> httpx.post(url, json=order, timeout=delivery.remaining)
@@ -89,14 +89,14 @@ class Delivery(Leased[T]):
         return None if left == inf else max(0.0, left)
 
     def ack(self, *, result: Any = None) -> Settlement:
-        """Report success: the message is removed; in a loop of `Queue.consume`, by its next step.
+        """Report success: the message is removed; in a loop of `Queue.consume`, by the loop's next step.
 
         Args:
-            result: what `Queue.result` gives to whoever asked for it when the message was sent, at most 64
-                kB: a JSON value, or bytes. It is left out where nobody did.
+            result: the value that `Queue.result` returns: a JSON value or bytes, at most 64 kB. It is ignored
+                if the message was sent without `result=True`, to a queue without `results`.
 
         Returns:
-            What became of it; "deferred" if it is the delivery that such a loop handed out last.
+            The outcome; "deferred" if this delivery is the last one that such a loop yielded.
 
         Raises:
             LeaseLost: the token is stale; nothing was changed.
@@ -116,12 +116,12 @@ class Delivery(Leased[T]):
         """Report failure: the policy decides whether the message is redelivered or dead.
 
         Args:
-            error: what went wrong; it is added to the message's history.
+            error: the exception, or a reason in words; it is added to the message's history.
             delay: time until the redelivery; None: the policy's delay.
             charge: False: the failure does not count against the message's budget.
 
         Returns:
-            What became of it, and when it is redelivered.
+            The outcome, and the delay of a redelivery.
 
         Raises:
             LeaseLost: the token is stale; nothing was changed.
@@ -136,10 +136,10 @@ class Delivery(Leased[T]):
         """Move the message straight to the dead-letter queue.
 
         Args:
-            error: what is wrong with it; it is added to the message's history.
+            error: the exception, or a reason in words; it is added to the message's history.
 
         Returns:
-            What became of it.
+            The outcome.
 
         Raises:
             LeaseLost: the token is stale; nothing was changed.
@@ -148,14 +148,15 @@ class Delivery(Leased[T]):
         return self._settle(steps, error)
 
     def release(self, *, delay: Duration | None = None, begun: bool = True) -> Settlement:
-        """Give the message back unprocessed: not charged, ready at once, at its old place.
+        """Return the message unprocessed: not charged, ready immediately, at its old position.
 
         Args:
-            delay: time until it is ready; None: none.
-            begun: False: you had not begun it, so this delivery was no try (`attempt`, `redelivered`).
+            delay: time until it is ready; None: no delay.
+            begun: False: processing had not begun, so this delivery is not an attempt (`attempt`,
+                `redelivered`).
 
         Returns:
-            What became of it.
+            The outcome.
 
         Raises:
             LeaseLost: the token is stale; nothing was changed.
@@ -165,13 +166,14 @@ class Delivery(Leased[T]):
         return self._settle(steps)
 
     def progress(self, part: float, text: str = "") -> None:
-        """Say how far the work on the message is, for `Queue.explain` and the page.
+        """Report the progress of the work on the message, for `Queue.explain` and the page.
 
-        At most one a second is written, so a loop may say it each time. It extends no lease.
+        At most one report a second is written, so a loop may call this in each step. The lease is not
+        extended.
 
         Args:
-            part: how much is done, 0 to 1.
-            text: in words, as "rows read"; its first 100 characters are kept.
+            part: the fraction that is done, 0 to 1.
+            text: the progress in words, such as "rows read"; the first 100 characters are kept.
 
         Raises:
             LeaseLost: the token is stale.
@@ -192,10 +194,10 @@ class Delivery(Leased[T]):
     def extend(self, lease: Duration | None = None) -> datetime:
         """Restart the lease. All messages of a claim share one lease.
 
-        A worker extends leases by itself. In a handler this makes the lease end later, never sooner.
+        A worker extends leases automatically. In a handler this makes the lease end later, never sooner.
 
         Args:
-            lease: the time from now; None: the queue's lease.
+            lease: its length from now; None: the queue's lease.
 
         Returns:
             When the lease now ends (UTC).
@@ -213,8 +215,8 @@ class Delivery(Leased[T]):
     def __enter__(self) -> Self:
         if not self.settled and self._lease.left(time.monotonic()) < 0:
             message = (
-                f"message {self.id}: the lease was over before the work began; it is redelivered to someone "
-                "else. Claim fewer at a time, use a longer lease, or extend it"
+                f"message {self.id}: the lease expired before the work began; another consumer gets the "
+                "message. Claim fewer at a time, use a longer lease, or extend it"
             )
             raise LeaseLost(message)
         observers = self._queue._core.observers
@@ -252,5 +254,5 @@ class Delivery(Leased[T]):
 
     def _refuse_if_deferred(self) -> None:
         if self.outcome == "deferred":
-            message = f"message {self.id} was acked before; its loop makes that ack with the next claim"
+            message = f"message {self.id} was acked before; its loop sends that ack with the next claim"
             raise LeaseLost(message)

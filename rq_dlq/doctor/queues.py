@@ -1,4 +1,4 @@
-"""What of the queues is closed to work, and what they ignore of their messages."""
+"""Checks for parked messages, and for keys and dependencies that queues ignore."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.key import Of
 
-SAMPLE: Final = 5  # messages of a place of a queue
+SAMPLE: Final = 5  # messages of each state of a queue
 SHOWN: Final = 10  # lines
 HEEDED_BY: Final[dict[Of, str]] = {"key": "--per-key order", "dependency": "--breaker on"}
 
 
 def outages(settings: BrokerSettings) -> Steps[Check]:
-    """Whether dependencies count as down, or they or keys are paused."""
+    """Whether dependencies count as down, or dependencies or keys are paused."""
     families: list[str] = yield queue_calls.registered(settings.namespace)
     found = (yield from each_queue(families, partial(_closed, settings.namespace))) if families else []
     said = [one for one in found if isinstance(one, str)]
     if not said:
         return Check("outages", "ok", "no dependency counts as down, and no key is paused")
-    advice = "`rq-dlq queue ls --dependencies` lists what is down; `rq-dlq queue resume` lets its messages in"
+    advice = "`rq-dlq queue ls --dependencies` lists them; `rq-dlq queue resume` delivers their messages"
     return Check("outages", "warn", _few(said), advice)
 
 
@@ -54,14 +54,14 @@ def _closed(namespace: str, names: Sequence[str]) -> Steps[list[str | Unreachabl
 
 
 def ignored(settings: BrokerSettings) -> Steps[Check]:
-    """Whether queues ignore keys or dependencies; it looks at a few messages of each."""
+    """Whether queues ignore keys or dependencies, from a few messages of each."""
     families: list[str] = yield queue_calls.registered(settings.namespace)
     found = (yield from each_queue(families, partial(_ignored, settings))) if families else []
     said = [one for one in found if isinstance(one, str)]
     if not said:
         return Check("ignored", "ok", "no queue ignores keys or dependencies of its first messages")
     options = " or ".join(f"`{option}`" for of, option in HEEDED_BY.items() if any(of in one for one in said))
-    return Check("ignored", "warn", _few(said), f"`rq-dlq policy set QUEUE` with {options} heeds them")
+    return Check("ignored", "warn", _few(said), f"`rq-dlq policy set QUEUE` with {options} uses them")
 
 
 def _ignored(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:

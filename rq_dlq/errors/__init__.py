@@ -2,19 +2,19 @@
 
     RqDlqError
     ├── BrokerUnavailable        Redis cannot be reached, or did not answer in time
-    │   └── Unconfirmed              the server has it, but too few replicas do
-    ├── BrokerRefused            Redis answers, but does not do what was asked
+    │   └── Unconfirmed              the server has the messages, but too few replicas confirmed them
+    ├── BrokerRefused            Redis answers, but refuses the call
     │   ├── CrossSlot                one step on queues that a cluster keeps on different nodes
     │   └── MissingRights            the Redis user lacks a right
     ├── DataLoss                 a checkpoint and its queue disagree about what was done
-    ├── KnownId                  the queue has a message with an id that was to be new
-    ├── LeaseLost                the token is stale: somebody else has the message, or it is gone
+    ├── KnownId                  the queue already has a message with an id that must be new
+    ├── LeaseLost                the token is stale: another consumer has the message, or it was removed
     ├── ResultError              the message ended without a result
-    ├── ResultUnavailable        there is no result, not yet or not any more
-    ├── UpgradeRequired          a later version wrote data in a form that this one cannot read
+    ├── ResultUnavailable        there is no result yet, or no longer
+    ├── UpgradeRequired          a later version wrote data in a form that this version cannot read
     ├── UnprocessableMessage     the body cannot be decoded
-    │   └── UnfitMessage             it can, but this program does not take the message: another version may
-    ├── InvalidInput             (also a ValueError) an argument makes no sense
+    │   └── UnfitMessage             it can, but this program does not accept the message; another version may
+    ├── InvalidInput             (also a ValueError) an argument is not valid
     │   ├── InvalidName              a queue name
     │   ├── InvalidMessage           an id, a header, a priority, a body that does not encode
     │   │   └── MessageTooLarge
@@ -45,7 +45,7 @@ class RqDlqError(Exception):
     """Base of every error that this package raises."""
 
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""  # more arguments are only for pickle
+        return str(self.args[0]) if self.args else ""  # further arguments are for pickle only
 
 
 class BrokerUnavailable(RqDlqError):
@@ -53,7 +53,7 @@ class BrokerUnavailable(RqDlqError):
 
     Attributes:
         indeterminate: the call may have been carried out; False: nothing was done.
-        node: the address of the node of a cluster that does not answer; empty: it does, or has no address.
+        node: the address of the cluster node that does not answer; empty: it answers, or has no address.
     """
 
     indeterminate = True
@@ -66,7 +66,7 @@ class Unconfirmed(BrokerUnavailable):
     It is safe to repeat the call under the same ids.
 
     Attributes:
-        ids: the ids of the messages; empty where a job was not confirmed.
+        ids: the ids of the messages; empty if a job was not confirmed.
     """
 
     def __init__(self, message: str, ids: Sequence[str] = ()) -> None:
@@ -75,10 +75,10 @@ class Unconfirmed(BrokerUnavailable):
 
 
 class BrokerRefused(RqDlqError):
-    """Redis answers, but does not do what was asked.
+    """Redis answers, but refuses the call.
 
     Attributes:
-        indeterminate: an earlier try had no reply, so the call may have been carried out.
+        indeterminate: an earlier attempt had no reply, so the call may have been carried out.
     """
 
     indeterminate = False
@@ -92,7 +92,7 @@ class MissingRights(BrokerRefused):
     """The Redis user lacks a right.
 
     Args:
-        message: what the user may not do, and what gives the right.
+        message: the refused operation, and how to grant the right.
         rights: the missing rights as ACL SETUSER takes them: "+zadd", "~rq:{orders}:*".
     """
 
@@ -102,14 +102,14 @@ class MissingRights(BrokerRefused):
 
 
 class DataLoss(RqDlqError):
-    """A checkpoint and its queue disagree about what was done; going on would skip messages."""
+    """A checkpoint and its queue disagree about the work done; continuing would skip messages."""
 
 
 class KnownId(RqDlqError):
-    """The queue has a message with an id that was to be new, in whatever state; it was left as it is.
+    """The queue already has a message with an id that must be new, in any state; it was not changed.
 
     Attributes:
-        ids: these ids. The other messages of the call, before or beside them, are in the queue.
+        ids: these ids. The other messages of the call, up to the same thousand, are in the queue.
 
     Examples:
         >>> orders.send({"total": 9.5}, id="order-41", new=True)
@@ -135,17 +135,17 @@ class LeaseLost(RqDlqError):
 
 
 End = Literal["dead", "expired", "discarded", "purged", "cancelled", "moved"]
-"""How a message ended that has no result. One that is dead or expired may be redriven, and have one then."""
+"""How a message without a result ended. A dead or expired message may have one after a redrive."""
 
 
 class ResultError(RqDlqError):
-    """The message whose result was asked for ended without one.
+    """The message ended without the requested result.
 
     Attributes:
-        end: dead, expired, discarded (by the queue's strategy, or kept long enough), purged, cancelled, or
+        end: dead, expired, discarded (by the queue's strategy, or after its retention), purged, cancelled, or
             moved to another queue.
-        reason: of one that died or expired: exhausted, poison, unprocessable or expired; else empty.
-        cause: the error of its last attempt, its class and its text; empty: there was none.
+        reason: for a dead or expired message: exhausted, poison, unprocessable or expired; otherwise empty.
+        cause: the error of its last attempt, class and text; empty: there was no error.
     """
 
     def __init__(self, message: str, end: End = "dead", reason: str = "", cause: str = "") -> None:
@@ -156,14 +156,14 @@ class ResultError(RqDlqError):
 
 
 class ResultUnavailable(RqDlqError):
-    """There is no result: the message is not done yet, nobody asked for a result, or it was kept long enough.
+    """There is no result: the message is not done yet, none was requested, or it is no longer kept.
 
-    The text says which of these it is, as far as the queue knows.
+    The text says which of these applies, as far as the queue knows.
     """
 
 
 class UpgradeRequired(RqDlqError):
-    """A later version wrote the data in a form that this one cannot read; it was left alone.
+    """A later version wrote the data in a form that this version cannot read; it was not changed.
 
     Attributes:
         version: the oldest version that can read it; empty: unknown.
@@ -175,18 +175,18 @@ class UpgradeRequired(RqDlqError):
 
 
 class UnprocessableMessage(RqDlqError):
-    """The body cannot be decoded as the queue's type, or no handler knows the message."""
+    """The body cannot be decoded as the queue's type, or no handler accepts the message."""
 
 
 class UnfitMessage(UnprocessableMessage):
-    """The message can be read, and this program does not take it: its task, its arguments, its type or size.
+    """The message is readable, but this program does not accept its task, arguments, type or size.
 
-    Another version of the program may take it.
+    Another version of the program might accept it.
     """
 
 
 class InvalidInput(RqDlqError, ValueError):
-    """An argument makes no sense; nothing was done."""
+    """An argument is not valid; nothing was done."""
 
 
 class InvalidName(InvalidInput):
@@ -206,7 +206,7 @@ class InvalidDuration(InvalidInput):
 
 
 class PolicyError(InvalidInput):
-    """A policy makes no sense, or contradicts itself."""
+    """A policy is not valid, or contradicts itself."""
 
 
 class FilterError(InvalidInput):
@@ -238,13 +238,13 @@ class Redeliver(Exception):
 
     Args:
         after: the delay, as seconds, a timedelta or text such as "2m"; None: the delay of the policy.
-        charge: whether the failure counts against the redelivery budget.
-        pause_key: pause the key of the message as long, as for a tenant whose requests are refused for a
-            while: no message with this key is delivered, and nobody is charged. It wants `after`.
+        charge: True: the failure counts against the redelivery budget.
+        pause_key: pause the message's key for the same time, for example for a tenant whose requests are
+            refused for a while: no message with this key is delivered or charged. It requires `after`.
 
     Raises:
         InvalidDuration: `after` is not a duration.
-        InvalidInput: `pause_key` without `after`.
+        InvalidInput: `pause_key` was passed without `after`.
 
     Examples:
         >>> raise Redeliver(after="2m", charge=False)  # in a handler
@@ -252,7 +252,7 @@ class Redeliver(Exception):
         rq_dlq.errors.Redeliver: redeliver after 2m
     """
 
-    after: Duration | None = None  # for a subclass that does not call this `__init__`
+    after: Duration | None = None  # for subclasses that do not call this `__init__`
     charge: bool = True
     pause_key: bool = False
 
@@ -261,13 +261,13 @@ class Redeliver(Exception):
         self, after: Duration | None = None, *, charge: bool = True, pause_key: bool = False
     ) -> None:
         if pause_key and after is None:
-            raise InvalidInput('pause_key=True: say how long, after="60s"')
+            raise InvalidInput('pause_key=True needs a duration: pass after="60s", for example')
         if after is not None:
             try:
                 read_duration(after, "after")
             except ValueError as error:
                 raise InvalidDuration(str(error)) from None
-        super().__init__(after)  # unpickled, it is called with these, and gets its attributes afterwards
+        super().__init__(after)  # unpickling calls it with these, then restores the attributes
         self.after = after
         self.charge = charge
         self.pause_key = pause_key

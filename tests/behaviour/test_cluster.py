@@ -174,7 +174,7 @@ async def test_a_move_across_nodes_is_refused(place: str, verb: str, broker: Any
     if place == "dead":
         await queue.poison(await queue.claim(3))
     before = contents(raw)
-    with pytest.raises(CrossSlot, match="give them one hash tag"):
+    with pytest.raises(CrossSlot, match="give them the same hash tag"):
         await getattr(queue.select(places=[place]), verb)(other)
     assert contents(raw) == before
 
@@ -183,7 +183,7 @@ async def test_a_redrive_across_nodes_is_refused(broker: Any, raw: Any) -> None:
     queue, other = await two(broker, APART)
     await queue.poison(await queue.claim(3))
     before = contents(raw)
-    with pytest.raises(CrossSlot, match="give them one hash tag"):
+    with pytest.raises(CrossSlot, match="give them the same hash tag"):
         await queue.dlq.redrive(all=True, to=other)
     assert contents(raw) == before
     assert (await queue.dlq.redrive(all=True, edit=lambda body: body, ttl="1h")).counts.moved == 3

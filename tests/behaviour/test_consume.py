@@ -488,7 +488,7 @@ def test_closing_an_awaiting_broker_ends_its_loops(server: str, sync_broker: rq_
     assert (stats.ready, stats.leased) == (2, 0)
 
 
-DROPPED = "orders: the end of a loop that was dropped: no server"
+DROPPED = "orders: ending a loop that was not closed failed: no server"
 
 
 def no_server(*_: object) -> Any:

@@ -291,12 +291,12 @@ async def test_a_key_is_a_short_text(key: Any, broker: Any) -> None:
     [
         ({}, "pass one of order"),
         ({"order": True, "limit": 2}, "pass one of order"),
-        ({"on_dead": "hold", "limit": 2}, "Add order=True"),
+        ({"on_dead": "hold", "limit": 2}, "requires order=True"),
         ({"order": True, "on_dead": "stop"}, "Pass 'skip' or 'hold'"),
         ({"limit": 0}, "1 to 1000"),
         ({"fair": 101}, "1 to 100"),
         ({"order": True, "limit": 2, "rate": "1/s"}, "pass one of order"),
-        ({"rate": "often"}, "per_key.rate is 'often'. Pass text as"),
+        ({"rate": "often"}, "per_key.rate is 'often'. Pass text such as"),
     ],
 )
 def test_a_rule_is_checked(given: Any, said: str) -> None:

@@ -274,5 +274,5 @@ def test_an_observer_is_one_by_its_class() -> None:
     broker = rq_dlq.Broker("redis://nowhere")
     recorder = Recorder()
     assert broker.observe(recorder) is recorder
-    with pytest.raises(ConfigurationError, match="derive its class from Observer"):
+    with pytest.raises(ConfigurationError, match="pass an instance of a subclass of Observer"):
         broker.observe(print)  # type: ignore[type-var]

@@ -260,7 +260,7 @@ def test_who_overwrote_another_declaration_says_so(
     clients = [opens("a", max_in_flight=7), opens("a", max_in_flight=8)]
     with caplog.at_level(logging.WARNING, "rq_dlq"):
         for _ in every_order(sync_broker, raw, [Client(forgotten)], clients):
-            assert caplog.messages == ["a: this program declares another policy than the last one did"]
+            assert caplog.messages == ["a: this program declares a different policy from the previous one"]
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ async def test_what_the_edit_refuses_stays_dead(broker: Any) -> None:
         (lambda body: None, "the edit returned nothing"),  # noqa: ARG005
         (lambda body: object(), "cannot be encoded as JSON"),  # noqa: ARG005
         (lambda body: {"number": "one"}, "does not fit the queue's type Order"),  # noqa: ARG005
-        (lambda body: Order(body.number, float("nan")), "a number that JSON does not have"),
+        (lambda body: Order(body.number, float("nan")), "a number that JSON cannot represent"),
         (lambda body: body.nothing, "AttributeError: 'Order' object has no attribute 'nothing'"),
     ],
 )

@@ -79,7 +79,7 @@ def test_what_is_closed_to_work_and_what_is_ignored(shell: Shell, broker: Broker
     assert found["ignored"] == {
         "name": "ignored", "state": "warn",
         "found": "mails ignores the key of its messages; mails ignores the dependency of its messages",
-        "advice": "`rq-dlq policy set QUEUE` with `--per-key order` or `--breaker on` heeds them",
+        "advice": "`rq-dlq policy set QUEUE` with `--per-key order` or `--breaker on` uses them",
     }  # fmt: skip
     explained = str(mails.explain(next(iter(mails.select().browse())).id))
     assert "its dependency smtp is ignored, since the queue has no breaker" in explained
@@ -98,7 +98,7 @@ def test_the_disk_is_held_against_the_profile(tmp_path: Path) -> None:
         shell = at(server)
         found = checks(shell)
         assert found["persistence"]["state"] == "ok"
-        assert "fsync: no crash of the server" in found["durability"]["found"]
+        assert "fsync: a crash of the server" in found["durability"]["found"]
         assert states(shell, "--durability", "fsync")["durability"] in {"ok", "warn"}  # 6.2 has flaws there
         with server.client() as raw:
             raw.config_set("appendfsync", "everysec")
@@ -165,7 +165,7 @@ def test_what_the_user_may_not_ask_is_unknown_and_nothing_stops_for_it(tmp_path:
             "version", "role", "eviction", "persistence", "replicas", "min-replicas",
         }  # fmt: skip
         assert {found[name]["state"] for name in unknown} == {"warn"}
-        assert found["eviction"]["advice"] == "let this user run INFO (+info)"
+        assert found["eviction"]["advice"] == "grant this user INFO (+info)"
         with Broker(ann.url) as broker:
             assert broker.queue("q").send("x")
 

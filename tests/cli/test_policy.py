@@ -131,7 +131,7 @@ def test_a_dry_run_sets_nothing(shell: Shell, broker: rq_dlq.Broker) -> None:
         ([], "pass either a PATTERN with options, or --file"),
         (["orders"], "the entry sets nothing"),
         (["orders", "--pin"], "the entry sets nothing"),
-        (["a.#.b", "--max-in-flight", "1"], "# and > stand only at the end"),
+        (["a.#.b", "--max-in-flight", "1"], "# and > are allowed only at the end"),
         (["orders", "--initial-delay", "soon"], "--initial-delay: 'soon' is not a duration"),
         (["orders", "--multiplier", "x"], "--multiplier: 'x' is not a number"),
         (
@@ -213,7 +213,7 @@ def test_all_entries_are_checked_against_the_queues_before_the_first_is_written(
     file = tmp_path / "shop.toml"
     file.write_text('[a]\nmax_in_flight = 1\n\n["b.#".dead_letter]\nprefix = "EXP.DLQ."\n')
     told = shell("policy", "set", "--file", str(file), code=1).stderr
-    assert f"{file}:4: b.#: 'EXP.DLQ.b.lost': a dead-letter or expiry queue has none of its own" in told
+    assert f"{file}:4: b.#: 'EXP.DLQ.b.lost': a dead-letter or expiry queue has no dead-letter queue" in told
     assert entries(broker) == {}
 
 
@@ -365,7 +365,10 @@ def test_an_outage_is_played_with_the_breaker_and_without(
     [
         ("--poisons 3", "--poisons is for an outage with a breaker"),
         ("--breaker on --rate 3", "--rate is for an outage without a breaker"),
-        ("--breaker on --messages 50000", "8 workers cannot do 50,000 messages in 300 s. Pass 34 or more"),
+        (
+            "--breaker on --messages 50000",
+            "8 workers cannot process 50,000 messages in 300 s. Pass 34 or more",
+        ),
         ("--breaker on --messages 999999 --workers 999", "more than 100,000 messages"),
         ("--breaker on --outage 1s", "an outage of 1 s is too short"),
         ("--breaker on --share 1.5", "1.5 is not in the range"),

@@ -185,7 +185,7 @@ def test_sigterm_finishes_what_has_begun(shell: Shell, broker: rq_dlq.Broker) ->
         wait_until((shell.directory / "slow").exists)
         orders.send("later")
         worker.send_signal(signal.SIGTERM)
-        logged(worker, "finishing what has begun")  # else "slow" may end before the signal arrives
+        logged(worker, "finishing running calls")  # else "slow" may end before the signal arrives
         (shell.directory / "go").touch()
         assert worker.wait(60) == 0
     assert done(shell) == ["slow"]
@@ -398,7 +398,7 @@ def test_each_failure_is_a_line_and_verbose_has_the_tracebacks(shell: Shell, bro
         assert re.search(
             r"^\S+ orders m: try 1 of 13 failed: ZeroDivisionError: .*; back in", stderr, re.MULTILINE
         )
-        assert "nothing is ready any more: 0 done, 1 failed, 0 dead; left: orders: 1 scheduled" in stderr
+        assert "no message is ready: 0 done, 1 failed, 0 dead; left: orders: 1 scheduled" in stderr
         assert stderr.count("Traceback") == tracebacks
         broker.queue("orders").purge(all=True)
 

@@ -268,7 +268,7 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     ),
     (
         policies(letters("a", "<individualDeadLetterStrategy\nqueuePrefix=''/>")),
-        [(3, "queuePrefix", "would take its own messages")],
+        [(3, "queuePrefix", "the name would be the queue's own")],
     ),
     (
         policies(letters("a", "<sharedDeadLetterStrategy deadLetterQueue='my queue'/>")),

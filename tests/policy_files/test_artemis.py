@@ -259,7 +259,7 @@ WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
     ([block("a", "redelivery-delay=${wait}")], [(2, "redelivery-delay", "the property's value")]),
     ([block("a", "redelivery-delay=-5")], [(2, "redelivery-delay", "Pass a whole number, 0")]),
     ([block("a", "max-redelivery-delay=-1")], [(2, "max-redelivery-delay", "Pass a whole number, 0")]),
-    ([block("a", "max-delivery-attempts=0")], [(2, "max-delivery-attempts", "1 is no redelivery")]),
+    ([block("a", "max-delivery-attempts=0")], [(2, "max-delivery-attempts", "1 means no redelivery")]),
     ([block("a", "max-delivery-attempts=-7")], [(2, "max-delivery-attempts", "-1 no limit")]),
     ([block("a", "redelivery-delay-multiplier=0.5")], [(2, "redelivery-delay-multiplier", "1 or more")]),
     (
@@ -288,7 +288,7 @@ WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
     ),
     (
         [block("a", "auto-create-dead-letter-resources=true", "dead-letter-queue-prefix=")],
-        [(2, "dead-letter-queue-prefix", "would take its own messages")],
+        [(2, "dead-letter-queue-prefix", "the name would be the queue's own")],
     ),
     ([block("a", "dead-letter-address=my queue")], [(2, "dead-letter-address", "cannot name a queue")]),
     ([block("a", "redelivery-dely=5")], [(2, "redelivery-dely", "the closest is redelivery-delay")]),

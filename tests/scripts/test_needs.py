@@ -239,7 +239,7 @@ def test_a_block_in_the_block_of_a_family_is_about_the_same_queue() -> None:
         ("-- needs: now\n", "-- gives: now, holds\n", "both give holds"),
         ("-- needs: now\n", "local now = 1\n", "lib/now.lua does not say what it gives"),
         ("-- needs: now, keys: dead\n", "", "ask.lua needs 'now, keys: dead': not names, keys, args"),
-        ("if x then\n  -- needs: now\nend\n", "", "ask.lua does not begin with what all of it needs"),
+        ("if x then\n  -- needs: now\nend\n", "", "ask.lua does not begin with the needs of the whole file"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_assembled_is_an_error(script: str, fragment: str, error: str) -> None:
