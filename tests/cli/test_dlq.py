@@ -252,7 +252,7 @@ def test_a_group_is_muted_until_it_dies_again(shell: Shell, broker: rq_dlq.Broke
     dead(1, 2)
     (group,) = broker.queue("orders").dlq.groups()
     said = shell("dlq", "mute", "orders", group.fingerprint, "--by", "ana").stderr
-    assert f"is muted until it dies again: `rq-dlq dlq unmute orders {group.fingerprint}` ends it" in said
+    assert f"is muted until its next death: `rq-dlq dlq unmute orders {group.fingerprint}` ends it" in said
     assert [row["trend"] for row in shell.json("dlq", "groups", "orders")] == ["muted"]
     dead(3)
     assert [row["trend"] for row in shell.json("dlq", "groups", "orders")] == ["new, growing"]

@@ -144,14 +144,17 @@ def test_a_dry_run_says_what_comes_back(shell: Shell, broker: rq_dlq.Broker) -> 
     orders.send("a", ttl="1ms")
     wait_until(lambda: orders.maintain() is not None and orders.stats().expired == 1)
     words = ("dlq", "redrive", "EXP.orders", "--all", "--dry-run")
-    assert "They come back all the same; with --ttl keep they stay dead" in shell(*words).stderr
+    assert "They are redriven anyway; with --ttl keep they stay dead" in shell(*words).stderr
     assert "They stay dead" in shell(*words, "--ttl", "keep").stderr
     assert [shell.json(*words, *keep)["comes_back"] for keep in ((), ("--ttl", "keep"))] == [1, 0]
 
 
 def test_detached(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     dead("a", "b")
-    assert "goes on by itself" in shell("dlq", "redrive", "orders", "--all", "--yes", "--detach").stderr
+    assert (
+        "continues in the background"
+        in shell("dlq", "redrive", "orders", "--all", "--yes", "--detach").stderr
+    )
     orders = broker.queue("orders")
     orders.maintain()
     assert orders.stats().ready == 2
@@ -221,7 +224,7 @@ def test_edited_by_a_json_patch_of_a_file(
     [
         ("[", "not JSON"),
         ("nowhere.json", "cannot read 'nowhere.json'"),
-        ('[{"op": "rewrite", "path": "/a"}]', "no JSON patch: Unknown operation 'rewrite'"),
+        ('[{"op": "rewrite", "path": "/a"}]', "not a JSON patch: Unknown operation 'rewrite'"),
         ('[{"op": "remove", "path": "a"}]', "no JSON patch"),
         ("[1]", "no JSON patch"),
     ],
@@ -238,7 +241,7 @@ def test_to_another_queue(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> Non
     words = ("dlq", "redrive", "orders", "--all", "--yes", "--to", "orders.v2")
     told = shell(*words, code=1).stderr
     assert "there is no queue 'orders.v2'" in told
-    assert "--create makes it" in told
+    assert "--create creates it" in told
     assert broker.queues() == ["orders"]
     assert "brought 3 messages back (to orders.v2)" in shell(*words, "--create").stderr
     assert broker.queue("orders.v2").stats().ready == 3
@@ -255,7 +258,7 @@ def test_a_time_to_live_that_is_over_is_kept(shell: Shell, broker: rq_dlq.Broker
     orders.send("y", ttl="1h")
     orders.poison(orders.claim())
     told = shell("dlq", "redrive", "EXP.orders", "--all", "--yes", "--ttl", "keep").stderr
-    assert "1 dead letter stays dead: its time to live is over" in told
+    assert "1 dead letter stays dead: its time to live has ended" in told
     assert "brought 1 message back (ttl kept)" in (
         shell("dlq", "redrive", "orders", "--all", "--yes", "--ttl", "keep").stderr
     )
@@ -272,7 +275,7 @@ def test_a_canary_of_edited_ones_that_fails_ends_it(shell: Shell, broker: rq_dlq
     stopped = shell(*words, code=4).stderr
     consumer.join()
     assert "3 of 9 are back, and redrive" in stopped
-    assert "is cancelled; the same command takes those that are still dead" in stopped
+    assert "is cancelled; repeat the command for those that are still dead" in stopped
     assert broker.queue("orders").stats().dead == 9
 
 
@@ -290,7 +293,7 @@ def test_ctrl_c_ends_an_edited_one(
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 4
         assert process.stderr is not None
-        assert "the same command takes those that are still dead" in process.stderr.read()
+        assert "repeat the command for those that are still dead" in process.stderr.read()
     orders = broker.queue("orders")
     (job,) = orders.dlq.jobs()
     assert (job.state, orders.stats().dead + job.counts.moved) == ("cancelled", many)

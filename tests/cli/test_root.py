@@ -28,7 +28,7 @@ def test_it_tells_its_version(shell: Shell) -> None:
     """And what it works with."""
     said = shell("--version").stdout.partition(" ")[2]
     assert said == (
-        f"{rq_dlq.__version__}, for Redis 6.2 and newer, and Valkey; 0.1.0 and newer read what it writes\n"
+        f"{rq_dlq.__version__}, for Redis 6.2 and newer, and Valkey; 0.1.0 and newer can read its data\n"
     )
 
 

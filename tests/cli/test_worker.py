@@ -250,7 +250,7 @@ def test_a_syntax_error_has_one_place(shell: Shell) -> None:
     ("words", "said"),
     [
         (["nosuch:broker"], "there is no module 'nosuch'"),
-        (["app", "orders"], "'orders' is one word too many: pass only MODULE:BROKER, the Python module and"),
+        (["app", "orders"], "'orders' is an extra word: pass only MODULE:BROKER, the Python module and"),
         (
             ["app", "orders"],
             "To choose queues, add -q NAME for each, as in `rq-dlq worker shop:broker -q orders`.",
@@ -296,7 +296,7 @@ def test_an_import_that_does_not_end_is_told(shell: Shell) -> None:
     assert worker.returncode == 2
     said = " ".join(stderr.split())
     assert "endless is not imported after 0.3 s; it is at" in said
-    assert "endless.py, line 4. Put what it runs under the line `if " in said
+    assert "endless.py, line 4. Put the code that it runs under the line `if " in said
     assert "Traceback" not in stderr
 
 
@@ -380,7 +380,7 @@ def test_nothing_keeps_it_after_a_second_signal(by: str, shell: Shell, tmp_path:
         assert (worker.returncode, queue.stats().ready) == (1, 1 if by == "executor" else 0)
     finally:
         server.kill()
-    assert "ends 1 s after it was told to cancel: something in it still runs" in said
+    assert "ends 1 s after the second signal, with code still running" in said
 
 
 def own_terminal() -> None:
