@@ -222,19 +222,19 @@ def test_without_a_handler_nothing_runs_inline(broker: TestBroker) -> None:
     producer = library.Broker("redis://production.example:6379").queue("orders")
     with (
         broker.inline(),
-        pytest.raises(ConfigurationError, match=r"'orders' has no handler of it: .* to drain\(\)"),
+        pytest.raises(ConfigurationError, match=r"'orders' has no handler for it: .* to drain\(\)"),
     ):
         producer.send("x")
     assert orders.stats().ready == 0
     producer.send("x")
-    with pytest.raises(ConfigurationError, match="'orders' has no handler of it"):
+    with pytest.raises(ConfigurationError, match="'orders' has no handler for it"):
         broker.drain(producer)
     assert broker.drain(orders) == {"acked": 1}
 
 
 async def test_without_a_handler_nothing_runs_inline_when_awaited(broker: TestBroker) -> None:
     producer = rq_dlq.asyncio.Broker("redis://production.example:6379").queue("orders")
-    with broker.inline(), pytest.raises(ConfigurationError, match="'orders' has no handler of it"):
+    with broker.inline(), pytest.raises(ConfigurationError, match="'orders' has no handler for it"):
         await producer.send("x")
     assert orders.stats().ready == 0
 
@@ -263,7 +263,7 @@ async def test_tasks_may_send_inline_at_the_same_time(colour: str, broker: TestB
             sending = [asyncio.create_task(send(1))]
             await asyncio.to_thread(begun.wait, 60)
             try:
-                with pytest.raises(ConfigurationError, match="'nobody' has no handler of it"):
+                with pytest.raises(ConfigurationError, match="'nobody' has no handler for it"):
                     await own.queue("nobody").send("x")
                 sending += [asyncio.create_task(send(2)), asyncio.create_task(send(3))]
                 await asyncio.wait(sending, timeout=0.1)

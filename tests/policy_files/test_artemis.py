@@ -180,7 +180,7 @@ def test_a_chain_of_retries_has_no_counterpart() -> None:
     assert list(reading.entries) == ["orders"]
     outcome, note = found(reading, "match", 3)
     assert outcome == "no counterpart"
-    assert "a chain of retries ends with it" in note
+    assert "a chain of retries ends there" in note
     assert found(reading, "match", 4)[0] == "not needed", "it is its own dead-letter address"
 
 
@@ -274,7 +274,7 @@ WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
         [block("a", "redelivery-delay=9", "max-redelivery-delay=5")],
         [(2, "max-redelivery-delay", "is longer than max-redelivery-delay")],
     ),
-    ([block("a", "expiry-delay=0")], [(2, "expiry-delay", "Write -1 for none")]),
+    ([block("a", "expiry-delay=0")], [(2, "expiry-delay", "Write -1 for no expiry")]),
     ([block("a", "expiry-delay=-2")], [(2, "expiry-delay", "not a whole number, -1 or more")]),
     ([block("a", "max-expiry-delay=315360000001")], [(2, "max-expiry-delay", "Pass a whole number")]),
     (

@@ -73,7 +73,7 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     ('["a b"]\nmax_in_flight = 1\n', [(1, "a b", "cannot name a queue")]),
     (
         '["a.#"]\nmax_in_flight = 1\n["a.>"]\nmax_in_flight = 2\n',
-        [(3, "a.>", "it means what the pattern of line 1 means")],
+        [(3, "a.>", "it is equivalent to the pattern of line 1")],
     ),
     (
         '[a.redelivery]\ninitial_delay = "5m"\nmultiplier = 2\nmax_delay = "1m"\n',

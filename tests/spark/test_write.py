@@ -455,7 +455,7 @@ def test_ack_by_rows_which_can_be_repeated(spark: SparkSession, broker: rq_dlq.B
     settle(rows, "ack", queue="a")
     assert queue.stats().totals["acked"] == 600
     settle(rows, "ack", queue="a")
-    with pytest.raises(Exception, match="600 more were left alone"):
+    with pytest.raises(Exception, match="600 more were not changed"):
         settle(rows, "ack", queue="a", failOnLost="true")
 
 
@@ -535,7 +535,7 @@ def test_a_redrive_of_what_is_not_dead_is_warned_of(
     rows = [{"queue": "a", "id": "m"}, {"queue": "a", "id": "other"}]
     redrive.commit([redrive.write(iter([pa.RecordBatch.from_pylist(rows)]))])  # type: ignore[list-item]
     assert queue.stats().ready == 1
-    assert "redrive: 1 rows; 1 more were left alone, since they are not dead" in caplog.text
+    assert "redrive: 1 rows; 1 more were not changed, since they are not dead" in caplog.text
 
 
 def redrive(url: str, queue: Any, ids: Sequence[str], **options: Any) -> Any:

@@ -20,7 +20,7 @@ async def test_a_token_is_asked_for_once(opened: Open, orders: Any) -> None:
     asked = await pages.get("/queue", name="orders")
     assert (asked.status_code, "Log in" in asked.text, "orders</h1>" in asked.text) == (401, True, False)
     wrong = await pages.client.post("/login", data={"token": "another", "next": ""})
-    assert (wrong.status_code, "This is not the token" in wrong.text) == (401, True)
+    assert (wrong.status_code, "The token is wrong" in wrong.text) == (401, True)
     form = {"token": TOKEN, "name": "Anna", "next": "/queue?name=orders"}
     answer = await pages.client.post("/login", data=form)
     assert (answer.status_code, answer.headers["location"]) == (303, "/queue?name=orders")

@@ -206,7 +206,7 @@ def test_each_act_asks_once(shop: Shop, chromium: Any) -> None:
         for box in page.get_by_role("checkbox").all()[:2]:
             box.check()
         page.locator("form:has(table) >> text=Purge …").click()
-        page.wait_for_selector("text=2 dead letters will be removed for good")
+        page.wait_for_selector("text=2 dead letters will be removed permanently")
         page.click("text=Purge 2")
         page.wait_for_selector("#audit")
         assert "purged" in page.inner_text("main")
@@ -217,7 +217,7 @@ def test_each_act_asks_once(shop: Shop, chromium: Any) -> None:
         page.click("text=Edit …")
         page.fill("textarea", '{"city": "Bonn"}')
         page.click("text=Dry run")
-        page.wait_for_selector("text=will come back, edited")
+        page.wait_for_selector("text=will be redriven, edited")
         page.click("text=Edit and redrive 3")
         page.wait_for_selector("text=3 of 3")
         assert {message.body["city"] for message in parcels.peek()} == {"Bonn"}
@@ -236,7 +236,7 @@ def test_each_act_asks_once(shop: Shop, chromium: Any) -> None:
 
         page.goto(f"{shop.url}/queue?name=parcels")
         page.click("text=Pause")
-        page.wait_for_selector("text=4 messages will wait until somebody resumes it")
+        page.wait_for_selector("text=4 messages will wait until it is resumed")
         page.click("text=Pause parcels")
         page.wait_for_selector("text=paused, 4 waiting")
         page.click("a:text-is('Resume')")
@@ -251,7 +251,7 @@ def test_from_the_alert_to_the_redrive(shop: Shop, chromium: Any) -> None:
     with opened(chromium) as page, shop.worker():
         page.goto(shop.url)
         page.click(".troubles >> text=PaymentServiceDownError")
-        page.wait_for_selector("text=The newest, as an example")
+        page.wait_for_selector("text=Newest message, as an example")
         page.click("text=Dry run")
         page.wait_for_selector("text=30 dead letters")
         page.click("text=Begin with the canary")

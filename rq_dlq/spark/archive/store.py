@@ -61,14 +61,16 @@ def store_at(spark: SparkSession, folder: str, form: str) -> Store:
     """The archive of a directory, by its URL.
 
     Raises:
-        ConfigurationError: nothing installed can write Delta there.
+        ConfigurationError: no installed package can write Delta there.
     """
     if form == "parquet":
         return ParquetStore(spark, folder)
     if "io.delta." in (spark.conf.get("spark.sql.extensions", "") or ""):
         return SparkDeltaStore(spark, folder)
     if importlib.util.find_spec("deltalake") is None:
-        message = "nothing here writes Delta: pip install deltalake, add Spark's Delta jar, or use parquet"
+        message = (
+            "no installed package writes Delta: pip install deltalake, add Spark's Delta jar, or use parquet"
+        )
         raise ConfigurationError(message)
     if not folder.startswith(LOCAL):
         raise ConfigurationError(
