@@ -113,7 +113,7 @@ async def test_what_a_batch_of_spark_holds_stays(sync_broker: Any) -> None:
     queue = sync_broker.queue("a")
     queue.send("x", id="m")
     sync_broker._run(batches.claim_batch(queue._core, "t", limit=9, lease=60_000))
-    with pytest.raises(InvalidInput, match="in a batch of Spark"):
+    with pytest.raises(InvalidInput, match="in a Spark batch"):
         queue.cancel("m")
     assert queue.stats().leased == 1
 

@@ -152,7 +152,7 @@ async def test_verbs_on_who_is_blocked(broker: Any) -> None:
     (a1,) = await queue.claim(9)
     assert await queue.select(places=["scheduled"]).deliver_now() == 0
     with pytest.raises(
-        InvalidInput, match=r"a3 cannot be delivered now.*its key a: 2 in front; a1 is in work"
+        InvalidInput, match=r"a3 cannot be delivered now.*its key a: 2 in front; a1 is being processed"
     ):
         await queue.select(ids=["a3"]).deliver_now()
     assert await queue.select(ids=["a4"]).prioritize(9) == 1

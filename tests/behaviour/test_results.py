@@ -84,7 +84,7 @@ async def test_a_result_is_small(broker: Any) -> None:
     queue = broker.queue("a")
     sent = await queue.send("x", result=True)
     delivery = await one(queue)
-    with pytest.raises(MessageTooLarge, match="return where the data is"):
+    with pytest.raises(MessageTooLarge, match="return a reference to the data"):
         await delivery.ack(result=LARGE)
     with pytest.raises(InvalidMessage, match="the result: "):
         await delivery.ack(result=object())

@@ -165,7 +165,7 @@ async def test_a_dead_letter_queue_holds_only_its_own(part: str, broker: Any, cl
             assert await other.select(places=[place]).count() == 1
             continue
         for verb in ("count", "browse", "purge", "redrive", "dead_letter"):
-            message = f"'{other.name}' holds only what is {part}: for what is {place}, select from 'a'"
+            message = f"'{other.name}' has only {part} messages: for {place} ones, select from 'a'"
             with pytest.raises(InvalidInput, match=message):
                 await getattr(other.select(places=[place]), verb)()
     assert await counts(queue) == {"ready": 2, "leased": 1, part: 1}

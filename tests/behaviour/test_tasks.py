@@ -177,7 +177,7 @@ REFUSED: dict[str, tuple[Callable[[Broker], Any], str]] = {
     "no function": (lambda broker: broker.task(5), "5 cannot be a task: decorate a function"),  # type: ignore[call-overload]
     "a class": (lambda broker: broker.task(User), "cannot be a task: decorate a function"),
     "a class method": (lambda broker: broker.task(vars(Mailer)["of_class"]), "use a staticmethod"),
-    "a method": (lambda broker: broker.task(Mailer.of_object), "a task, which has no self or cls: use a staticmethod"),
+    "a method": (lambda broker: broker.task(Mailer.of_object), "no self or cls: use a staticmethod"),
     "a generator": (lambda broker: broker.task(counting), "cannot be a task: remove the `yield`"),
     "a lambda": (lambda broker: broker.task(lambda: 1), r"'<lambda>' cannot name a task: pass name='…'"),
     "no name": (lambda broker: broker.task(name="")(welcome), "'' cannot name a task"),

@@ -40,8 +40,8 @@ class ClaimedBatch:
     Attributes:
         name: begins its tokens.
         family: the queue.
-        sizes: how many messages each of its claims was given; 0: the claim is over.
-        bytes: of what was claimed; 0: not known.
+        sizes: how many messages each of its claims took; 0: the claim has ended.
+        bytes: the size of the claimed messages; 0: unknown.
     """
 
     name: str
@@ -102,7 +102,10 @@ def claim_batch(
         forget(queue)  # it may be a queue by now
     yield from open_to_drain(queue)
     if queue.view:
-        message = f"cannot claim a batch of {queue.name!r}: it shows what failed in others. Claim from those"
+        message = (
+            f"cannot claim a batch of {queue.name!r}: it shows the dead letters of other queues. Claim from "
+            "those"
+        )
         raise InvalidInput(message)
     renewal = renewal or Renewal(lease)
     sizes: list[int] = []
@@ -143,7 +146,7 @@ def claim_batch(
 def find_batch(keys: QueueKeys, name: str) -> Steps[ClaimedBatch]:
     """The batch that was claimed or parked under this name.
 
-    A claim that is over has size 0. The others keep their size, whatever was settled meanwhile, so that
+    A claim that has ended has size 0. The others keep their size even if messages were settled, so that
     positions in them stay valid.
     """
     sizes: list[int] = []
@@ -177,7 +180,7 @@ def count_lost(keys: QueueKeys, ids: Mapping[str, Sequence[str]]) -> Steps[int]:
 
 
 def sizes_of(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
-    """How many messages each of these claims was given; 0: it is over."""
+    """How many messages each of these claims took; 0: it has ended."""
     sizes: list[int] = []
     for page in chunks(tokens, PAGE):
         sizes += yield calls.given_counts(keys, page)
@@ -185,7 +188,7 @@ def sizes_of(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
 
 
 def read_claim(keys: QueueKeys, token: str, first: int, limit: int, *, histories: bool = True) -> Steps[Page]:
-    """What a claim still holds of the `limit` messages from the `first` on; it changes nothing.
+    """Read the messages that a claim still holds, of `limit` messages from the `first` on.
 
     This takes no script. The record and the history of a message do not change while a claim holds it, and
     the states are read last: what is held then was held before. They are read again after the histories,
@@ -272,9 +275,9 @@ def rename_batch(keys: QueueKeys, batch: ClaimedBatch, name: str) -> Steps[None]
 
 
 def withdraw_batch(queue: QueueState[Any], name: str) -> Steps[int]:
-    """Release a batch that nobody works on; how many.
+    """Release a batch that no process is using; returns how many messages.
 
-    It is renamed first, so that nobody finds it by its name while it is released.
+    It is renamed first, so that no process finds it by its name during the release.
     """
     batch = yield from find_batch(queue.keys, name)
     aside = replace(batch, name=secrets.token_hex(6))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Changed(NamedTuple):
-    """How many messages a call on a range changed, and where the range goes on (None: it is over)."""
+    """How many messages a call on a range changed, and the next position (None: the range has ended)."""
 
     number: int
     next: Position | None
@@ -31,7 +31,7 @@ def redrive(
     before: int | None = None,
     act: str = "",
 ) -> Call[int]:
-    """Bring back the dead: these, or the oldest that died by then. Reads as how many."""
+    """Redrive dead letters: these, or the oldest that died by a time. Reads as how many."""
     upto = END if before is None else Position(before, END.member)
     args = {"number": sender.number, "part": place, "by": by, **between(START, upto, limit), "act": act}
     return Call("redrive", sender.keys, args, ids, _read_count)
@@ -40,7 +40,7 @@ def redrive(
 def redrive_range(
     sender: Sender, *, place: Place, by: str, after: Position, upto: Position, limit: int, act: str = ""
 ) -> Call[Changed]:
-    """Bring back the first of a range of the dead. Reads as how many, and where it goes on."""
+    """Redrive the first of a range of dead letters. Reads as how many, and the next position."""
     args = {"number": sender.number, "part": place, "by": by, **between(after, upto, limit), "act": act}
     return Call("redrive", sender.keys, args, (), _read_changed)
 
@@ -56,7 +56,7 @@ def purge(
 def purge_range(
     sender: Sender, *, place: Place, after: Position, upto: Position, limit: int, act: str = ""
 ) -> Call[Changed]:
-    """Remove the first of a range of waiting messages. Reads as how many, and where it goes on."""
+    """Remove the first of a range of waiting messages. Reads as how many, and the next position."""
     args = {"number": sender.number, "place": place, **between(after, upto, limit), "act": act}
     return Call("purge", sender.keys, args, (), _read_changed)
 
@@ -113,7 +113,7 @@ def transfer(
 ) -> Call[int]:
     """Move these to another queue, or copy them.
 
-    Reads as how many, without those that it knew already; none if it was deleted since its `opening`.
+    Reads as how many, without those whose ids it already had; 0 if it was deleted since its `opening`.
     """
     args: dict[str, Argument] = {
         "number": sender.number,

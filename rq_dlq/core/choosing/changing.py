@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WAITING: Final[tuple[Index, ...]] = ("ready", "scheduled")
-# Blocked messages first: who goes lets in the next, which would be passed.
+# Blocked messages first: a removed one would let in the next, which would be skipped.
 TAKES: Final[Mapping[str, tuple[Index, ...]]] = {
     "redrive": ("dead", "expired"),
     "purge": (*reversed(WAITING), "dead", "expired"),
@@ -97,7 +97,7 @@ def change(
 
 
 def _in_turn(choice: Choice, places: Sequence[Place]) -> list[Sequence[Place]]:
-    """The places to be read one after the other; the first of all of them, if there is a limit."""
+    """The places to read one after another; the first of all of them, if there is a limit."""
     if choice.limit is not None or "scheduled" not in places:
         return [places]
     return [("scheduled",), [place for place in places if place != "scheduled"]]
@@ -109,8 +109,8 @@ def change_all(
     """Change all messages that are in `places` now, a chunk at a time; returns how many were changed.
 
     The script finds them itself, so it also takes damaged messages, and rows that an interrupted script left.
-    Each chunk begins after the last row of the one before it. What a later version wrote
-    stays, and is passed; what was changed and came back is left.
+    Each chunk begins after the last row of the one before it. Messages of a later version are skipped, and so
+    are changed messages that returned.
     """
     done = 0
     for member in (yield from sources(queue, choice)):
@@ -129,7 +129,7 @@ def change_all(
 
 
 def redrive(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[int]:
-    """Bring them back to their queue, except those that die again meanwhile."""
+    """Redrive them, except those that die again during the call."""
     act, name = (yield from _act(queue, choice, "redriven", by)), _who(queue, by)
     if choice.is_all:
         verb = partial(calls.redrive_range, by=name, limit=CHANGED, act=act)
@@ -139,7 +139,7 @@ def redrive(queue: QueueState[Any], choice: Choice, by: str | None = None) -> St
 
 
 def purge(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[int]:
-    """Remove them for good."""
+    """Remove them permanently."""
     act = yield from _act(queue, choice, "purged", by)
     if choice.is_all:
         these = partial(calls.purge_range, limit=CHANGED, act=act)
@@ -236,11 +236,11 @@ def transfer(
 
 
 def _act(queue: QueueState[Any], choice: Choice, did: str, by: str | None, *, how: str = "") -> Steps[str]:
-    """What the audit says of a verb: what it was asked for, and where."""
+    """The audit record of a verb: the choice, and the places."""
     places = ", ".join(choice.places or places_of(queue))
     return (yield from act_of(did, by, chosen=f"{places}: {choice.in_words}", how=how))
 
 
 def _who(queue: QueueState[Any], by: str | None) -> str:
-    """Who is in the history of the messages: a name, or this process."""
+    """The name for the history of the messages: the operator's, or this process."""
     return queue.consumer if by is None else who(by)

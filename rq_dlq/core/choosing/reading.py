@@ -146,7 +146,7 @@ def _readable(rows: Sequence[Row], name: str) -> Sequence[Row]:
 def _first_of_several(
     parts: Sequence[Part], choice: Choice, wanted: Wanted, only: Sequence[Place] | None
 ) -> Reading:
-    """The first that died, or are due, among several queues or groups, one after the other.
+    """The first that died, or are due, among several queues or groups, one after another.
 
     Only the states of all are read, then the wanted parts of the first.
     """
@@ -183,7 +183,7 @@ def _at(queue: QueueState[Any], place: Place, choice: Choice, now: int, wanted: 
 
 
 def _named(queue: QueueState[Any], place: Place, choice: Choice, wanted: Wanted) -> Reading:
-    """What is there of the ids of a choice, in the order of the place, whatever the order of the ids."""
+    """The messages of a choice with ids, in the order of the place, not of the ids."""
     rows: list[Row] = []
     ids = list(dict.fromkeys(choice.ids or ()))
     reading = _these(queue, place, ids, wanted | HEAD | STATE)
@@ -195,7 +195,7 @@ def _named(queue: QueueState[Any], place: Place, choice: Choice, wanted: Wanted)
 
 
 def _these(queue: QueueState[Any], place: Place, ids: Sequence[str], wanted: Wanted) -> Reading:
-    """What is there of these messages, in pages of about half a megabyte."""
+    """The existing ones of these messages, in pages of about half a megabyte."""
     for look in pages_of(queue.keys, ids, place=place, wanted=wanted):
         yield Found(queue, place, (yield from look).rows())
 

@@ -77,7 +77,7 @@ def send_one(queue: QueueState[T], body: T, message_id: str | None, options: Sen
 
     Raises:
         Unconfirmed: too few replicas have it.
-        KnownId: it was to be new, and is not.
+        KnownId: `new` was passed, and the queue already has the id.
     """
     if not queue.observers:
         return _send_one(queue, body, message_id, options)
@@ -178,7 +178,8 @@ def send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendOp
     Raises:
         InvalidInput: `bodies` is one body.
         Unconfirmed: too few replicas have some of them; those after them were not sent.
-        KnownId: they were to be new, and some are not; those after this round trip were not sent.
+        KnownId: `new` was passed, and the queue already has some of the ids; those after this round trip were
+            not sent.
     """
     if not queue.observers:
         return _send(queue, bodies, options)

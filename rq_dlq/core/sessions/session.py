@@ -57,7 +57,7 @@ class Session:
         targets: the queues that it sends to.
         sender: of the current commit.
         shares: what the current commit acks and sends.
-        indeterminate: a commit whose outcome is not known; the next one repeats it (I12).
+        indeterminate: a commit whose outcome is unknown; the next one repeats it (I12).
     """
 
     queue: QueueState[Any]
@@ -87,7 +87,7 @@ def capacity_for(session: Session, count: int) -> int:
     """How many of `count` messages may be claimed: the end of a session is one script, so it has a limit.
 
     Raises:
-        InvalidInput: none, or the outcome of the last commit is not known.
+        InvalidInput: none, or the outcome of the last commit is unknown.
     """
     _check_determinate(session)
     capacity = MOST - len(session.held)
@@ -102,7 +102,7 @@ def send(
     """Keep a message until the end of the session; its id.
 
     Raises:
-        InvalidInput: an argument makes no sense, or the session sends too much.
+        InvalidInput: an argument is not valid, or the session sends too much.
     """
     if not queue.observers:
         return _stage(session, queue, body, message_id, options)
@@ -130,9 +130,7 @@ def _stage(
 
 def _check_determinate(session: Session) -> None:
     if session.indeterminate is not None:
-        raise InvalidInput(
-            "the outcome of the last commit is not known: commit() again or rollback() before anything else"
-        )
+        raise InvalidInput("the outcome of the last commit is unknown: commit() again or rollback() first")
 
 
 def commit(session: Session) -> Steps[int]:
@@ -170,7 +168,7 @@ def commit(session: Session) -> Steps[int]:
             yield from open_again(queue, "send to")
         return (yield from commit(session))
     if why and not (ended.lost or ended.gone):
-        raise unconfirmed(ids_of(session.outgoing), why, "commit() again, which does nothing twice")
+        raise unconfirmed(ids_of(session.outgoing), why, "commit() again, which is safe")
     session.indeterminate = None
     _check_done(ended)
     _note_acked(session.queue, held)
@@ -187,8 +185,8 @@ def _check_done(ended: calls.Ended) -> None:
         )
     if ended.gone:
         raise BrokerRefused(
-            "the session was not committed, nothing was sent or acked: what it had staged is gone, since it "
-            f"waits {human(staging.WAITS)} for the commit, or the server lost it. Commit again"
+            "the session was not committed, nothing was sent or acked: its staged messages are gone, since "
+            f"they wait {human(staging.WAITS)} for the commit, or the server lost them. Commit again"
         )
 
 
@@ -223,7 +221,7 @@ def _ending(session: Session, shares: Sequence[calls.Share]) -> Call[calls.Ended
 
 
 def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:
-    """Send nothing, and settle each delivery by itself; how many were still held."""
+    """Send nothing, and settle each delivery individually; returns how many were still held."""
     session.outgoing, session.targets, session.sent = {}, {}, 0
     held = session.held
     failed = error if isinstance(error, BaseException) else RolledBack(error or "the session was rolled back")

@@ -1,4 +1,4 @@
-"""What a session sends and acks, by queue."""
+"""The sends and acks of a session, by queue."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def ids_of(outgoing: OfQueues) -> list[str]:
 def _lost_both(message_id: str, family: str) -> InvalidInput:
     """The error for a message under the id of one that is acked: the queue knows the id until the ack."""
     return InvalidInput(
-        f"{shown(message_id)} cannot be sent to {family!r} by the session that acks it: the queue still has "
-        "this id, so it would send nothing, and lose both. Nothing was sent or acked. Send it under another "
-        "id; nack(delay=…) tries the same message again, dlq.redrive(edit=…) brings back a dead letter"
+        f"{shown(message_id)} cannot be sent to {family!r} by the session that acks it: the send would be "
+        "ignored as a duplicate, and the ack would then delete the message. Nothing was sent or acked. Send "
+        "it under another id; nack(delay=…) tries the same message again, dlq.redrive(edit=…) redrives a "
+        "dead letter"
     )

@@ -1,4 +1,4 @@
-"""What a session sends, where that is too large for one script.
+"""The messages of a session that are too large for one script.
 
 It is staged, half a megabyte at a time, in lists as those of a job's tasks. The commit adds the lists to the
 queues, all or nothing, and moves no body. Then the messages move to their queues, a script for half a
@@ -89,7 +89,7 @@ def move_all(shares: Sequence[Share]) -> Steps[None]:
                 pass
         except RqDlqError as error:
             logger.warning(
-                "%s: a session is committed, but maintenance has to move the rest of what it sent: %s",
+                "%s: a session is committed, but maintenance must move the rest of its messages: %s",
                 *(share.keys.family, error),
             )
             return
