@@ -47,7 +47,7 @@ SAYS = {
     ],
     "15_canary.py": [
         "100 dead: ConnectionRefusedError",
-        "5 came back, then it paused: 0 of 5 messages that came to an end were acked",
+        "5 came back, then it paused: 0 of 5 messages that ended were acked",
         "100 came back, then it is done; 0 are dead",
     ],
     "16_results.py": [

@@ -398,7 +398,7 @@ def test_a_fault_that_did_not_happen_fails_the_test(pytester: pytest.Pytester) -
     """
     result = run(pytester, code)
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*these faults did not happen*reply of 'claim'*"])
+    result.stdout.fnmatch_lines(["*these faults did not occur*reply of 'claim'*"])
 
 
 def test_without_fakeredis_it_says_what_to_do(pytester: pytest.Pytester) -> None:

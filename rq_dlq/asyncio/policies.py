@@ -52,8 +52,8 @@ class Policies:
     ) -> int:
         """Set the entry of a pattern, in place of an earlier one.
 
-        With many queues this takes some seconds. If it is interrupted, only some of the queues have the
-        entry: a note on the error says how many. It is safe to repeat the call.
+        With many queues this takes some seconds. If it is interrupted, only some of the queues have it, and a
+        note on the error says how many. It is safe to repeat the call.
 
         Args:
             pattern: a pattern of queue names.

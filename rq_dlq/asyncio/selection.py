@@ -113,7 +113,7 @@ class Selection(Generic[T]):
         return await self._broker._run(changing.redrive(self._core, self._for("redrive"), by))
 
     async def dead_letter(
-        self, reason: str = "sent to the dead-letter queue by hand", *, by: str | None = None
+        self, reason: str = "sent to the dead-letter queue by an operator", *, by: str | None = None
     ) -> int:
         """Move waiting or expired messages to the dead-letter queue, or discard them if that is the strategy.
 
@@ -213,7 +213,7 @@ class Selection(Generic[T]):
         )
 
     async def purge(self, *, by: str | None = None) -> int:
-        """Remove the messages for good.
+        """Remove the messages permanently.
 
         Args:
             by: the operator's name, for the audit; None: the user and host of this process.

@@ -82,7 +82,7 @@ class BrokerBase(Answering):
     @cached_property
     def _waiting(self) -> Waiting:
         """The callers that wait for results in this process."""
-        from rq_dlq._redis.waiting import Waiting  # noqa: PLC0415 - only needed if somebody waits
+        from rq_dlq._redis.waiting import Waiting  # noqa: PLC0415 - only needed for waiting callers
 
         return Waiting()
 

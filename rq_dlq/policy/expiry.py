@@ -38,7 +38,7 @@ class ExpiryPolicy:
         name: the name of one expiry queue for many queues, without prefix and suffix. None: each queue has
             its own.
         discard: drop expired messages, and count them.
-        retention: how long expired messages are kept; None, the default: for ever.
+        retention: how long expired messages are kept; None, the default: forever.
 
     Examples:
         >>> ExpiryPolicy(expiry_delay="1h", retention="30d").expiry_delay

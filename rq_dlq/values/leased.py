@@ -140,6 +140,6 @@ def read_bodies(messages: Sequence[Leased[Any]], codec: Codec[Any]) -> bool:
                 message._body = read(record[records.BARE :])  # noqa: SLF001
             else:
                 message.body  # noqa: B018 - decodes it
-    except Exception:  # noqa: BLE001 - whoever reads that body gets its error
+    except Exception:  # noqa: BLE001 - reading that body raises its error
         return False
     return True

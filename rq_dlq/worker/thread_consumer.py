@@ -140,7 +140,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
                 break
 
     def put_back(self, deliveries: list[Delivery[Any]]) -> None:
-        """Put back messages taken from `_unstarted`; whoever takes them again checks if they are lost."""
+        """Put back messages taken from `_unstarted`; the next thread to take them checks if they are lost."""
         self._in_doubt = True
         self._unstarted.extendleft(reversed(deliveries))
 

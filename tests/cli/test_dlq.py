@@ -153,7 +153,7 @@ def test_redrive_by_group(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> Non
     group = shell.json("dlq", "groups", "orders")[0]["group"]
     words = ("dlq", "redrive", "orders", "--group", group)
     assert "Bring 2 dead letters" in shell(*words, code=2).stderr
-    assert "brought 2 messages back" in shell(*words, "--yes").stderr
+    assert "moved 2 messages back" in shell(*words, "--yes").stderr
     counts = broker.queue("orders").stats()
     assert (counts.ready, counts.dead) == (2, 1)
 
@@ -215,7 +215,7 @@ def test_conditions_choose_dead_letters(shell: Shell, broker: rq_dlq.Broker, dea
     stock = ("--where", "message LIKE '%stock%'")
     assert [row["body"] for row in shell.json("dlq", "ls", "orders", *stock)] == ["b", "c"]
     assert "Bring 2 dead letters" in shell("dlq", "redrive", "orders", *stock, code=2).stderr
-    assert "brought 2 messages back" in shell("dlq", "redrive", "orders", *stock, "--yes").stderr
+    assert "moved 2 messages back" in shell("dlq", "redrive", "orders", *stock, "--yes").stderr
     user = ("--where", "message LIKE '%user%'")
     assert "Remove 1 dead letter of orders for good?" in shell("dlq", "purge", "orders", *user, code=2).stderr
     assert "removed 1 dead letter\n" in shell("dlq", "purge", "orders", *user, "--yes").stderr
@@ -245,7 +245,7 @@ def test_a_body_that_does_not_decode_in_a_page(shell: Shell, broker: rq_dlq.Brok
     assert [row["id"] for row in shell.json("dlq", "ls", "orders")] == [first, bad, last]
     assert bad in shell("dlq", "ls", "orders").stdout
     assert "{no" in shell("dlq", "show", "orders", bad).stdout
-    assert "brought 3 messages back" in shell("dlq", "redrive", "orders", "--all", "--yes").stderr
+    assert "moved 3 messages back" in shell("dlq", "redrive", "orders", "--all", "--yes").stderr
 
 
 def test_a_group_is_muted_until_it_dies_again(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:

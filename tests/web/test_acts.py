@@ -80,7 +80,7 @@ async def test_cancel(held: bool, pages: Browser, orders: Any, async_broker: Any
     deliveries = await orders.claim() if held else []
     assert "Cancel …" in await pages.text("/message", queue="orders", id=message)
     asks = await pages.get("/act", queue="orders", verb="cancel", id=message)
-    assert ("nothing will count that its call does" in asks.text) is held
+    assert ("the result of its running call will not be counted" in asks.text) is held
     assert (await sent(pages, asks)).headers["location"] == "/redrives#audit"
     assert await counts(orders) == {}
     (record,) = await async_broker.audit()

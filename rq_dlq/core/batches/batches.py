@@ -102,10 +102,7 @@ def claim_batch(
         forget(queue)  # it may be a queue by now
     yield from open_to_drain(queue)
     if queue.view:
-        message = (
-            f"cannot claim a batch of {queue.name!r}: it shows the dead letters of other queues. Claim from "
-            "those"
-        )
+        message = f"cannot claim a batch of {queue.name!r}: it is a view of other queues. Claim from those"
         raise InvalidInput(message)
     renewal = renewal or Renewal(lease)
     sizes: list[int] = []
