@@ -165,13 +165,14 @@ def takes_turns(mode: str) -> bool:
     return mode.startswith(("fair", "rate"))
 
 
-def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: bool) -> None:
+def check(seen: Seen, before: Seen, mode: str, *, settled: bool, whole: bool, overtaking: bool) -> None:
     """The rules of lanes.
 
     Args:
-        before: the step before; None: what became ready is not looked at.
+        before: the step before.
         settled: nothing was cut off, or `tend` has repaired that.
         whole: nothing was ever cut off; else a row may be ready that a claim blocks when it meets it.
+        overtaking: no script was cut off in this step; else what became ready is not looked at.
 
     Raises:
         AssertionError: one does not hold.
@@ -182,11 +183,10 @@ def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: b
         assert keyless or name in seen.seats, f"{name} is {seen.place[name]} without a seat"
     held = seen.held(settled=settled)
     if not in_turn:
-        limited = any("limit" in lane for lane in seen.lanes.values())
-        was = before.held(settled=settled) if before is not None else held if limited else Counter[int]()
+        was = before.held(settled=settled)  # those of a limit that was taken back stay
         over = [lane for lane, count in held.items() if count > max(seen.limit(lane, mode), was[lane])]
         assert not over, f"more than may hold a seat of {over}: {seen.seats}"
-    if before is not None:
+    if overtaking:
         for name in seen.seats.keys() - before.seats.keys():
             if (lane := seen.lane.get(name)) is None or seen.place[name] != "ready":
                 continue
@@ -384,7 +384,7 @@ class Lanes:
         for keys, before in self.seen.items():
             seen = look(self.raw, keys)
             try:
-                check(seen, before if overtaking else None, self.mode, settled=settled, whole=self.whole)
+                check(seen, before, self.mode, settled=settled, whole=self.whole, overtaking=overtaking)
                 for name in before.at("leased") if what == "cancel" and overtaking else ():
                     runs = name in seen.place or any(call.endswith(f" {name}") for call in seen.calls)
                     assert runs or name not in before.seats, f"the call of {name} runs on without its seat"
