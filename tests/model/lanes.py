@@ -31,6 +31,7 @@ from rq_dlq.errors import BrokerRefused
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.testing.clock import CLOCK
 from rq_dlq.values.key import Of, lane_of
+from tests.audit import lanes_in
 from tests.conftest import Clock
 from tests.model.calls import ASKED
 from tests.model.driver import CAUSE, CODEC, LONG, Driver
@@ -136,8 +137,8 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
         rows.setdefault(row[1:], (row, place))
     for cell, record in sorted(records.items()):  # so that a draw does the same again
         name = cell.decode()
-        key = KEY_OF.get(name)
-        if key is None and NEEDS.get(name) is None:
+        lane, needs = lanes_in(record)
+        if lane is None and needs is None:
             continue
         state = states.get(cell, b"live - ").decode()
         part = state.split(" ")[0].split("/")[0]
@@ -150,7 +151,7 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
         elif part != "live":
             place = part
         seen.place[name], seen.row[name] = place, row
-        seen.lane[name] = None if key is None else lane_of(key)
+        seen.lane[name] = lane
         seen.reason[name] = state.split(" ")[0].partition("/")[2]
     return seen
 
