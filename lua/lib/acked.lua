@@ -6,10 +6,10 @@
 local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
 local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated')
 local noted, dedup_window, per_key, gated = values[1], values[2], values[3], values[5]
-local acked, note, heads, once_gone, count_success
+local acked, note, heads, once_gone, successes, probes
 if (values[4] or gated) and redis.call('EXISTS', strikes, lanes) > 0 then
   -- needs: succeeded
-  count_success = succeeded(ids, texts)
+  successes, probes = succeeded, probed
 end
 if noted or dedup_window then
   -- needs: now
@@ -45,8 +45,9 @@ do
   acked = gone
 end
 redis.call('HINCRBY', counters, 'acked', acked)
-if count_success then
-  count_success()
+if successes then
+  -- needs: count_successes
+  count_successes(successes, probes, gated)
 end
 if noted then
   note(ids, heads, texts)

@@ -482,10 +482,8 @@ if #settled > 0 then
   local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
   local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated')
   local noted, dedup_window, per_key, gated = values[1], values[2], values[3], values[5]
-  local acked, note, heads, once_gone, count_success
+  local acked, note, heads, once_gone, successes, probes
   if (values[4] or gated) and redis.call('EXISTS', strikes, lanes) > 0 then
-    -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
-    local PASS = '\1'
     -- The flag of a record (lib/record) that has an expiry.
     local EXPIRES = 0x10
     -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
@@ -523,473 +521,24 @@ if #settled > 0 then
       local _, needs = lanes_of(record or '')
       return needs
     end
-    -- Looks at messages that were acked before they go: of which dependencies something is known, since they failed of late. Returns
-    -- what counts these successes, once they are gone. What is needed where one is down is defined only there.
-    local function count(number, acks, probed)
-      local name = string.format('%.0f acks', number)
-      if redis.call('HEXISTS', strikes, name) == 1 then
-        redis.call('HINCRBY', strikes, name, acks)
-      end
-      if gated then
-        -- The server's clock in whole milliseconds, read once a script (I11).
-        local clock = redis.call('TIME')
-        local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
-        local found
-        local function setting(name)
-          found = found or redis.call(
-            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
-          )
-          return found[FIELDS[name]]
-        end
-        -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
-        --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
-        --   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
-        --   breaker.probe: until the first probe; breaker.longest: the longest time between two
-        local said = setting('breaker') or ''
-        local breaker = {
-          distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
-          within = tonumber(said:match(' within=(%d+)ms') or nil) or 0,
-          share = tonumber(said:match(' share=([%d.]+)') or nil) or 1,
-          probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
-          longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
-        }
-        -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is any more, but for a
-        -- limit of its own.
-        local function write_lane(number, lane)
-          local name, before = string.format('%.0f', number), lanes_read[number]
-          lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
-          local is_closed_at_times = lane and (lane.paused or lane.open or lane.due)
-          if lane and not is_closed_at_times and not lane.limit then
-            lane = nil
-          end
-          lanes_read[number] = lane or false
-          if not lane then
-            redis.call('HDEL', lanes, name)
-            redis.call('ZREM', gates, name)
-            return
-          end
-          if is_closed_at_times then
-            redis.call('HSET', settings, 'gated', 1)
-          end
-          if lane.limit then
-            redis.call('HSET', settings, 'limited', 1)
-          end
-          if lane.due then
-            redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
-          else
-            redis.call('ZREM', gates, name)
-          end
-          redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
-        end
-        -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-        -- commands.
-        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
-
-        local function digits(number)
-          return string.format(WHOLE, number)
-        end
-        -- The id in a member of an index (lib/order says what precedes it).
-        local function id_of(member)
-          return member:sub(member:byte(1) < 16 and 9 or 3)
-        end
-        -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-        -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-        -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-        -- that it blocks no other message, and a version that can read it finds it.
-        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
-
-        local function is_later(record, text)
-          return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
-        end
-        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-        local TRANSIENT = 0x80
-
-        local function unpack_number(text, first, width)
-          local value = 0
-          for i = first, first + width - 1 do
-            value = value * 256 + text:byte(i)
-          end
-          return value
-        end
-
-        local function has_expiry(record)
-          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-        end
-
-        -- lane: of its key; needs: the lane of its dependency.
-        local function as_head(birth, flags, expires, lane, needs)
-          return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
-            lane = lane, needs = needs,
-          }
-        end
-
-        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-        -- something.
-        local function read_record(record)
-          if #record < 14 and (#record < 8 or has_expiry(record)) then
-            return { birth = 0, priority = 4 }
-          end
-          local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane, needs = lanes_of(record)
-          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
-        end
-        -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-        -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-        --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-        -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-        -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-        -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-        -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
-        local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
-        local MORE = ' [%w_]+=%S*'
-        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
-
-        local function new_state(due)
-          return {
-            part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
-            deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
-          }
-        end
-
-        local function parse_state(text, birth)
-          local s = new_state(math.floor(birth / 4096))
-          local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
-          if text then
-            part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
-              text:match(STATE)
-          end
-          if part and (more == '' or more:gsub(MORE, '') == '') then
-            s.part, s.reason, s.mark, s.token = part, reason, mark, token
-            local at = tonumber(due)
-            s.due = at > 0 and at < LATER and at or s.due
-            s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
-            s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-            s.delay, s.more = tonumber(delay), more
-          end
-          return s
-        end
-
-        local function format_state(s)
-          local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
-          return table.concat({
-            part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-          }, ' ') .. s.more
-        end
-
-        -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-        -- redrive gave it another (lib/redriven_expiry).
-        local function expiry_of(head, state)
-          if state.redriven == 0 then
-            return head.expires
-          end
-          return tonumber(state.more:match(' expires=(%d+)') or nil)
-        end
-        -- The immutable half of a message, written once by send:
-        --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-        --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-        --            when it fails (persistent=False); the other bits are the sender's
-        --   6 bytes  expiry in milliseconds, only with that flag
-        --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-        -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-
-        -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
-        local function pack_number(value, width)
-          local g = value % 256
-          value = (value - g) / 256
-          local f = value % 256
-          value = (value - f) / 256
-          local e = value % 256
-          value = (value - e) / 256
-          local d = value % 256
-          value = (value - d) / 256
-          local c = value % 256
-          value = (value - c) / 256
-          local b = value % 256
-          return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
-        end
-        -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-        -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-        -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-        -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-        -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-        -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
-        -- reads the priority from the member.
-        local BAND = 2 ^ 42
-
-        local function score_of(priority, due)
-          return (9 - priority) * BAND + due
-        end
-
-        -- The send order but its last byte, which is that of the birth.
-        local function order_of(head, due)
-          local number = head.birth % 4096
-          local last = number % 256
-          if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
-            return string.char(16 + (number - last) / 256)
-          end
-          return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
-        end
-
-        local function member_of(id, head, due)
-          return order_of(head, due) .. string.char(head.birth % 256) .. id
-        end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-        --   text, record: its state and its record, as they were read
-        local function is_blocked_row(row, id, text, record)
-          if not record then
-            return false
-          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-            return true -- as most: nobody has touched it
-          elseif is_later(record, text) then
-            return true
-          end
-          local head = read_record(record)
-          local state = parse_state(text, head.birth)
-          return state.mark == '-' and member_of(id, head, state.due) == row
-        end
-        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
-        local LONGEST = 2 ^ 42 -- milliseconds
-        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
-
-        local function interval_of(rate)
-          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
-          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
-          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
-            return nil
-          end
-          local interval = spans * UNITS[unit] / count
-          return interval > 0 and interval <= LONGEST and interval or nil
-        end
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-        --   some may be blocked
-        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-        --   next; nil: keys have no rate
-        local per_key_text = setting('per_key') or ''
-        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
-        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
-        local interval = rate and interval_of(rate)
-        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
-        local is_read = seats_of_lane > 0 and (interval or not rate)
-        local rule = {
-          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
-          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
-          interval = is_read and interval or nil,
-        }
-        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
-        local function is_closed(number)
-          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
-        end
-        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
-        local function limit_of(number)
-          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
-          return lane and tonumber(lane.limit) or rule.limit
-        end
-        -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
-        local BY_RATE = '.5'
-        -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-        -- is ready that has come so. And the score of the seat that it takes.
-        local function free_seats(lane)
-          local score = digits(lane)
-          local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
-          if rule.interval and free > 0 then
-            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-            -- counts as now: the clock stepped back.
-            local function slot_of(lane)
-              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
-              return at and at > now and at <= now + rule.interval and at or nil
-            end
-            free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
-          end
-          return free
-        end
-
-        local function seat_in(lane)
-          return rule.interval and digits(lane) .. BY_RATE or digits(lane)
-        end
-        -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-        -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-        -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-        -- twice, or to give one back twice, changes nothing.
-        --   full: lanes that were found full, for a call that only enters; nil: look
-        local function enter(id, lane, full)
-          if rule.limit == math.huge then
-            return true
-          end
-          local has_room = not (full and full[lane] or is_closed(lane))
-          if has_room then
-            local score = digits(BLOCKED + lane)
-            local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-            -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
-            has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
-          end
-          if has_room then
-            redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
-            return true
-          elseif full then
-            full[lane] = true
-          end
-          local own = redis.call('ZSCORE', seats, id)
-          if own and rule.interval then
-            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-            -- counts as now: the clock stepped back.
-            local function slot_of(lane)
-              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
-              return at and at > now and at <= now + rule.interval and at or nil
-            end
-            -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
-            -- keeps its seat and is due then, as nobody else is let in before.
-            --   own: the score of its seat
-            local function comes_by_rate(id, lane, own)
-              local slot = own == lane and slot_of(lane)
-              if slot then
-                return false, rule.in_order and slot or nil
-              elseif own == lane then
-                local score = digits(lane) .. BY_RATE
-                if redis.call('ZCOUNT', seats, score, score) > 0 then
-                  return false
-                end
-                redis.call('ZADD', seats, score, id)
-              end
-              return true
-            end
-            return comes_by_rate(id, lane, tonumber(own))
-          end
-          return own ~= false -- its own counts as free
-        end
-        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-        -- So no client polls, and a message wakes one of a thousand.
-        local function wake_one()
-          if redis.call('LLEN', wake) == 0 then
-            redis.call('LPUSH', wake, 1)
-            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-          end
-        end
-        -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has a seat of its key or gets one,
-        -- else it waits for that in the lane of its key. Who lets through checks record and state, as lib/let_in does.
-        --   count: at most so many; first: from this place in the lane on
-        local SPARE = 20 -- rows that it looks at besides, in place of those that do not come through (I9)
-
-        -- Whether it may be ready now.
-        local function has_seat(id, record)
-          local lane = read_record(record).lane
-          if not lane or not is_closed(lane) and enter(id, lane) then
-            return true
-          end
-          return false, lane
-        end
-
-        local function let_through(number, count, first)
-          local score, through = digits(BLOCKED + number), 0
-          if count < 1 then
-            return
-          end
-          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', first, count + SPARE)) do
-            local id = id_of(row)
-            local record = redis.call('HGET', messages, id)
-            if through == count then
-              break
-            elseif not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
-              redis.call('ZREM', scheduled, row)
-            else
-              local seated, lane = has_seat(id, record)
-              if seated then
-                redis.call('ZADD', seats, number, PASS .. id)
-                redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)
-                redis.call('ZREM', scheduled, row)
-                through = through + 1
-              else
-                redis.call('ZADD', scheduled, BLOCKED + lane, row)
-                redis.call('ZREM', seats, id) -- in order it kept one
-              end
-            end
-          end
-          if through > 0 then
-            wake_one()
-          end
-        end
-        -- Lets messages of a dependency in that is up again, never more than 32 at a time: so the others are not flooded. Where nobody
-        -- waits and none is in work, it is over.
-        --   count: at most so many
-        local AT_ONCE = 32 -- ready or in work
-
-        local function drain(number, lane, count)
-          local score = digits(BLOCKED + number)
-          let_through(number, math.max(0, math.min(count, AT_ONCE - redis.call('ZCOUNT', seats, number, number))), 0)
-          local waiting = redis.call('ZCOUNT', scheduled, score, score)
-          if waiting + redis.call('ZCOUNT', seats, number, number) > 0 then
-            lane.due = now + breaker.probe
-          elseif lane.trusts and lane.trusts > now then
-            lane.drains, lane.due = nil, lane.trusts
-          else
-            lane = nil
-          end
-          write_lane(number, lane)
-        end
-        -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
-        --   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
-        local MOST_NOTES = '1000'
-
-        local function note_audit(did, by, user, ...)
-          redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
-          redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
-        end
-        -- The success of a probe closes the breaker of its dependency; this and each that follows lets in two more.
-        local function come_back(number, lane, acks)
-          if lane.open then
-            note_audit('closed', '"breaker"', '', 'chosen', 'dependency ' .. lane.name)
-            lane.open, lane.dead, lane.drains, lane.due = nil, nil, now, now + breaker.probe
-            write_lane(number, lane) -- first: while it is open only one has a pass
-          end
-          if not lane.paused then
-            drain(number, lane, 2 * acks)
-          end
-        end
-        local lane = read_lane(number)
-        if lane and (lane.open and probed or lane.drains and not lane.paused) then
-          come_back(number, lane, acks)
-        end
+    -- Looks at messages that were acked before they go: how many needed each dependency, and of which that are down one was a probe.
+    -- Statements, as in lib/chosen: while messages fail, each ack runs them. What is needed where one is down is defined only there.
+    local succeeded, needs, probed = {}, {}, {}
+    for n, id in ipairs(ids) do
+      local number = needs_of(id, texts[n])
+      if number then
+        succeeded[number], needs[n] = (succeeded[number] or 0) + 1, number
       end
     end
-
-    -- Whether the probe of a dependency that is down is among them.
-    local function is_probed(number, ids, needs)
-      local lane = read_lane(number)
-      for n, id in ipairs(lane and lane.open and ids or {}) do
-        if needs[n] == number and redis.call('ZSCORE', seats, PASS .. id) then
-          return true
-        end
+    if gated then
+      -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+      local PASS = '\1'
+      for n, dependency in pairs(needs) do
+        local lane = not probed[dependency] and read_lane(dependency)
+        probed[dependency] = probed[dependency] or lane and lane.open and redis.call('ZSCORE', seats, PASS .. ids[n]) or nil
       end
     end
-
-    local function succeeded(ids, texts)
-      local numbers, acks, needs, probed = {}, {}, {}, {}
-      for n, id in ipairs(ids) do
-        local number = needs_of(id, texts[n])
-        if number and not acks[number] then
-          numbers[#numbers + 1], acks[number] = number, 0
-        end
-        if number then
-          acks[number], needs[n] = acks[number] + 1, number
-        end
-      end
-      for _, number in ipairs(gated and numbers or {}) do
-        probed[number] = is_probed(number, ids, needs)
-      end
-      return function()
-        for _, number in ipairs(numbers) do
-          count(number, acks[number], probed[number])
-        end
-      end
-    end
-    count_success = succeeded(ids, texts)
+    successes, probes = succeeded, probed
   end
   if noted or dedup_window then
     -- The server's clock in whole milliseconds, read once a script (I11).
@@ -1436,8 +985,474 @@ if #settled > 0 then
     acked = gone
   end
   redis.call('HINCRBY', counters, 'acked', acked)
-  if count_success then
-    count_success()
+  if successes then
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
+    -- commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+
+    local function digits(number)
+      return string.format(WHOLE, number)
+    end
+    -- Counts what was acked for its dependencies, of which something is known since they failed of late.
+    --   successes, probed: of lib/succeeded
+    local function count_successes(successes, probed, gated)
+      for dependency, times in pairs(successes) do
+        local name = digits(dependency) .. ' acks'
+        if redis.call('HEXISTS', strikes, name) == 1 then
+          redis.call('HINCRBY', strikes, name, times)
+        end
+        if gated then
+          -- The server's clock in whole milliseconds, read once a script (I11).
+          local clock = redis.call('TIME')
+          local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+          -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+          local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+          local found
+          local function setting(name)
+            found = found or redis.call(
+              'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+            )
+            return found[FIELDS[name]]
+          end
+          -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
+          --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
+          --   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
+          --   breaker.probe: until the first probe; breaker.longest: the longest time between two
+          local said = setting('breaker') or ''
+          local breaker = {
+            distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
+            within = tonumber(said:match(' within=(%d+)ms') or nil) or 0,
+            share = tonumber(said:match(' share=([%d.]+)') or nil) or 1,
+            probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
+            longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
+          }
+          -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is any more, but for a
+          -- limit of its own.
+          local function write_lane(number, lane)
+            local name, before = string.format('%.0f', number), lanes_read[number]
+            lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
+            local is_closed_at_times = lane and (lane.paused or lane.open or lane.due)
+            if lane and not is_closed_at_times and not lane.limit then
+              lane = nil
+            end
+            lanes_read[number] = lane or false
+            if not lane then
+              redis.call('HDEL', lanes, name)
+              redis.call('ZREM', gates, name)
+              return
+            end
+            if is_closed_at_times then
+              redis.call('HSET', settings, 'gated', 1)
+            end
+            if lane.limit then
+              redis.call('HSET', settings, 'limited', 1)
+            end
+            if lane.due then
+              redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
+            else
+              redis.call('ZREM', gates, name)
+            end
+            redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
+          end
+          -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+          local PASS = '\1'
+          -- The id in a member of an index (lib/order says what precedes it).
+          local function id_of(member)
+            return member:sub(member:byte(1) < 16 and 9 or 3)
+          end
+          -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+          -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+          -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+          -- that it blocks no other message, and a version that can read it finds it.
+          local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+          local function is_later(record, text)
+            return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+          end
+          -- The flag of a record (lib/record) that has an expiry.
+          local EXPIRES = 0x10
+          -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
+          -- of all that its sender packed beside the body. nil: it has none.
+          --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+          local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
+
+          local function lanes_in(text, first)
+            local lanes, at = {}, first + 2
+            for field = KEY, DEPENDENCY do
+              local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+              if f and number == field then
+                lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+                at = at + 3 + high * 256 + low
+              end
+            end
+            return lanes[KEY], lanes[DEPENDENCY]
+          end
+          -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+          local HEADERS = 0x20
+
+          local function lanes_of(record)
+            local flags = record:byte(8)
+            if flags and math.floor(flags / HEADERS) % 2 == 1 then
+              return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+            end
+          end
+          -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+          local TRANSIENT = 0x80
+
+          local function unpack_number(text, first, width)
+            local value = 0
+            for i = first, first + width - 1 do
+              value = value * 256 + text:byte(i)
+            end
+            return value
+          end
+
+          local function has_expiry(record)
+            return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+          end
+
+          -- lane: of its key; needs: the lane of its dependency.
+          local function as_head(birth, flags, expires, lane, needs)
+            return {
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+              lane = lane, needs = needs,
+            }
+          end
+
+          -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+          -- something.
+          local function read_record(record)
+            if #record < 14 and (#record < 8 or has_expiry(record)) then
+              return { birth = 0, priority = 4 }
+            end
+            local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+            local lane, needs = lanes_of(record)
+            return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+          end
+          -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+          -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+          --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+          -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+          -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+          -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+          -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+          local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+          local MORE = ' [%w_]+=%S*'
+          local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+          local function new_state(due)
+            return {
+              part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+              deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+            }
+          end
+
+          local function parse_state(text, birth)
+            local s = new_state(math.floor(birth / 4096))
+            local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+            if text then
+              part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+                text:match(STATE)
+            end
+            if part and (more == '' or more:gsub(MORE, '') == '') then
+              s.part, s.reason, s.mark, s.token = part, reason, mark, token
+              local at = tonumber(due)
+              s.due = at > 0 and at < LATER and at or s.due
+              s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+              s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+              s.delay, s.more = tonumber(delay), more
+            end
+            return s
+          end
+
+          local function format_state(s)
+            local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+            return table.concat({
+              part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+            }, ' ') .. s.more
+          end
+
+          -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+          -- redrive gave it another (lib/redriven_expiry).
+          local function expiry_of(head, state)
+            if state.redriven == 0 then
+              return head.expires
+            end
+            return tonumber(state.more:match(' expires=(%d+)') or nil)
+          end
+          -- The immutable half of a message, written once by send:
+          --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+          --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+          --            when it fails (persistent=False); the other bits are the sender's
+          --   6 bytes  expiry in milliseconds, only with that flag
+          --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+          -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+          -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+          local function pack_number(value, width)
+            local g = value % 256
+            value = (value - g) / 256
+            local f = value % 256
+            value = (value - f) / 256
+            local e = value % 256
+            value = (value - e) / 256
+            local d = value % 256
+            value = (value - d) / 256
+            local c = value % 256
+            value = (value - c) / 256
+            local b = value % 256
+            return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+          end
+          -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+          -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+          -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+          -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+          -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
+          -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+          -- reads the priority from the member.
+          local BAND = 2 ^ 42
+
+          local function score_of(priority, due)
+            return (9 - priority) * BAND + due
+          end
+
+          -- The send order but its last byte, which is that of the birth.
+          local function order_of(head, due)
+            local number = head.birth % 4096
+            local last = number % 256
+            if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
+              return string.char(16 + (number - last) / 256)
+            end
+            return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+          end
+
+          local function member_of(id, head, due)
+            return order_of(head, due) .. string.char(head.birth % 256) .. id
+          end
+          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+          -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+          --   text, record: its state and its record, as they were read
+          local function is_blocked_row(row, id, text, record)
+            if not record then
+              return false
+            elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+              return true -- as most: nobody has touched it
+            elseif is_later(record, text) then
+              return true
+            end
+            local head = read_record(record)
+            local state = parse_state(text, head.birth)
+            return state.mark == '-' and member_of(id, head, state.due) == row
+          end
+          -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+          local LONGEST = 2 ^ 42 -- milliseconds
+          local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+          local function interval_of(rate)
+            local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+            count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+            if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+              return nil
+            end
+            local interval = spans * UNITS[unit] / count
+            return interval > 0 and interval <= LONGEST and interval or nil
+          end
+          -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+          -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+          --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
+          --   some may be blocked
+          --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+          --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+          --   next; nil: keys have no rate
+          local per_key_text = setting('per_key') or ''
+          local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+          local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+          local interval = rate and interval_of(rate)
+          local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+          local is_read = seats_of_lane > 0 and (interval or not rate)
+          local rule = {
+            limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+            in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+            interval = is_read and interval or nil,
+          }
+          -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+          local function is_closed(number)
+            local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+            return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+          end
+          -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+          local function limit_of(number)
+            local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+            return lane and tonumber(lane.limit) or rule.limit
+          end
+          -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
+          local BY_RATE = '.5'
+          -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
+          -- is ready that has come so. And the score of the seat that it takes.
+          local function free_seats(lane)
+            local score = digits(lane)
+            local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
+            if rule.interval and free > 0 then
+              -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+              -- counts as now: the clock stepped back.
+              local function slot_of(lane)
+                local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+                return at and at > now and at <= now + rule.interval and at or nil
+              end
+              free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
+            end
+            return free
+          end
+
+          local function seat_in(lane)
+            return rule.interval and digits(lane) .. BY_RATE or digits(lane)
+          end
+          -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+          -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
+          -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
+          -- twice, or to give one back twice, changes nothing.
+          --   full: lanes that were found full, for a call that only enters; nil: look
+          local function enter(id, lane, full)
+            if rule.limit == math.huge then
+              return true
+            end
+            local has_room = not (full and full[lane] or is_closed(lane))
+            if has_room then
+              local score = digits(BLOCKED + lane)
+              local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+              -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+              has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
+            end
+            if has_room then
+              redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
+              return true
+            elseif full then
+              full[lane] = true
+            end
+            local own = redis.call('ZSCORE', seats, id)
+            if own and rule.interval then
+              -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
+              -- counts as now: the clock stepped back.
+              local function slot_of(lane)
+                local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+                return at and at > now and at <= now + rule.interval and at or nil
+              end
+              -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
+              -- keeps its seat and is due then, as nobody else is let in before.
+              --   own: the score of its seat
+              local function comes_by_rate(id, lane, own)
+                local slot = own == lane and slot_of(lane)
+                if slot then
+                  return false, rule.in_order and slot or nil
+                elseif own == lane then
+                  local score = digits(lane) .. BY_RATE
+                  if redis.call('ZCOUNT', seats, score, score) > 0 then
+                    return false
+                  end
+                  redis.call('ZADD', seats, score, id)
+                end
+                return true
+              end
+              return comes_by_rate(id, lane, tonumber(own))
+            end
+            return own ~= false -- its own counts as free
+          end
+          -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+          -- So no client polls, and a message wakes one of a thousand.
+          local function wake_one()
+            if redis.call('LLEN', wake) == 0 then
+              redis.call('LPUSH', wake, 1)
+              redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+            end
+          end
+          -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has a seat of its key or gets one,
+          -- else it waits for that in the lane of its key. Who lets through checks record and state, as lib/let_in does.
+          --   count: at most so many; first: from this place in the lane on
+          local SPARE = 20 -- rows that it looks at besides, in place of those that do not come through (I9)
+
+          -- Whether it may be ready now.
+          local function has_seat(id, record)
+            local lane = read_record(record).lane
+            if not lane or not is_closed(lane) and enter(id, lane) then
+              return true
+            end
+            return false, lane
+          end
+
+          local function let_through(number, count, first)
+            local score, through = digits(BLOCKED + number), 0
+            if count < 1 then
+              return
+            end
+            for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', first, count + SPARE)) do
+              local id = id_of(row)
+              local record = redis.call('HGET', messages, id)
+              if through == count then
+                break
+              elseif not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
+                redis.call('ZREM', scheduled, row)
+              else
+                local seated, lane = has_seat(id, record)
+                if seated then
+                  redis.call('ZADD', seats, number, PASS .. id)
+                  redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)
+                  redis.call('ZREM', scheduled, row)
+                  through = through + 1
+                else
+                  redis.call('ZADD', scheduled, BLOCKED + lane, row)
+                  redis.call('ZREM', seats, id) -- in order it kept one
+                end
+              end
+            end
+            if through > 0 then
+              wake_one()
+            end
+          end
+          -- Lets messages of a dependency in that is up again, never more than 32 at a time: so the others are not flooded. Where nobody
+          -- waits and none is in work, it is over.
+          --   count: at most so many
+          local AT_ONCE = 32 -- ready or in work
+
+          local function drain(number, lane, count)
+            local score = digits(BLOCKED + number)
+            let_through(number, math.max(0, math.min(count, AT_ONCE - redis.call('ZCOUNT', seats, number, number))), 0)
+            local waiting = redis.call('ZCOUNT', scheduled, score, score)
+            if waiting + redis.call('ZCOUNT', seats, number, number) > 0 then
+              lane.due = now + breaker.probe
+            elseif lane.trusts and lane.trusts > now then
+              lane.drains, lane.due = nil, lane.trusts
+            else
+              lane = nil
+            end
+            write_lane(number, lane)
+          end
+          -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
+          --   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+          local MOST_NOTES = '1000'
+
+          local function note_audit(did, by, user, ...)
+            redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+            redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
+          end
+          -- The success of a probe closes the breaker of its dependency; this and each that follows lets in two more.
+          local function come_back(number, lane, acks)
+            if lane.open then
+              note_audit('closed', '"breaker"', '', 'chosen', 'dependency ' .. lane.name)
+              lane.open, lane.dead, lane.drains, lane.due = nil, nil, now, now + breaker.probe
+              write_lane(number, lane) -- first: while it is open only one has a pass
+            end
+            if not lane.paused then
+              drain(number, lane, 2 * acks)
+            end
+          end
+          local lane = read_lane(dependency)
+          if lane and (lane.open and probed[dependency] or lane.drains and not lane.paused) then
+            come_back(dependency, lane, times)
+          end
+        end
+      end
+    end
+    count_successes(successes, probes, gated)
   end
   if noted then
     note(ids, heads, texts)
