@@ -85,7 +85,7 @@ def keyed(raw: Any) -> Beginning:
 @each("verb", VERBS.values())
 @pytest.mark.parametrize("backend", ["real"], indirect=True)
 def test_each_verb_minds_the_order_of_keys(verb: Verb, raw: Any) -> None:
-    """Of messages in work, blocked and scheduled; those that change chosen ones also where these are blocked."""
+    """In work, blocked and scheduled: a verb on chosen messages is tried on blocked ones, too."""
     chooses = verb.call(KeyedWorld(raw, beginning=keyed(raw))).args.get("place") == "ready"
     for place in ("ready", "scheduled") if chooses else ("",):
         world = KeyedWorld(raw, beginning=keyed(raw))

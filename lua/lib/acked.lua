@@ -8,7 +8,7 @@ local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window', 'per_ke
 local noted, dedup_window, per_key, gated = values[1], values[2], values[3], values[5]
 local acked, note, heads, once_gone, successes, probes
 if (values[4] or gated) and redis.call('EXISTS', strikes, lanes) > 0 then
-  -- needs: succeeded
+  -- needs: succeeded, probed
   successes, probes = succeeded, probed
 end
 if noted or dedup_window then

@@ -1,7 +1,7 @@
 -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
--- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
--- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
--- twice, or to give one back twice, changes nothing.
+-- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
+-- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
+-- member of a set: to take one twice, or to give one back twice, changes nothing.
 --   full: lanes that were found full, for a call that only enters; nil: look
 -- needs: rule, BLOCKED, id_of, is_closed, digits, free_seats, seat_in; keys: seats, scheduled
 -- gives: enter

@@ -1,7 +1,8 @@
 -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
 -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
 --   room: so many of each lane, whether seats are free or not; nil: as many as are
--- needs: rule, BLOCKED, now, id_of, is_blocked_row, score_of, wake_one, is_gated, digits, free_seats, seat_in; keys: messages, states, seats, ready, scheduled
+-- needs: rule, BLOCKED, now, id_of, is_blocked_row, score_of, wake_one, is_gated, digits, free_seats, seat_in
+-- needs: keys: messages, states, seats, ready, scheduled
 -- gives: heads_in
 local MOST = 1000 -- rows that one call looks at (I9)
 local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)

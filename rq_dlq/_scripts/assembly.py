@@ -2,8 +2,9 @@
 
 A line that says what is needed gives way to the fragments, each after those that it needs itself. Indentation
 tells blocks apart. A block sees what the blocks around it have and gets nothing twice; one that works on
-another queue sees only what uses no keys. Keys are bound where the script first says what it needs, in the
-order of `_keys.py`; those of another queue, in the block that works on it.
+another queue sees only what uses no keys. What stands in another block already comes without its comments,
+since Redis reads them, too. Keys are bound where the script first says what it needs, in the order of
+`_keys.py`; those of another queue, in the block that works on it.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ class _Assembly:
         self._last, self._several = last, several
         self.lines, self.args = list[str](), set[str]()
         self.keys, self.times = defaultdict[str, set[str]](set), Counter[Fragment]()
+        self._explained = set[Fragment]()  # that are there with their comments
 
     def add(self, part: Iterable[str | Needs], there: set[Fragment], family: str, indent: str = "") -> None:
         """Add lines; `there`: what stands before them, for keys of this family."""
@@ -103,7 +105,9 @@ class _Assembly:
                 if one not in there:
                     there.add(one)
                     self.times[one] += not family
-                    self.add(one.lines, there, family, inner)
+                    lines = one.code if one in self._explained else one.lines
+                    self._explained.add(one)
+                    self.add(lines, there, family, inner)
 
     def repeated(self) -> list[Fragment]:
         """What is to be there once and is not; without what is there in blocks of another such."""

@@ -91,6 +91,11 @@ class Fragment:
     has_keys: bool
     once: bool
 
+    @property
+    def code(self) -> list[str | Needs]:
+        """Its lines without its comments."""
+        return [line for line in self.lines if isinstance(line, Needs) or not line.lstrip().startswith("--")]
+
 
 def library(texts: Mapping[str, str]) -> dict[str, Fragment]:
     """All fragments by the names that they give, from the texts of the files.

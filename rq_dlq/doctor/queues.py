@@ -1,4 +1,4 @@
-"""What of the queues is closed to work, and what they ignore of their messages."""
+"""What of the queues is closed to work, what their keys hold up, and what they ignore of their messages."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from rq_dlq.core.keyed import calls, keyed
 from rq_dlq.core.keyed.outages import closed_lanes
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.blocked import Blocked
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue
+from rq_dlq.core.queues.observers import Observers
+from rq_dlq.core.steps.senders import Senders
 from rq_dlq.core.steps.step import Batch
 from rq_dlq.doctor.check import Check
-from rq_dlq.values.codec import Codec
+from rq_dlq.values.codec import Codec, Ids
 from rq_dlq.values.message import Received
 from rq_dlq.values.readable import many
 from rq_dlq.values.wanted import RECORD, STATE
@@ -24,10 +27,12 @@ if TYPE_CHECKING:
     from rq_dlq.client.settings import BrokerSettings
     from rq_dlq.core.pages.calls import Page
     from rq_dlq.core.steps.step import Steps
+    from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.key import Of
 
 SAMPLE: Final = 5  # messages of a place of a queue
 SHOWN: Final = 10  # lines
+PATIENCE: Final = 600_000  # milliseconds for which a message waits for others of its key before it is told
 HEEDED_BY: Final[dict[Of, str]] = {"key": "--per-key order", "dependency": "--breaker on"}
 
 
@@ -50,6 +55,33 @@ def _closed(namespace: str, names: Sequence[str]) -> Steps[list[str | Unreachabl
         if lanes:
             now, _ = yield queue_calls.stats(one, one.family)
             said += [f"{one.family}: {words}" for words in (yield from closed_lanes(one, lanes, now))]
+    return said
+
+
+def held_up(settings: BrokerSettings) -> Steps[Check]:
+    """Whether keys have held up their messages for long; it looks at the longest ones of each queue."""
+    families: list[str] = yield queue_calls.registered(settings.namespace)
+    found = (yield from each_queue(families, partial(_held_up, settings))) if families else []
+    said = [one for one in found if isinstance(one, str)]
+    if not said:
+        return Check("keys", "ok", "no key holds up its messages for more than ten minutes")
+    advice = (
+        "`rq-dlq key show QUEUE KEY` says who holds it: finish that, or redrive, purge or ack its dead letter"
+    )
+    return Check("keys", "warn", _few(said), f"{advice}; `rq-dlq key limit` lets in more")
+
+
+def _held_up(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
+    found: list[tuple[int, QueueStats]] = yield Batch(
+        [queue_calls.stats(QueueKeys(settings.namespace, name), name) for name in names]
+    )
+    said: list[str | UnreachableQueue] = []
+    for name, (now, stats) in zip(names, found, strict=True):
+        if stats.blocked:
+            queue = settings.queue(
+                name, Ids(), Any, "30s", {}, senders=Senders(), blocked=Blocked(), observers=Observers()
+            )
+            said += [f"{name}: {words}" for words in (yield from keyed.held_up(queue, now - PATIENCE))]
     return said
 
 

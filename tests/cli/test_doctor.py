@@ -7,11 +7,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import redis
 from click.testing import CliRunner
 
-from rq_dlq import Breaker, Broker, PerKey
+from rq_dlq import Breaker, Broker, Message, PerKey
 from rq_dlq.cli import main
+from rq_dlq.doctor import queues
 from tests.cli.conftest import Shell
 from tests.servers import Server, free_port, online, replica_of, wait_until
 from tests.servers.acl import rules_of
@@ -19,7 +21,7 @@ from tests.servers.clusters import cluster_ports
 
 CHECKS = [
     "server", "version", "role", "eviction", "persistence", "replicas", "min-replicas", "durability",
-    "rights", "clock", "round trip", "scripts", "outages", "ignored",
+    "rights", "clock", "round trip", "scripts", "outages", "keys", "ignored",
 ]  # fmt: skip
 
 
@@ -83,6 +85,29 @@ def test_what_is_closed_to_work_and_what_is_ignored(shell: Shell, broker: Broker
     }  # fmt: skip
     explained = str(mails.explain(next(iter(mails.select().browse())).id))
     assert "its dependency smtp is ignored, since the queue has no breaker" in explained
+
+
+def test_what_a_key_holds_up_for_long(shell: Shell, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a dead letter, and behind what is in work; not what came of late."""
+    held = broker.queue("held", per_key=PerKey(order=True, on_dead="hold"))
+    held.send_many([Message(n, id=f"order-{n}", key="customer-7") for n in range(3)])
+    held.poison(held.claim(), "no")
+    limited = broker.queue("limited", per_key=PerKey(limit=1))
+    limited.send_many([Message(n, id=f"mail-{n}", key="tenant-a") for n in range(2)])
+    limited.claim()
+    assert checks(shell)["keys"] == {
+        "name": "keys", "state": "ok", "found": "no key holds up its messages for more than ten minutes",
+        "advice": "",
+    }  # fmt: skip
+    monkeypatch.setattr(queues, "PATIENCE", -1_000)
+    found = checks(shell)["keys"]
+    said = found["found"].replace(limited._core.consumer.strip('"'), "here")
+    assert re.sub(r"\d{4}-.{11}|..:..:..", "T", said) == (
+        "held: order-1, due since T UTC, 1 behind it: it waits for its key customer-7: 1 in front; order-0 "
+        "is dead, and holds its lane until it is redriven, purged, moved or acked; limited: mail-1, due "
+        "since T UTC: it waits for its key tenant-a: 1 in front; mail-0 is in work at here until T UTC"
+    )
+    assert (found["state"], "rq-dlq key show QUEUE KEY" in found["advice"]) == ("warn", True)
 
 
 def test_a_server_that_evicts_fails(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ PLACES: tuple[Place, ...] = (*LIVE, "dead", "expired")
 def packed(
     *items: tuple[str, int], persistent: bool = True, key_of: Mapping[str, str] | None = None
 ) -> list[str | bytes]:
-    """Messages of these ids and priorities, as the scripts take them; `key_of`: their keys, where they have one."""
+    """Messages of these ids and priorities, as the scripts take them; `key_of`: the keys of some."""
     pack = [
         CODEC.packer(priority, {}, persistent=persistent, key=(key_of or {}).get(name))
         for name, priority in items

@@ -197,6 +197,13 @@ def test_a_block_has_what_stands_outside_it() -> None:
     )
 
 
+def test_what_stands_in_another_block_already_comes_without_its_comments() -> None:
+    block = "if x then\n  -- needs: wake_one\n  wake_one()\nend\n"
+    commented = GO_ON.replace("local", "-- Wakes one.\nlocal", 1)
+    text = assembled(f"-- needs: now\n{block}{block}", now=GO, wake_one=commented)
+    assert (text.count("local function wake_one"), text.count("-- Wakes one.")) == (2, 1)
+
+
 def test_another_family_has_fragments_of_its_own() -> None:
     script = (
         "-- needs: wake_one; keys: wake\nlocal function there()\n  -- needs: wake_one; family: to_\nend\n"

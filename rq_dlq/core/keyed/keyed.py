@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 CANCELLED = "\2"  # before the seat of a call whose message was cancelled
 SAMPLED = 200  # blocked messages by which lanes are found
+LOOKED_AT = 5  # of these lanes, the longest
 
 
 def longest(queue: QueueState[Any], limit: int, *, exact: bool) -> Steps[list[KeyStats]]:
@@ -44,14 +45,17 @@ def longest(queue: QueueState[Any], limit: int, *, exact: bool) -> Steps[list[Ke
     yield from find(queue)
     only_live(queue, "look for keys of")
     lanes = yield from (_all if exact else _some)(queue)
+    found: list[KeyStats] = []
+    for lane in (yield from _by_length(queue, lanes))[:limit]:
+        found += [(yield from _of_lane(queue, lane, None))]
+    return found
+
+
+def _by_length(queue: QueueState[Any], lanes: list[int]) -> Steps[list[int]]:
     lengths: list[int] = []
     for part in chunks(lanes):
         lengths += yield Batch([calls.blocked(queue.keys, lane) for lane in part])
-    by_length = sorted(zip(lengths, lanes, strict=True), reverse=True)
-    found: list[KeyStats] = []
-    for _, lane in by_length[:limit]:
-        found.append((yield from _of_lane(queue, lane, None)))
-    return found
+    return [lane for _, lane in sorted(zip(lengths, lanes, strict=True), reverse=True)]
 
 
 def of_key(queue: QueueState[Any], key: str) -> Steps[KeyStats]:
@@ -162,6 +166,25 @@ def why_blocked(queue: QueueState[Any], row: Row) -> Steps[tuple[str, str]]:
         return f"its key {key} is paused {until}", "it waits until then"
     why = (yield from _behind(queue, place, key, message.due)) if key is not None else ""
     return why, "the next of its key is let in when that one is done" if why else ""
+
+
+def held_up(queue: QueueState[Any], since: int) -> Steps[list[str]]:
+    """Which of the longest lanes have a message that was due by a time (milliseconds), and why it waits."""
+    said: list[str] = []
+    lanes = yield from _some(queue)
+    for lane in (yield from _by_length(queue, lanes))[:LOOKED_AT]:
+        blocked, head = yield Batch([calls.blocked(queue.keys, lane), calls.head(queue.keys, lane)])
+        page: Page | None = (yield page_calls.browse(queue.keys, ids=[head])) if head else None
+        for row in page.rows() if page else []:
+            message = Received(row, queue.codec, queue.name)
+            key = _key_of(queue, row)
+            if key is None or lane_of(key) != lane or message.due > since:
+                continue  # it waits for its dependency (`outages`), or not for long
+            why, _ = yield from why_blocked(queue, row)
+            behind = f", {blocked - 1:,} behind it" if blocked > 1 else ""
+            at = f"{moment(message.due):%Y-%m-%d %H:%M} UTC"
+            said += [f"{head}, due since {at}{behind}: {why}"] if why else []
+    return said
 
 
 def _both(queue: QueueState[Any], place: bytes, name: str) -> Steps[tuple[float | None, DependencyStats]]:

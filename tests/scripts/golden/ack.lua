@@ -63,9 +63,10 @@ local function let_in(...)
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
     -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-    --   some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+    --   and some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+    --   message is gone or dead; rule.holds: and by a dead letter;
     --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
     --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
@@ -288,9 +289,9 @@ local function let_in(...)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
-    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-    -- commands.
-    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
     local function digits(number)
       return string.format(WHOLE, number)
@@ -300,10 +301,11 @@ local function let_in(...)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
+    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+    -- is.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+    -- none is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -484,11 +486,7 @@ if #settled > 0 then
   local noted, dedup_window, per_key, gated = values[1], values[2], values[3], values[5]
   local acked, note, heads, once_gone, successes, probes
   if (values[4] or gated) and redis.call('EXISTS', strikes, lanes) > 0 then
-    -- The flag of a record (lib/record) that has an expiry.
     local EXPIRES = 0x10
-    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-    -- of all that its sender packed beside the body. nil: it has none.
-    --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
     local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
     local function lanes_in(text, first)
@@ -502,7 +500,6 @@ if #settled > 0 then
       end
       return lanes[KEY], lanes[DEPENDENCY]
     end
-    -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
     local HEADERS = 0x20
 
     local function lanes_of(record)
@@ -541,7 +538,6 @@ if #settled > 0 then
     successes, probes = succeeded, probed
   end
   if noted or dedup_window then
-    -- The server's clock in whole milliseconds, read once a script (I11).
     local clock = redis.call('TIME')
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
     if dedup_window then
@@ -583,20 +579,12 @@ if #settled > 0 then
           end
         end
       end
-      -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-      -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-      -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-      -- that it blocks no other message, and a version that can read it finds it.
       local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
       local function is_later(record, text)
         return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
       end
-      -- The flag of a record (lib/record) that has an expiry.
       local EXPIRES = 0x10
-      -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-      -- of all that its sender packed beside the body. nil: it has none.
-      --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
       local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
       local function lanes_in(text, first)
@@ -610,7 +598,6 @@ if #settled > 0 then
         end
         return lanes[KEY], lanes[DEPENDENCY]
       end
-      -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
       local HEADERS = 0x20
 
       local function lanes_of(record)
@@ -619,7 +606,6 @@ if #settled > 0 then
           return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
         end
       end
-      -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
       local TRANSIENT = 0x80
 
       local function unpack_number(text, first, width)
@@ -634,7 +620,6 @@ if #settled > 0 then
         return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
       end
 
-      -- lane: of its key; needs: the lane of its dependency.
       local function as_head(birth, flags, expires, lane, needs)
         return {
           birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -642,8 +627,6 @@ if #settled > 0 then
         }
       end
 
-      -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-      -- something.
       local function read_record(record)
         if #record < 14 and (#record < 8 or has_expiry(record)) then
           return { birth = 0, priority = 4 }
@@ -673,13 +656,6 @@ if #settled > 0 then
         end
         return read_record(record), false
       end
-      -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-      -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-      --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-      -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-      -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-      -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-      -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
       local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
       local MORE = ' [%w_]+=%S*'
       local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -716,15 +692,12 @@ if #settled > 0 then
         }, ' ') .. s.more
       end
 
-      -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-      -- redrive gave it another (lib/redriven_expiry).
       local function expiry_of(head, state)
         if state.redriven == 0 then
           return head.expires
         end
         return tonumber(state.more:match(' expires=(%d+)') or nil)
       end
-      -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
       local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
@@ -753,7 +726,6 @@ if #settled > 0 then
       local names = {} -- of consumers, by their JSON
       local function outcome(event, id, head, state, delay, detail)
         if ENDS[event] and state.more:find(' result=', 1, true) then
-          -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
           local function span(text)
             local value = tonumber(text and text:match('^%d+$') or nil)
             return value and value > 0 and value <= 315360000000 and value or nil -- ten years
@@ -873,21 +845,13 @@ if #settled > 0 then
     end
   end
   if with_result then -- first, so that what is gone has its result
-    -- The server's clock in whole milliseconds, read once a script (I11).
     local clock = redis.call('TIME')
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-    -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
     local function span(text)
       local value = tonumber(text and text:match('^%d+$') or nil)
       return value and value > 0 and value <= 315360000000 and value or nil -- ten years
     end
-    -- Milliseconds for which results are kept where the settings do not say it.
     local RESULTS_KEPT = 3600000
-    -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
-    -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
-    -- nothing, since the queue goes on when memory is full: who waits is told that there is no result.
-    --   ends: of each message "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty: none was
-    --   given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
     local BYTES, EACH = 67108864, 200 -- of all; of one, in Redis, beside its text and twice its id
     local MOST = 1000 -- that make room for others in one script (I9)
 
@@ -895,7 +859,6 @@ if #settled > 0 then
       return length > 0 and 2 * #id + length + EACH or 0
     end
 
-    -- Returns how many bytes that frees. The row goes last: by it is found what was cut off.
     local function forget(ids)
       local freed = 0
       for _, id in ipairs(ids) do
@@ -967,7 +930,6 @@ if #settled > 0 then
     redis.call('HDEL', history, unpack(ids))
     redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
     if gated then
-      -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
       local PASS = '\1'
       -- Ends the passes of messages that were let through the gate of their dependency.
       local function end_passes(ids)
@@ -986,9 +948,7 @@ if #settled > 0 then
   end
   redis.call('HINCRBY', counters, 'acked', acked)
   if successes then
-    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-    -- commands.
-    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
     local function digits(number)
       return string.format(WHOLE, number)
@@ -1002,10 +962,8 @@ if #settled > 0 then
           redis.call('HINCRBY', strikes, name, times)
         end
         if gated then
-          -- The server's clock in whole milliseconds, read once a script (I11).
           local clock = redis.call('TIME')
           local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-          -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
           local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
           local found
           local function setting(name)
@@ -1054,26 +1012,16 @@ if #settled > 0 then
             end
             redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
           end
-          -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
           local PASS = '\1'
-          -- The id in a member of an index (lib/order says what precedes it).
           local function id_of(member)
             return member:sub(member:byte(1) < 16 and 9 or 3)
           end
-          -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-          -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-          -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-          -- that it blocks no other message, and a version that can read it finds it.
           local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
           local function is_later(record, text)
             return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
           end
-          -- The flag of a record (lib/record) that has an expiry.
           local EXPIRES = 0x10
-          -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-          -- of all that its sender packed beside the body. nil: it has none.
-          --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
           local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
           local function lanes_in(text, first)
@@ -1087,7 +1035,6 @@ if #settled > 0 then
             end
             return lanes[KEY], lanes[DEPENDENCY]
           end
-          -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
           local HEADERS = 0x20
 
           local function lanes_of(record)
@@ -1096,7 +1043,6 @@ if #settled > 0 then
               return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
             end
           end
-          -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
           local TRANSIENT = 0x80
 
           local function unpack_number(text, first, width)
@@ -1111,7 +1057,6 @@ if #settled > 0 then
             return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
           end
 
-          -- lane: of its key; needs: the lane of its dependency.
           local function as_head(birth, flags, expires, lane, needs)
             return {
               birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -1119,8 +1064,6 @@ if #settled > 0 then
             }
           end
 
-          -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-          -- something.
           local function read_record(record)
             if #record < 14 and (#record < 8 or has_expiry(record)) then
               return { birth = 0, priority = 4 }
@@ -1129,13 +1072,6 @@ if #settled > 0 then
             local lane, needs = lanes_of(record)
             return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
           end
-          -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-          -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-          --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-          -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-          -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-          -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-          -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
           local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
           local MORE = ' [%w_]+=%S*'
           local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -1172,23 +1108,13 @@ if #settled > 0 then
             }, ' ') .. s.more
           end
 
-          -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-          -- redrive gave it another (lib/redriven_expiry).
           local function expiry_of(head, state)
             if state.redriven == 0 then
               return head.expires
             end
             return tonumber(state.more:match(' expires=(%d+)') or nil)
           end
-          -- The immutable half of a message, written once by send:
-          --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-          --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-          --            when it fails (persistent=False); the other bits are the sender's
-          --   6 bytes  expiry in milliseconds, only with that flag
-          --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-          -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
-          -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
           local function pack_number(value, width)
             local g = value % 256
             value = (value - g) / 256
@@ -1203,20 +1129,12 @@ if #settled > 0 then
             local b = value % 256
             return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
           end
-          -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-          -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-          -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-          -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-          -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-          -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
-          -- reads the priority from the member.
           local BAND = 2 ^ 42
 
           local function score_of(priority, due)
             return (9 - priority) * BAND + due
           end
 
-          -- The send order but its last byte, which is that of the birth.
           local function order_of(head, due)
             local number = head.birth % 4096
             local last = number % 256
@@ -1229,9 +1147,6 @@ if #settled > 0 then
           local function member_of(id, head, due)
             return order_of(head, due) .. string.char(head.birth % 256) .. id
           end
-          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-          -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-          --   text, record: its state and its record, as they were read
           local function is_blocked_row(row, id, text, record)
             if not record then
               return false
@@ -1244,7 +1159,6 @@ if #settled > 0 then
             local state = parse_state(text, head.birth)
             return state.mark == '-' and member_of(id, head, state.due) == row
           end
-          -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
           local LONGEST = 2 ^ 42 -- milliseconds
           local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -1257,13 +1171,6 @@ if #settled > 0 then
             local interval = spans * UNITS[unit] / count
             return interval > 0 and interval <= LONGEST and interval or nil
           end
-          -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-          -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-          --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-          --   some may be blocked
-          --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-          --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-          --   next; nil: keys have no rate
           local per_key_text = setting('per_key') or ''
           local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
           local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -1275,26 +1182,19 @@ if #settled > 0 then
             in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
             interval = is_read and interval or nil,
           }
-          -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
           local function is_closed(number)
             local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
             return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
           end
-          -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
           local function limit_of(number)
             local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
             return lane and tonumber(lane.limit) or rule.limit
           end
-          -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
           local BY_RATE = '.5'
-          -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-          -- is ready that has come so. And the score of the seat that it takes.
           local function free_seats(lane)
             local score = digits(lane)
             local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
             if rule.interval and free > 0 then
-              -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-              -- counts as now: the clock stepped back.
               local function slot_of(lane)
                 local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
                 return at and at > now and at <= now + rule.interval and at or nil
@@ -1308,9 +1208,9 @@ if #settled > 0 then
             return rule.interval and digits(lane) .. BY_RATE or digits(lane)
           end
           -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-          -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-          -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-          -- twice, or to give one back twice, changes nothing.
+          -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
+          -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
+          -- member of a set: to take one twice, or to give one back twice, changes nothing.
           --   full: lanes that were found full, for a call that only enters; nil: look
           local function enter(id, lane, full)
             if rule.limit == math.huge then
@@ -1331,8 +1231,6 @@ if #settled > 0 then
             end
             local own = redis.call('ZSCORE', seats, id)
             if own and rule.interval then
-              -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-              -- counts as now: the clock stepped back.
               local function slot_of(lane)
                 local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
                 return at and at > now and at <= now + rule.interval and at or nil
@@ -1357,8 +1255,6 @@ if #settled > 0 then
             end
             return own ~= false -- its own counts as free
           end
-          -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-          -- So no client polls, and a message wakes one of a thousand.
           local function wake_one()
             if redis.call('LLEN', wake) == 0 then
               redis.call('LPUSH', wake, 1)
@@ -1482,8 +1378,6 @@ if #settled > 0 then
   end
   let_go(let)
 elseif next(let) then
-  -- Takes settled messages off their claims. A lease goes with the last of its messages.
-  --   counts: token → how many
   local function let_go(counts)
     for token, count in pairs(counts) do
       if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then

@@ -231,7 +231,8 @@ local function setting(name)
   return found[FIELDS[name]]
 end
 -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+-- Before all changes: no read parts them where a script is cut off.
+local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
 local function drop(ids)
   local once_gone, per_key, gated = nil, rule_of_keys, has_gates
@@ -282,9 +283,10 @@ local function drop(ids)
         end
         -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
         -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-        --   some may be blocked
-        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+        --   and some may be blocked
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+        --   message is gone or dead; rule.holds: and by a dead letter;
         --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
         --   next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
@@ -360,9 +362,9 @@ local function drop(ids)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
-        -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-        -- commands.
-        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+        -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+        -- than most commands.
+        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
         local function digits(number)
           return string.format(WHOLE, number)
@@ -372,10 +374,11 @@ local function drop(ids)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
           return lane and tonumber(lane.limit) or rule.limit
         end
-        -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
+        -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+        -- is.
         local BY_RATE = '.5'
-        -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-        -- is ready that has come so. And the score of the seat that it takes.
+        -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+        -- none is ready that has come so. And the score of the seat that it takes.
         local function free_seats(lane)
           local score = digits(lane)
           local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -512,10 +515,8 @@ local function holder(token)
   holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\t\n]*')
   return holders[token]
 end
--- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
   return decoded and type(value) == 'table' and value or {}
@@ -668,7 +669,6 @@ local head, later = head_of(id, text)
 if later then
   return { 'later', '', '' }
 elseif not head then
-  -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
   local function span(text)
     local value = tonumber(text and text:match('^%d+$') or nil)
     return value and value > 0 and value <= 315360000000 and value or nil -- ten years

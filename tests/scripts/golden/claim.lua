@@ -112,9 +112,10 @@ local function let_in(...)
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
     -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-    --   some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+    --   and some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+    --   message is gone or dead; rule.holds: and by a dead letter;
     --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
     --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
@@ -334,9 +335,9 @@ local function let_in(...)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
-    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-    -- commands.
-    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
     local function digits(number)
       return string.format(WHOLE, number)
@@ -346,10 +347,11 @@ local function let_in(...)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
+    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+    -- is.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+    -- none is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -470,10 +472,6 @@ if there > 1 then -- many a queue has neither
 end
 local behind = false -- with the sweep
 if lapsed + fallen_due + outlived > 0 then
-  -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-  -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-  -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-  -- that it blocks no other message, and a version that can read it finds it.
   local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
   local function is_later(record, text)
@@ -499,7 +497,6 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return sound and found or nil
   end
-  -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
   local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
   local found
   local function setting(name)
@@ -508,15 +505,7 @@ if lapsed + fallen_due + outlived > 0 then
     )
     return found[FIELDS[name]]
   end
-  -- The immutable half of a message, written once by send:
-  --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-  --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-  --            when it fails (persistent=False); the other bits are the sender's
-  --   6 bytes  expiry in milliseconds, only with that flag
-  --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-  -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
-  -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
   local function pack_number(value, width)
     local g = value % 256
     value = (value - g) / 256
@@ -531,20 +520,12 @@ if lapsed + fallen_due + outlived > 0 then
     local b = value % 256
     return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
   end
-  -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-  -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-  -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-  -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-  -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-  -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
-  -- reads the priority from the member.
   local BAND = 2 ^ 42
 
   local function score_of(priority, due)
     return (9 - priority) * BAND + due
   end
 
-  -- The send order but its last byte, which is that of the birth.
   local function order_of(head, due)
     local number = head.birth % 4096
     local last = number % 256
@@ -557,13 +538,6 @@ if lapsed + fallen_due + outlived > 0 then
   local function member_of(id, head, due)
     return order_of(head, due) .. string.char(head.birth % 256) .. id
   end
-  -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-  -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-  --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-  -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-  -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-  -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-  -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
   local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
   local MORE = ' [%w_]+=%S*'
   local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -600,8 +574,6 @@ if lapsed + fallen_due + outlived > 0 then
     }, ' ') .. s.more
   end
 
-  -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-  -- redrive gave it another (lib/redriven_expiry).
   local function expiry_of(head, state)
     if state.redriven == 0 then
       return head.expires
@@ -614,8 +586,8 @@ if lapsed + fallen_due + outlived > 0 then
   -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
   -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
   -- row: its index and its member.
-  --   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped back, a message that was ready may
-  --   be due in the future.
+  --   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped
+  --   back, a message that was ready may be due in the future.
   --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
   --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
   -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
@@ -630,7 +602,6 @@ if lapsed + fallen_due + outlived > 0 then
     local in_lane = head.lane and setting('per_key')
     if in_lane then
       if not give_back then
-        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
         local LONGEST = 2 ^ 42 -- milliseconds
         local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -643,13 +614,6 @@ if lapsed + fallen_due + outlived > 0 then
           local interval = spans * UNITS[unit] / count
           return interval > 0 and interval <= LONGEST and interval or nil
         end
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-        --   some may be blocked
-        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-        --   next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
         local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
         local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -668,37 +632,27 @@ if lapsed + fallen_due + outlived > 0 then
           end
           return not waits or rule.in_order
         end
-        -- The id in a member of an index (lib/order says what precedes it).
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
         end
-        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
         local function is_closed(number)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
         end
-        -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-        -- commands.
-        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
         local function digits(number)
           return string.format(WHOLE, number)
         end
-        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
         local function limit_of(number)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
           return lane and tonumber(lane.limit) or rule.limit
         end
-        -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
         local BY_RATE = '.5'
-        -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-        -- is ready that has come so. And the score of the seat that it takes.
         local function free_seats(lane)
           local score = digits(lane)
           local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
           if rule.interval and free > 0 then
-            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-            -- counts as now: the clock stepped back.
             local function slot_of(lane)
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
@@ -712,9 +666,9 @@ if lapsed + fallen_due + outlived > 0 then
           return rule.interval and digits(lane) .. BY_RATE or digits(lane)
         end
         -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-        -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-        -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-        -- twice, or to give one back twice, changes nothing.
+        -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
+        -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
+        -- member of a set: to take one twice, or to give one back twice, changes nothing.
         --   full: lanes that were found full, for a call that only enters; nil: look
         local function enter(id, lane, full)
           if rule.limit == math.huge then
@@ -735,8 +689,6 @@ if lapsed + fallen_due + outlived > 0 then
           end
           local own = redis.call('ZSCORE', seats, id)
           if own and rule.interval then
-            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-            -- counts as now: the clock stepped back.
             local function slot_of(lane)
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
@@ -1089,7 +1041,8 @@ if lapsed + fallen_due + outlived > 0 then
     taken_up(state)
     if fate == 'discard' then
       -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-      local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+      -- Before all changes: no read parts them where a script is cut off.
+      local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
       local function drop(ids)
         local once_gone, per_key, gated = nil, rule_of_keys, has_gates
@@ -1124,8 +1077,6 @@ if lapsed + fallen_due + outlived > 0 then
       redis.call('HINCRBY', counters, 'discarded', drop({ id }))
       local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
       if job then
-        -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
-        -- has been forgotten.
         local function count_redriven(job, what)
           if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
             redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
@@ -1225,7 +1176,6 @@ if lapsed + fallen_due + outlived > 0 then
     outcome('redelivered', id, head, state, delay, failure)
     return 'redelivered ' .. delay
   end
-  -- The fence (I2): only the token that holds a message may settle it.
   local needle_of, needle
   local function holds(token, text)
     if token ~= needle_of then
@@ -1245,11 +1195,7 @@ if lapsed + fallen_due + outlived > 0 then
       end
     end
   end
-  -- The flag of a record (lib/record) that has an expiry.
   local EXPIRES = 0x10
-  -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-  -- of all that its sender packed beside the body. nil: it has none.
-  --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
   local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
   local function lanes_in(text, first)
@@ -1263,7 +1209,6 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return lanes[KEY], lanes[DEPENDENCY]
   end
-  -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
   local HEADERS = 0x20
 
   local function lanes_of(record)
@@ -1272,7 +1217,6 @@ if lapsed + fallen_due + outlived > 0 then
       return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
     end
   end
-  -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
   local TRANSIENT = 0x80
 
   local function unpack_number(text, first, width)
@@ -1287,7 +1231,6 @@ if lapsed + fallen_due + outlived > 0 then
     return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
   end
 
-  -- lane: of its key; needs: the lane of its dependency.
   local function as_head(birth, flags, expires, lane, needs)
     return {
       birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -1295,8 +1238,6 @@ if lapsed + fallen_due + outlived > 0 then
     }
   end
 
-  -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-  -- something.
   local function read_record(record)
     if #record < 14 and (#record < 8 or has_expiry(record)) then
       return { birth = 0, priority = 4 }
@@ -1331,16 +1272,10 @@ if lapsed + fallen_due + outlived > 0 then
   local function held_head(id, text)
     local head, later = head_of(id, text)
     if not head and not later then
-      -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-      local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+      local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
       local function drop(ids)
         local once_gone, per_key, gated = nil, rule_of_keys, has_gates
-        -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
-        -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
-        --   ids: of the messages; also of those of which a script that was cut off left something behind
-        --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-        --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
         local gone = #ids
         redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
         if once_gone then
@@ -1349,7 +1284,6 @@ if lapsed + fallen_due + outlived > 0 then
         redis.call('HDEL', history, unpack(ids))
         redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
         if gated then
-          -- Ends the passes of messages that were let through the gate of their dependency.
           local function end_passes(ids)
             local passes = {}
             for n, id in ipairs(ids) do
@@ -1431,7 +1365,6 @@ if lapsed + fallen_due + outlived > 0 then
       failure.charge, failure.delay, failure.forgiven = false, 0, true
     end
     if failure.forgiven and state.part == 'live' and head.lane and setting('per_key') then
-      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
       local LONGEST = 2 ^ 42 -- milliseconds
       local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -1444,13 +1377,6 @@ if lapsed + fallen_due + outlived > 0 then
         local interval = spans * UNITS[unit] / count
         return interval > 0 and interval <= LONGEST and interval or nil
       end
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-      --   some may be blocked
-      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-      --   next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
       local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
       local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -1462,8 +1388,8 @@ if lapsed + fallen_due + outlived > 0 then
         in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
         interval = is_read and interval or nil,
       }
-      -- Puts a message back that was handed out, but does not count as that: given back, or its first lapse. Where keys have a rate, the
-      -- slot that it took is free again, for it or the next of its lane.
+      -- Puts a message back that was handed out, but does not count as that: given back, or its first lapse. Where keys have a rate,
+      -- the slot that it took is free again, for it or the next of its lane.
       --   put_back: puts it where it belongs
       local function token_back(lane, put_back)
         if not rule.interval then
@@ -1555,7 +1481,6 @@ if lapsed + fallen_due + outlived > 0 then
     local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
     local moved, members, blocked = {}, {}, {}
     local blocks = #rows > 0 and setting('per_key') and (function()
-      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
       local LONGEST = 2 ^ 42 -- milliseconds
       local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -1568,13 +1493,6 @@ if lapsed + fallen_due + outlived > 0 then
         local interval = spans * UNITS[unit] / count
         return interval > 0 and interval <= LONGEST and interval or nil
       end
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-      --   some may be blocked
-      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-      --   next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
       local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
       local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -1586,37 +1504,27 @@ if lapsed + fallen_due + outlived > 0 then
         in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
         interval = is_read and interval or nil,
       }
-      -- The id in a member of an index (lib/order says what precedes it).
       local function id_of(member)
         return member:sub(member:byte(1) < 16 and 9 or 3)
       end
-      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
       local function is_closed(number)
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
       end
-      -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-      -- commands.
-      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
       local function digits(number)
         return string.format(WHOLE, number)
       end
-      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
       local function limit_of(number)
         local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
         return lane and tonumber(lane.limit) or rule.limit
       end
-      -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
       local BY_RATE = '.5'
-      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-      -- is ready that has come so. And the score of the seat that it takes.
       local function free_seats(lane)
         local score = digits(lane)
         local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
         if rule.interval and free > 0 then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
@@ -1629,11 +1537,6 @@ if lapsed + fallen_due + outlived > 0 then
       local function seat_in(lane)
         return rule.interval and digits(lane) .. BY_RATE or digits(lane)
       end
-      -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-      -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-      -- twice, or to give one back twice, changes nothing.
-      --   full: lanes that were found full, for a call that only enters; nil: look
       local function enter(id, lane, full)
         if rule.limit == math.huge then
           return true
@@ -1642,7 +1545,6 @@ if lapsed + fallen_due + outlived > 0 then
         if has_room then
           local score = digits(BLOCKED + lane)
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-          -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
           has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
         end
         if has_room then
@@ -1653,15 +1555,10 @@ if lapsed + fallen_due + outlived > 0 then
         end
         local own = redis.call('ZSCORE', seats, id)
         if own and rule.interval then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
           end
-          -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
-          -- keeps its seat and is due then, as nobody else is let in before.
-          --   own: the score of its seat
           local function comes_by_rate(id, lane, own)
             local slot = own == lane and slot_of(lane)
             if slot then
@@ -1764,8 +1661,6 @@ if lapsed + fallen_due + outlived > 0 then
   sweep(STEPS)
   behind = redis.call('ZCOUNT', leases, '-inf', now) > 0
   if behind and thorough == '1' then
-    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-    -- So no client polls, and a message wakes one of a thousand.
     local function wake_one()
       if redis.call('LLEN', wake) == 0 then
         redis.call('LPUSH', wake, 1)
@@ -1779,8 +1674,6 @@ if lapsed + fallen_due + outlived > 0 then
   promote(STEPS + math.min(count, DUE))
   expire(STEPS)
   if part ~= 'live' and redis.call('ZCARD', ready) > 0 then
-    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-    -- So no client polls, and a message wakes one of a thousand.
     local function wake_one()
       if redis.call('LLEN', wake) == 0 then
         redis.call('LPUSH', wake, 1)
@@ -1794,8 +1687,8 @@ end
 -- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
 -- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
 -- command. A claim ends here where the queue was deleted since the client opened it. `per_key`, `gated`: what the settings say
--- of keys and of closed lanes; `paced`: whether keys have a rate; `resumes`: when the pause ends, nil: it does not, or there is none; `by_rate`: what the rate
--- leaves, nil: there is none.
+-- of keys and of closed lanes; `paced`: whether keys have a rate; `resumes`: when the pause ends, nil: it does not, or there is
+-- none; `by_rate`: what the rate leaves, nil: there is none.
 local capacity, per_key, paced, gated, resumes, by_rate = count, nil, nil, nil, nil, nil
 if part == 'live' then
   local values = redis.call(
@@ -1822,7 +1715,6 @@ if part == 'live' then
     capacity = math.max(0, math.min(count, most - in_flight))
   end
   if values[7] then
-    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
     local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -1861,13 +1753,13 @@ if part == 'live' then
   if per_key or gated then
     -- Before a claim takes messages of a queue where keys count, or lanes are closed: sees to what falls due (lib/pass_gates,
     -- lib/pass_slots), and
-    -- repairs lanes, once a second (lib/tend); and where lanes take turns and less is ready than it may take, lets in the rest from all lanes alike, so that a batch is filled even by one
-    -- lane. What is let in so is handed out now, so no lane has more than its window for good.
+    -- repairs lanes, once a second (lib/tend); and where lanes take turns and less is ready than it may take, lets in the rest from
+    -- all lanes alike, so that a batch is filled even by one lane. What is let in so is handed out now, so no lane has more than
+    -- its window for good.
     local PAUSE = 1000 -- milliseconds between two calls of tend
 
     local function prepare_lanes(per_key, paced, gated, capacity)
       if gated and capacity > 0 then
-        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
         local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
         local found
         local function setting(name)
@@ -1904,7 +1796,6 @@ if part == 'live' then
           end
           redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
         end
-        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
         local LONGEST = 2 ^ 42 -- milliseconds
         local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -1917,13 +1808,6 @@ if part == 'live' then
           local interval = spans * UNITS[unit] / count
           return interval > 0 and interval <= LONGEST and interval or nil
         end
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-        --   some may be blocked
-        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-        --   next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
         local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
         local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -1947,33 +1831,21 @@ if part == 'live' then
           probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
           longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
         }
-        -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-        -- commands.
-        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
         local function digits(number)
           return string.format(WHOLE, number)
         end
-        -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
         local PASS = '\1'
-        -- The id in a member of an index (lib/order says what precedes it).
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
         end
-        -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-        -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-        -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-        -- that it blocks no other message, and a version that can read it finds it.
         local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
         local function is_later(record, text)
           return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
         end
-        -- The flag of a record (lib/record) that has an expiry.
         local EXPIRES = 0x10
-        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-        -- of all that its sender packed beside the body. nil: it has none.
-        --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
         local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
         local function lanes_in(text, first)
@@ -1987,7 +1859,6 @@ if part == 'live' then
           end
           return lanes[KEY], lanes[DEPENDENCY]
         end
-        -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
         local HEADERS = 0x20
 
         local function lanes_of(record)
@@ -1996,7 +1867,6 @@ if part == 'live' then
             return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
           end
         end
-        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
         local TRANSIENT = 0x80
 
         local function unpack_number(text, first, width)
@@ -2011,7 +1881,6 @@ if part == 'live' then
           return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
         end
 
-        -- lane: of its key; needs: the lane of its dependency.
         local function as_head(birth, flags, expires, lane, needs)
           return {
             birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -2019,8 +1888,6 @@ if part == 'live' then
           }
         end
 
-        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-        -- something.
         local function read_record(record)
           if #record < 14 and (#record < 8 or has_expiry(record)) then
             return { birth = 0, priority = 4 }
@@ -2029,13 +1896,6 @@ if part == 'live' then
           local lane, needs = lanes_of(record)
           return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
-        -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-        -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-        --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-        -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-        -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-        -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-        -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
         local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
         local MORE = ' [%w_]+=%S*'
         local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -2072,23 +1932,13 @@ if part == 'live' then
           }, ' ') .. s.more
         end
 
-        -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-        -- redrive gave it another (lib/redriven_expiry).
         local function expiry_of(head, state)
           if state.redriven == 0 then
             return head.expires
           end
           return tonumber(state.more:match(' expires=(%d+)') or nil)
         end
-        -- The immutable half of a message, written once by send:
-        --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-        --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-        --            when it fails (persistent=False); the other bits are the sender's
-        --   6 bytes  expiry in milliseconds, only with that flag
-        --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-        -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
-        -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
         local function pack_number(value, width)
           local g = value % 256
           value = (value - g) / 256
@@ -2103,20 +1953,12 @@ if part == 'live' then
           local b = value % 256
           return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
         end
-        -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-        -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-        -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-        -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-        -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-        -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
-        -- reads the priority from the member.
         local BAND = 2 ^ 42
 
         local function score_of(priority, due)
           return (9 - priority) * BAND + due
         end
 
-        -- The send order but its last byte, which is that of the birth.
         local function order_of(head, due)
           local number = head.birth % 4096
           local last = number % 256
@@ -2129,9 +1971,6 @@ if part == 'live' then
         local function member_of(id, head, due)
           return order_of(head, due) .. string.char(head.birth % 256) .. id
         end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-        --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
             return false
@@ -2144,26 +1983,19 @@ if part == 'live' then
           local state = parse_state(text, head.birth)
           return state.mark == '-' and member_of(id, head, state.due) == row
         end
-        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
         local function is_closed(number)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
         end
-        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
         local function limit_of(number)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
           return lane and tonumber(lane.limit) or rule.limit
         end
-        -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
         local BY_RATE = '.5'
-        -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-        -- is ready that has come so. And the score of the seat that it takes.
         local function free_seats(lane)
           local score = digits(lane)
           local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
           if rule.interval and free > 0 then
-            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-            -- counts as now: the clock stepped back.
             local function slot_of(lane)
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
@@ -2176,11 +2008,6 @@ if part == 'live' then
         local function seat_in(lane)
           return rule.interval and digits(lane) .. BY_RATE or digits(lane)
         end
-        -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-        -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-        -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-        -- twice, or to give one back twice, changes nothing.
-        --   full: lanes that were found full, for a call that only enters; nil: look
         local function enter(id, lane, full)
           if rule.limit == math.huge then
             return true
@@ -2189,7 +2016,6 @@ if part == 'live' then
           if has_room then
             local score = digits(BLOCKED + lane)
             local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-            -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
             has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
           end
           if has_room then
@@ -2200,15 +2026,10 @@ if part == 'live' then
           end
           local own = redis.call('ZSCORE', seats, id)
           if own and rule.interval then
-            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-            -- counts as now: the clock stepped back.
             local function slot_of(lane)
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
             end
-            -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
-            -- keeps its seat and is due then, as nobody else is let in before.
-            --   own: the score of its seat
             local function comes_by_rate(id, lane, own)
               local slot = own == lane and slot_of(lane)
               if slot then
@@ -2226,8 +2047,6 @@ if part == 'live' then
           end
           return own ~= false -- its own counts as free
         end
-        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-        -- So no client polls, and a message wakes one of a thousand.
         local function wake_one()
           if redis.call('LLEN', wake) == 0 then
             redis.call('LPUSH', wake, 1)
@@ -2363,7 +2182,6 @@ if part == 'live' then
         pass_gates()
       end
       if paced and capacity > 0 then
-        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
         local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
         local found
         local function setting(name)
@@ -2372,7 +2190,6 @@ if part == 'live' then
           )
           return found[FIELDS[name]]
         end
-        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
         local LONGEST = 2 ^ 42 -- milliseconds
         local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -2385,13 +2202,6 @@ if part == 'live' then
           local interval = spans * UNITS[unit] / count
           return interval > 0 and interval <= LONGEST and interval or nil
         end
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-        --   some may be blocked
-        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-        --   next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
         local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
         local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -2424,7 +2234,6 @@ if part == 'live' then
       end
       local at = tonumber((redis.call('GET', tended) or ''):match('^%d+') or 0)
       if at > now or now >= at + PAUSE then -- or the clock stepped back
-        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
         local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
         local found
         local function setting(name)
@@ -2433,7 +2242,6 @@ if part == 'live' then
           )
           return found[FIELDS[name]]
         end
-        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
         local LONGEST = 2 ^ 42 -- milliseconds
         local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -2446,13 +2254,6 @@ if part == 'live' then
           local interval = spans * UNITS[unit] / count
           return interval > 0 and interval <= LONGEST and interval or nil
         end
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-        --   some may be blocked
-        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-        --   next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
         local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
         local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -2464,9 +2265,7 @@ if part == 'live' then
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
           interval = is_read and interval or nil,
         }
-        -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-        -- commands.
-        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
         local function digits(number)
           return string.format(WHOLE, number)
@@ -2491,20 +2290,14 @@ if part == 'live' then
             redis.call('HDEL', settings, 'per_key')
           end
         end
-        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
         local function is_closed(number)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
         end
-        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
         local function is_gated(number)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
-        -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
-        --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
-        --   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
-        --   breaker.probe: until the first probe; breaker.longest: the longest time between two
         local said = setting('breaker') or ''
         local breaker = {
           distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
@@ -2523,7 +2316,6 @@ if part == 'live' then
             redis.call('ZADD', gates, now, name)
           end
         end
-        -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
         local PASS = '\1'
         -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
         -- score as many as a binary search finds.
@@ -2567,15 +2359,12 @@ if part == 'live' then
           end
           return rows, redis.call('ZSCORE', index, rows[#rows]), rows[#rows]
         end
-        -- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
         local function keeps_seat(state, waits)
           if state.part ~= 'live' then
             return rule.holds and state.part == 'dead' and state.reason ~= 'expired'
           end
           return not waits or rule.in_order
         end
-        -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-        -- (lib/head_word); nil where that does not say them.
         local function stated_head(text)
           local at = text and text:find(' head=')
           if at then
@@ -2586,20 +2375,12 @@ if part == 'live' then
             end
           end
         end
-        -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-        -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-        -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-        -- that it blocks no other message, and a version that can read it finds it.
         local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
         local function is_later(record, text)
           return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
         end
-        -- The flag of a record (lib/record) that has an expiry.
         local EXPIRES = 0x10
-        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-        -- of all that its sender packed beside the body. nil: it has none.
-        --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
         local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
         local function lanes_in(text, first)
@@ -2613,7 +2394,6 @@ if part == 'live' then
           end
           return lanes[KEY], lanes[DEPENDENCY]
         end
-        -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
         local HEADERS = 0x20
 
         local function lanes_of(record)
@@ -2622,7 +2402,6 @@ if part == 'live' then
             return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
           end
         end
-        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
         local TRANSIENT = 0x80
 
         local function unpack_number(text, first, width)
@@ -2637,7 +2416,6 @@ if part == 'live' then
           return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
         end
 
-        -- lane: of its key; needs: the lane of its dependency.
         local function as_head(birth, flags, expires, lane, needs)
           return {
             birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -2645,8 +2423,6 @@ if part == 'live' then
           }
         end
 
-        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-        -- something.
         local function read_record(record)
           if #record < 14 and (#record < 8 or has_expiry(record)) then
             return { birth = 0, priority = 4 }
@@ -2655,9 +2431,6 @@ if part == 'live' then
           local lane, needs = lanes_of(record)
           return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
-        -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
-        -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
-        -- true where it is of a later form.
         local function head_of(id, text)
           local birth, flags, expires, lane, needs = stated_head(text)
           if birth then
@@ -2676,13 +2449,6 @@ if part == 'live' then
           end
           return read_record(record), false
         end
-        -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-        -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-        --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-        -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-        -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-        -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-        -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
         local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
         local MORE = ' [%w_]+=%S*'
         local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -2719,23 +2485,13 @@ if part == 'live' then
           }, ' ') .. s.more
         end
 
-        -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-        -- redrive gave it another (lib/redriven_expiry).
         local function expiry_of(head, state)
           if state.redriven == 0 then
             return head.expires
           end
           return tonumber(state.more:match(' expires=(%d+)') or nil)
         end
-        -- The immutable half of a message, written once by send:
-        --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-        --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-        --            when it fails (persistent=False); the other bits are the sender's
-        --   6 bytes  expiry in milliseconds, only with that flag
-        --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-        -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
-        -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
         local function pack_number(value, width)
           local g = value % 256
           value = (value - g) / 256
@@ -2750,20 +2506,12 @@ if part == 'live' then
           local b = value % 256
           return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
         end
-        -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-        -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-        -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-        -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-        -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-        -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
-        -- reads the priority from the member.
         local BAND = 2 ^ 42
 
         local function score_of(priority, due)
           return (9 - priority) * BAND + due
         end
 
-        -- The send order but its last byte, which is that of the birth.
         local function order_of(head, due)
           local number = head.birth % 4096
           local last = number % 256
@@ -2776,8 +2524,6 @@ if part == 'live' then
         local function member_of(id, head, due)
           return order_of(head, due) .. string.char(head.birth % 256) .. id
         end
-        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-        -- So no client polls, and a message wakes one of a thousand.
         local function wake_one()
           if redis.call('LLEN', wake) == 0 then
             redis.call('LPUSH', wake, 1)
@@ -2916,7 +2662,6 @@ if part == 'live' then
       end
       local lacking = per_key and not paced and per_key:find('^fair') and capacity - redis.call('ZCARD', ready) or 0
       if lacking > 0 then
-        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
         local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
         local found
         local function setting(name)
@@ -2925,12 +2670,10 @@ if part == 'live' then
           )
           return found[FIELDS[name]]
         end
-        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
         local function is_closed(number)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
         end
-        -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
         local function is_gated(number)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
@@ -2990,8 +2733,6 @@ if marked then
   -- The rows that a claim may take, at most `most`, with their ids and states, where it met suspects or resting dead letters.
   local function past_others(source, most, reply)
     if part == 'live' then
-      -- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
-      -- an arithmetic that is not known, so a later version brought it.
       local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
 
       local function is_number(value)
@@ -3010,7 +2751,6 @@ if marked then
         end
         return sound and found or nil
       end
-      -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
       local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
@@ -3026,7 +2766,6 @@ if marked then
       local function is_spent(charged)
         return type(allowed) == 'number' and charged > allowed
       end
-      -- The id in a member of an index (lib/order says what precedes it).
       local function id_of(member)
         return member:sub(member:byte(1) < 16 and 9 or 3)
       end
@@ -3062,7 +2801,6 @@ if marked then
       end
       return past_suspects(source, most)
     end
-    -- The id in a member of an index (lib/order says what precedes it).
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
@@ -3121,7 +2859,6 @@ if per_key and #rows > 0 then
     seated = seated and (held[n] or row:byte() > 15) -- the short form of a row (lib/order) is of one without a key
   end
   if not seated then
-    -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
     local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
     local found
     local function setting(name)
@@ -3130,7 +2867,6 @@ if per_key and #rows > 0 then
       )
       return found[FIELDS[name]]
     end
-    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
     local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -3143,13 +2879,6 @@ if per_key and #rows > 0 then
       local interval = spans * UNITS[unit] / count
       return interval > 0 and interval <= LONGEST and interval or nil
     end
-    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-    -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-    --   some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-    --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-    --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
     local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
     local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -3161,28 +2890,20 @@ if per_key and #rows > 0 then
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
       interval = is_read and interval or nil,
     }
-    -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-    -- commands.
-    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
     local function digits(number)
       return string.format(WHOLE, number)
     end
-    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
       if rule.interval and free > 0 then
-        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-        -- counts as now: the clock stepped back.
         local function slot_of(lane)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
@@ -3195,20 +2916,13 @@ if per_key and #rows > 0 then
     local function seat_in(lane)
       return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
-    -- The id in a member of an index (lib/order says what precedes it).
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
-    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
     local function is_closed(number)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
     end
-    -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-    -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-    -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-    -- twice, or to give one back twice, changes nothing.
-    --   full: lanes that were found full, for a call that only enters; nil: look
     local function enter(id, lane, full)
       if rule.limit == math.huge then
         return true
@@ -3217,7 +2931,6 @@ if per_key and #rows > 0 then
       if has_room then
         local score = digits(BLOCKED + lane)
         local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-        -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
         has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
       end
       if has_room then
@@ -3228,15 +2941,10 @@ if per_key and #rows > 0 then
       end
       local own = redis.call('ZSCORE', seats, id)
       if own and rule.interval then
-        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-        -- counts as now: the clock stepped back.
         local function slot_of(lane)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
         end
-        -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
-        -- keeps its seat and is due then, as nobody else is let in before.
-        --   own: the score of its seat
         local function comes_by_rate(id, lane, own)
           local slot = own == lane and slot_of(lane)
           if slot then
@@ -3254,8 +2962,6 @@ if per_key and #rows > 0 then
       end
       return own ~= false -- its own counts as free
     end
-    -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-    -- (lib/head_word); nil where that does not say them.
     local function stated_head(text)
       local at = text and text:find(' head=')
       if at then
@@ -3266,20 +2972,12 @@ if per_key and #rows > 0 then
         end
       end
     end
-    -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-    -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-    -- that it blocks no other message, and a version that can read it finds it.
     local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
     local function is_later(record, text)
       return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
     end
-    -- The flag of a record (lib/record) that has an expiry.
     local EXPIRES = 0x10
-    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-    -- of all that its sender packed beside the body. nil: it has none.
-    --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
     local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
     local function lanes_in(text, first)
@@ -3293,7 +2991,6 @@ if per_key and #rows > 0 then
       end
       return lanes[KEY], lanes[DEPENDENCY]
     end
-    -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
     local HEADERS = 0x20
 
     local function lanes_of(record)
@@ -3302,7 +2999,6 @@ if per_key and #rows > 0 then
         return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
       end
     end
-    -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
     local TRANSIENT = 0x80
 
     local function unpack_number(text, first, width)
@@ -3317,7 +3013,6 @@ if per_key and #rows > 0 then
       return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
     end
 
-    -- lane: of its key; needs: the lane of its dependency.
     local function as_head(birth, flags, expires, lane, needs)
       return {
         birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -3325,8 +3020,6 @@ if per_key and #rows > 0 then
       }
     end
 
-    -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-    -- something.
     local function read_record(record)
       if #record < 14 and (#record < 8 or has_expiry(record)) then
         return { birth = 0, priority = 4 }
@@ -3335,9 +3028,6 @@ if per_key and #rows > 0 then
       local lane, needs = lanes_of(record)
       return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
     end
-    -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
-    -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
-    -- true where it is of a later form.
     local function head_of(id, text)
       local birth, flags, expires, lane, needs = stated_head(text)
       if birth then
@@ -3356,13 +3046,6 @@ if per_key and #rows > 0 then
       end
       return read_record(record), false
     end
-    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-    -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-    --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-    -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-    -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-    -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
     local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
     local MORE = ' [%w_]+=%S*'
     local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -3399,23 +3082,13 @@ if per_key and #rows > 0 then
       }, ' ') .. s.more
     end
 
-    -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-    -- redrive gave it another (lib/redriven_expiry).
     local function expiry_of(head, state)
       if state.redriven == 0 then
         return head.expires
       end
       return tonumber(state.more:match(' expires=(%d+)') or nil)
     end
-    -- The immutable half of a message, written once by send:
-    --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-    --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-    --            when it fails (persistent=False); the other bits are the sender's
-    --   6 bytes  expiry in milliseconds, only with that flag
-    --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
-    -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
     local function pack_number(value, width)
       local g = value % 256
       value = (value - g) / 256
@@ -3430,20 +3103,12 @@ if per_key and #rows > 0 then
       local b = value % 256
       return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
     end
-    -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-    -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-    -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-    -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-    -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-    -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
-    -- reads the priority from the member.
     local BAND = 2 ^ 42
 
     local function score_of(priority, due)
       return (9 - priority) * BAND + due
     end
 
-    -- The send order but its last byte, which is that of the birth.
     local function order_of(head, due)
       local number = head.birth % 4096
       local last = number % 256
@@ -3456,8 +3121,6 @@ if per_key and #rows > 0 then
     local function member_of(id, head, due)
       return order_of(head, due) .. string.char(head.birth % 256) .. id
     end
-    -- The lane of a message with this state that nobody holds, and whether the row is its own; else a script that was cut off left
-    -- it behind. nil: it has no key, or somebody holds it. A state that says dead may be what a purge that was cut off left behind.
     local function waiting_lane(id, row, text)
       if text and not text:find('^%a+/?%a* %-') then
         return nil
@@ -3522,9 +3185,7 @@ end
 -- Leaves to a claim, of the rows that it may take, those that no closed lane stops (lib/past_gates).
 local passed = true
 if gated and #rows > 0 then
-  -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
   local PASS = '\1'
-  -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
   local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
   local found
   local function setting(name)
@@ -3533,7 +3194,6 @@ if gated and #rows > 0 then
     )
     return found[FIELDS[name]]
   end
-  -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
   local LONGEST = 2 ^ 42 -- milliseconds
   local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -3546,13 +3206,6 @@ if gated and #rows > 0 then
     local interval = spans * UNITS[unit] / count
     return interval > 0 and interval <= LONGEST and interval or nil
   end
-  -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-  -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-  --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-  --   some may be blocked
-  --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-  --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-  --   next; nil: keys have no rate
   local per_key_text = setting('per_key') or ''
   local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
   local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -3564,8 +3217,6 @@ if gated and #rows > 0 then
     in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
     interval = is_read and interval or nil,
   }
-  -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-  -- (lib/head_word); nil where that does not say them.
   local function stated_head(text)
     local at = text and text:find(' head=')
     if at then
@@ -3576,20 +3227,12 @@ if gated and #rows > 0 then
       end
     end
   end
-  -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-  -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-  -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-  -- that it blocks no other message, and a version that can read it finds it.
   local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
   local function is_later(record, text)
     return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
   end
-  -- The flag of a record (lib/record) that has an expiry.
   local EXPIRES = 0x10
-  -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-  -- of all that its sender packed beside the body. nil: it has none.
-  --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
   local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
   local function lanes_in(text, first)
@@ -3603,7 +3246,6 @@ if gated and #rows > 0 then
     end
     return lanes[KEY], lanes[DEPENDENCY]
   end
-  -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
   local HEADERS = 0x20
 
   local function lanes_of(record)
@@ -3612,7 +3254,6 @@ if gated and #rows > 0 then
       return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
     end
   end
-  -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
   local TRANSIENT = 0x80
 
   local function unpack_number(text, first, width)
@@ -3627,7 +3268,6 @@ if gated and #rows > 0 then
     return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
   end
 
-  -- lane: of its key; needs: the lane of its dependency.
   local function as_head(birth, flags, expires, lane, needs)
     return {
       birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -3635,8 +3275,6 @@ if gated and #rows > 0 then
     }
   end
 
-  -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-  -- something.
   local function read_record(record)
     if #record < 14 and (#record < 8 or has_expiry(record)) then
       return { birth = 0, priority = 4 }
@@ -3645,9 +3283,6 @@ if gated and #rows > 0 then
     local lane, needs = lanes_of(record)
     return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
   end
-  -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
-  -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
-  -- true where it is of a later form.
   local function head_of(id, text)
     local birth, flags, expires, lane, needs = stated_head(text)
     if birth then
@@ -3666,11 +3301,9 @@ if gated and #rows > 0 then
     end
     return read_record(record), false
   end
-  -- The id in a member of an index (lib/order says what precedes it).
   local function id_of(member)
     return member:sub(member:byte(1) < 16 and 9 or 3)
   end
-  -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
   local function is_closed(number)
     local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
     return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
@@ -3779,20 +3412,12 @@ for place = 1, #ids do
   local touched = record and (text or (record:byte(8) or 0) % 32 > 9) -- or more in its flags than a priority
   if touched then
     not_fresh = not_fresh or (function()
-      -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-      -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-      -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-      -- that it blocks no other message, and a version that can read it finds it.
       local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
       local function is_later(record, text)
         return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
       end
-      -- The flag of a record (lib/record) that has an expiry.
       local EXPIRES = 0x10
-      -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-      -- of all that its sender packed beside the body. nil: it has none.
-      --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
       local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
       local function lanes_in(text, first)
@@ -3806,7 +3431,6 @@ for place = 1, #ids do
         end
         return lanes[KEY], lanes[DEPENDENCY]
       end
-      -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
       local HEADERS = 0x20
 
       local function lanes_of(record)
@@ -3815,7 +3439,6 @@ for place = 1, #ids do
           return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
         end
       end
-      -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
       local TRANSIENT = 0x80
 
       local function unpack_number(text, first, width)
@@ -3830,7 +3453,6 @@ for place = 1, #ids do
         return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
       end
 
-      -- lane: of its key; needs: the lane of its dependency.
       local function as_head(birth, flags, expires, lane, needs)
         return {
           birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -3838,8 +3460,6 @@ for place = 1, #ids do
         }
       end
 
-      -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-      -- something.
       local function read_record(record)
         if #record < 14 and (#record < 8 or has_expiry(record)) then
           return { birth = 0, priority = 4 }
@@ -3848,13 +3468,6 @@ for place = 1, #ids do
         local lane, needs = lanes_of(record)
         return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
       end
-      -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-      -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-      --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-      -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-      -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-      -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-      -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
       local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
       local MORE = ' [%w_]+=%S*'
       local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -3891,23 +3504,13 @@ for place = 1, #ids do
         }, ' ') .. s.more
       end
 
-      -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-      -- redrive gave it another (lib/redriven_expiry).
       local function expiry_of(head, state)
         if state.redriven == 0 then
           return head.expires
         end
         return tonumber(state.more:match(' expires=(%d+)') or nil)
       end
-      -- The immutable half of a message, written once by send:
-      --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-      --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-      --            when it fails (persistent=False); the other bits are the sender's
-      --   6 bytes  expiry in milliseconds, only with that flag
-      --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-      -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
-      -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
       local function pack_number(value, width)
         local g = value % 256
         value = (value - g) / 256
@@ -3922,20 +3525,12 @@ for place = 1, #ids do
         local b = value % 256
         return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
       end
-      -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-      -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-      -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-      -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-      -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-      -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
-      -- reads the priority from the member.
       local BAND = 2 ^ 42
 
       local function score_of(priority, due)
         return (9 - priority) * BAND + due
       end
 
-      -- The send order but its last byte, which is that of the birth.
       local function order_of(head, due)
         local number = head.birth % 4096
         local last = number % 256
@@ -3964,7 +3559,6 @@ for place = 1, #ids do
         end
         return false
       end
-      -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
       local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
@@ -3973,22 +3567,10 @@ for place = 1, #ids do
         )
         return found[FIELDS[name]]
       end
-      -- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
-      --   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
       local function read_strategy()
         return read_json(setting('dead_letter'))
       end
-      -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
       local PASS = '\1'
-      -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
-      -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
-      -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
-      -- row: its index and its member.
-      --   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped back, a message that was ready may
-      --   be due in the future.
-      --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
-      --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
-      -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
       local in_group, seat_or_block, give_back
 
       local function put(id, state, head, waits, rest, arrive)
@@ -4000,7 +3582,6 @@ for place = 1, #ids do
         local in_lane = head.lane and setting('per_key')
         if in_lane then
           if not give_back then
-            -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
             local LONGEST = 2 ^ 42 -- milliseconds
             local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -4013,13 +3594,6 @@ for place = 1, #ids do
               local interval = spans * UNITS[unit] / count
               return interval > 0 and interval <= LONGEST and interval or nil
             end
-            -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-            -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-            --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-            --   some may be blocked
-            --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-            --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-            --   next; nil: keys have no rate
             local per_key_text = setting('per_key') or ''
             local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
             local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -4031,44 +3605,33 @@ for place = 1, #ids do
               in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
               interval = is_read and interval or nil,
             }
-            -- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
             local function keeps_seat(state, waits)
               if state.part ~= 'live' then
                 return rule.holds and state.part == 'dead' and state.reason ~= 'expired'
               end
               return not waits or rule.in_order
             end
-            -- The id in a member of an index (lib/order says what precedes it).
             local function id_of(member)
               return member:sub(member:byte(1) < 16 and 9 or 3)
             end
-            -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
             local function is_closed(number)
               local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
               return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
             end
-            -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-            -- commands.
-            local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+            local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
             local function digits(number)
               return string.format(WHOLE, number)
             end
-            -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
             local function limit_of(number)
               local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
               return lane and tonumber(lane.limit) or rule.limit
             end
-            -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
             local BY_RATE = '.5'
-            -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-            -- is ready that has come so. And the score of the seat that it takes.
             local function free_seats(lane)
               local score = digits(lane)
               local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
               if rule.interval and free > 0 then
-                -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-                -- counts as now: the clock stepped back.
                 local function slot_of(lane)
                   local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
                   return at and at > now and at <= now + rule.interval and at or nil
@@ -4081,11 +3644,6 @@ for place = 1, #ids do
             local function seat_in(lane)
               return rule.interval and digits(lane) .. BY_RATE or digits(lane)
             end
-            -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-            -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-            -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-            -- twice, or to give one back twice, changes nothing.
-            --   full: lanes that were found full, for a call that only enters; nil: look
             local function enter(id, lane, full)
               if rule.limit == math.huge then
                 return true
@@ -4094,7 +3652,6 @@ for place = 1, #ids do
               if has_room then
                 local score = digits(BLOCKED + lane)
                 local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-                -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
                 has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
               end
               if has_room then
@@ -4105,15 +3662,10 @@ for place = 1, #ids do
               end
               local own = redis.call('ZSCORE', seats, id)
               if own and rule.interval then
-                -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-                -- counts as now: the clock stepped back.
                 local function slot_of(lane)
                   local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
                   return at and at > now and at <= now + rule.interval and at or nil
                 end
-                -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
-                -- keeps its seat and is due then, as nobody else is let in before.
-                --   own: the score of its seat
                 local function comes_by_rate(id, lane, own)
                   local slot = own == lane and slot_of(lane)
                   if slot then
@@ -4131,9 +3683,7 @@ for place = 1, #ids do
               end
               return own ~= false -- its own counts as free
             end
-            -- What lib/put does with a message that has a key, where keys count.
 
-            -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
             local function seated_or_blocked(id, lane, score)
               local may, slot = enter(id, lane)
               if may then
@@ -4142,8 +3692,6 @@ for place = 1, #ids do
               return scheduled, slot or BLOCKED + lane
             end
 
-            -- After its row and its state are written: whoever is cut off before has only the next one to let in.
-            --   waits: for its redelivery, or, by the rate of keys, for its slot
             local function given_back(id, state, waits)
               if not keeps_seat(state, waits) then
                 vacate({ id })
@@ -4169,7 +3717,6 @@ for place = 1, #ids do
           state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
         end
         if state.part == 'dead' and not state.more:find(' group=', 1, true) then
-          -- The line of the newest failure in a history (lib/remember); empty: there is none.
           local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
           local function last_failure(story)
@@ -4183,7 +3730,6 @@ for place = 1, #ids do
             end
             return story:sub(from, to)
           end
-          -- The group of a dead letter: the fingerprint of the failure that it died of, which is the newest one in its history.
           local function group_of(id, state)
             local expired = state.reason == 'expired'
             local failure = last_failure(redis.call('HGET', history, id) or '')
@@ -4201,13 +3747,9 @@ for place = 1, #ids do
         end
         if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
           in_group = in_group or (function()
-            -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
-            -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
-            --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
             local function group_row(group, died, member)
               return string.format('%-12s', group) .. pack_number(died, 6) .. member
             end
-            -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
             local function row_in_groups(state, member)
               return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
             end
@@ -4216,8 +3758,6 @@ for place = 1, #ids do
           redis.call('ZADD', groups, 0, in_group(state, member))
         end
         if died_again then
-          -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
-          -- has been forgotten.
           local function count_redriven(job, what)
             if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
               redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
@@ -4233,8 +3773,6 @@ for place = 1, #ids do
         end
         return index, member
       end
-      -- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
-      -- are counted in a field of its state, untried=N (lib/count_untried).
       local function untried(state)
         return tonumber(state.more:match(' untried=(%d+)') or 0)
       end
@@ -4242,29 +3780,15 @@ for place = 1, #ids do
       local function attempts(state)
         return math.max(state.deliveries - untried(state), 0)
       end
-      -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
-      -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
-      -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
-      -- their names once.
-      --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
-      --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
-      -- An event that ends a message for who waits for its result is kept for them, too (lib/keep_results).
       local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
       local names = {} -- of consumers, by their JSON
       local function outcome(event, id, head, state, delay, detail)
         if ENDS[event] and state.more:find(' result=', 1, true) then
-          -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
           local function span(text)
             local value = tonumber(text and text:match('^%d+$') or nil)
             return value and value > 0 and value <= 315360000000 and value or nil -- ten years
           end
-          -- Milliseconds for which results are kept where the settings do not say it.
           local RESULTS_KEPT = 3600000
-          -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
-          -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
-          -- nothing, since the queue goes on when memory is full: who waits is told that there is no result.
-          --   ends: of each message "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty: none was
-          --   given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
           local BYTES, EACH = 67108864, 200 -- of all; of one, in Redis, beside its text and twice its id
           local MOST = 1000 -- that make room for others in one script (I9)
 
@@ -4272,7 +3796,6 @@ for place = 1, #ids do
             return length > 0 and 2 * #id + length + EACH or 0
           end
 
-          -- Returns how many bytes that frees. The row goes last: by it is found what was cut off.
           local function forget(ids)
             local freed = 0
             for _, id in ipairs(ids) do
@@ -4344,15 +3867,11 @@ for place = 1, #ids do
           'reason', state.reason, 'cause', detail.cause or ''
         )
       end
-      -- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it leaves the queue alive.
       local function taken_up(state)
         state.more = state.more:gsub(' passed_on=%S*', '')
       end
-      -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
-      -- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
       local strategy
 
-      -- detail: for the outcome history (lib/outcome)
       local function bury(id, state, head, part, reason, detail)
         strategy = strategy or read_strategy()
         local fate = strategy[part]
@@ -4366,16 +3885,10 @@ for place = 1, #ids do
         state.reason = reason
         taken_up(state)
         if fate == 'discard' then
-          -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-          local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+          local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
           local function drop(ids)
             local once_gone, per_key, gated = nil, rule_of_keys, has_gates
-            -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
-            -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
-            --   ids: of the messages; also of those of which a script that was cut off left something behind
-            --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-            --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
             local gone = #ids
             redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
             if once_gone then
@@ -4384,7 +3897,6 @@ for place = 1, #ids do
             redis.call('HDEL', history, unpack(ids))
             redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
             if gated then
-              -- Ends the passes of messages that were let through the gate of their dependency.
               local function end_passes(ids)
                 local passes = {}
                 for n, id in ipairs(ids) do
@@ -4402,8 +3914,6 @@ for place = 1, #ids do
           redis.call('HINCRBY', counters, 'discarded', drop({ id }))
           local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
           if job then
-            -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
-            -- has been forgotten.
             local function count_redriven(job, what)
               if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
                 redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
@@ -4454,8 +3964,6 @@ for place = 1, #ids do
         state.part = part
         if part == 'live' and state.charged > 0 then -- the limit may have been lowered since it failed (I6)
           spent = spent or (function()
-            -- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
-            -- an arithmetic that is not known, so a later version brought it.
             local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
 
             local function is_number(value)
@@ -4474,8 +3982,6 @@ for place = 1, #ids do
               end
               return sound and found or nil
             end
-            -- Whether so many charged failures are more than the policy in Redis allows now. Where that policy cannot be read,
-            -- there is no limit here: the next failure is judged by the default one.
             local stands = read_policy(setting('redelivery') or default_policy)
             local allowed = stands and stands.max_redeliveries
             local function is_spent(charged)
@@ -4494,13 +4000,9 @@ for place = 1, #ids do
           return nil
         end
         if part == 'dead' then
-          -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
-          -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
-          --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
           local function group_row(group, died, member)
             return string.format('%-12s', group) .. pack_number(died, 6) .. member
           end
-          -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
           local function row_in_groups(state, member)
             return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
           end
@@ -4521,7 +4023,6 @@ for place = 1, #ids do
       mortal[#mortal + 1] = id
     end
     if not records[place] then -- left behind by a send or a purge that was cut off
-      -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
       local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
@@ -4530,16 +4031,10 @@ for place = 1, #ids do
         )
         return found[FIELDS[name]]
       end
-      -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-      local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+      local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
       local function drop(ids)
         local once_gone, per_key, gated = nil, rule_of_keys, has_gates
-        -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
-        -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
-        --   ids: of the messages; also of those of which a script that was cut off left something behind
-        --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-        --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
         local gone = #ids
         redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
         if once_gone then
@@ -4548,9 +4043,7 @@ for place = 1, #ids do
         redis.call('HDEL', history, unpack(ids))
         redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
         if gated then
-          -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
           local PASS = '\1'
-          -- Ends the passes of messages that were let through the gate of their dependency.
           local function end_passes(ids)
             local passes = {}
             for n, id in ipairs(ids) do
@@ -4594,11 +4087,11 @@ if #taken > 0 then
   end
 end
 -- After a claim has taken messages of a queue where keys count: sees to the slots and the seats of what it hands out
--- (lib/handed_out); `unwatched`: there is a slot for which no client has set its alarm. Whether anything is ready now, which the claim may not have seen, since someone was let in.
+-- (lib/handed_out); `unwatched`: there is a slot for which no client has set its alarm. Whether anything is ready now, which
+-- the claim may not have seen, since someone was let in.
 local let_in_since, unwatched = per_key and capacity > 0, false
 if let_in_since then
   if (paced or per_key:find('^fair')) and #chosen > 0 then
-    -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
     local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
     local found
     local function setting(name)
@@ -4607,7 +4100,6 @@ if let_in_since then
       )
       return found[FIELDS[name]]
     end
-    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
     local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -4620,13 +4112,6 @@ if let_in_since then
       local interval = spans * UNITS[unit] / count
       return interval > 0 and interval <= LONGEST and interval or nil
     end
-    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-    -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-    --   some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-    --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-    --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
     local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
     local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -4643,7 +4128,6 @@ if let_in_since then
     local function handed_out(ids)
       local slot
       if rule.interval then -- before the seats, so that nobody is let in
-        -- Of messages that are handed out where keys have a rate: the next of each lane comes an interval from now. Returns when that is.
         local KEPT = 86400000 -- milliseconds for which slots stay that no claim forgets (lib/pass_slots)
 
         local function take_slots(ids)
@@ -4683,8 +4167,6 @@ if by_rate and #chosen > 0 then
 end
 if part == 'live' then
   if more or let_in_since or (marked or not seated or not passed or #taken < #rows) and redis.call('ZCARD', ready) > 0 then
-    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-    -- So no client polls, and a message wakes one of a thousand.
     local function wake_one()
       if redis.call('LLEN', wake) == 0 then
         redis.call('LPUSH', wake, 1)
@@ -4697,8 +4179,8 @@ if part == 'live' then
     redis.call('DEL', wake)
     if #chosen == 0 and patience > 0 then
       -- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live, a gate, a slot, the
-      -- end of a pause, one more by the rate. The others sleep on; without this a thousand of them would wake in the same millisecond. Returns
-      -- the milliseconds until then, -1 for a client that sleeps on.
+      -- end of a pause, one more by the rate. The others sleep on; without this a thousand of them would wake in the same
+      -- millisecond. Returns the milliseconds until then, -1 for a client that sleeps on.
       local function set_alarm()
         local event = resumes or by_rate and redis.call('ZCARD', ready) > 0 and by_rate.at or nil
         for _, index in ipairs({ scheduled, leases, expiring }) do
@@ -4729,8 +4211,6 @@ if part == 'live' then
     end
   end
   if unwatched or alarmed == '1' and (#chosen > 0 or patience == 0 or only_suspects) then -- another client has to watch the time
-    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-    -- So no client polls, and a message wakes one of a thousand.
     local function wake_one()
       if redis.call('LLEN', wake) == 0 then
         redis.call('LPUSH', wake, 1)

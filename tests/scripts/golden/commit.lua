@@ -143,7 +143,8 @@ local function queue(n)
   local function add(items, first, last, delay, ttl, opening)
     -- Looks at what is to be sent, items[first] to items[last] (id, payload, …), and at the settings. `existing`: of each id what
     -- the queue knows, in whatever state, or true where it was acked within the dedup_window. `opened`: `opening` is that of the
-    -- queue, or empty; else nothing is looked up. `all_asked`: the results of all messages are kept. Statements, as in lib/chosen, since every send runs them.
+    -- queue, or empty; else nothing is looked up. `all_asked`: the results of all messages are kept. Statements, as in lib/chosen,
+    -- since every send runs them.
     local asked, ids = (last - first + 1) / 2, {}
     for n = 1, asked do
       ids[n] = items[first + 2 * n - 2]
@@ -177,7 +178,6 @@ local function queue(n)
     end
     local existing = opened and redis.call('HMGET', messages, unpack(ids)) or {}
     if values[3] then
-      -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
       local function span(text)
         local value = tonumber(text and text:match('^%d+$') or nil)
         return value and value > 0 and value <= 315360000000 and value or nil -- ten years
@@ -242,9 +242,10 @@ local function queue(n)
       end
       -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
       -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-      --   some may be blocked
-      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+      --   and some may be blocked
+      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+      --   message is gone or dead; rule.holds: and by a dead letter;
       --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
       --   next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
@@ -260,9 +261,9 @@ local function queue(n)
       }
       -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
       local BLOCKED = 2 ^ 43
-      -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-      -- commands.
-      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+      -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+      -- than most commands.
+      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
       local function digits(number)
         return string.format(WHOLE, number)
@@ -294,10 +295,11 @@ local function queue(n)
         local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
         return lane and tonumber(lane.limit) or rule.limit
       end
-      -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
+      -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+      -- is.
       local BY_RATE = '.5'
-      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-      -- is ready that has come so. And the score of the seat that it takes.
+      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+      -- none is ready that has come so. And the score of the seat that it takes.
       local function free_seats(lane)
         local score = digits(lane)
         local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -392,9 +394,6 @@ local function queue(n)
         end
         local record, word = lead .. low .. payload, asks_result and ' result=1' or ''
         if #record > LONG then
-          -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-          -- of all that its sender packed beside the body. nil: it has none.
-          --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
           local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
           local function lanes_in(text, first)
@@ -527,9 +526,6 @@ local function queue(n)
       local function is_later(record, text)
         return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
       end
-      -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-      -- of all that its sender packed beside the body. nil: it has none.
-      --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
       local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
       local function lanes_in(text, first)
@@ -543,7 +539,6 @@ local function queue(n)
         end
         return lanes[KEY], lanes[DEPENDENCY]
       end
-      -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
       local HEADERS = 0x20
 
       local function lanes_of(record)
@@ -552,7 +547,6 @@ local function queue(n)
           return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
         end
       end
-      -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
       local TRANSIENT = 0x80
 
       local function unpack_number(text, first, width)
@@ -567,7 +561,6 @@ local function queue(n)
         return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
       end
 
-      -- lane: of its key; needs: the lane of its dependency.
       local function as_head(birth, flags, expires, lane, needs)
         return {
           birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -575,8 +568,6 @@ local function queue(n)
         }
       end
 
-      -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-      -- something.
       local function read_record(record)
         if #record < 14 and (#record < 8 or has_expiry(record)) then
           return { birth = 0, priority = 4 }
@@ -658,9 +649,10 @@ local function queue(n)
         return tonumber(state.more:match(' expires=(%d+)') or nil)
       end
       -- The items that a send knows, each with the name of its message's place: ready, scheduled, leased, dead, expired or acked;
-      -- 'later' where only a later version can tell; and behind it '/key' where that has another key than it is sent with. Those that dead
-      -- letters block are counted.
-      --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); else it came before in this call
+      -- 'later' where only a later version can tell; and behind it '/key' where that has another key than it is sent with. Those that
+      -- dead letters block are counted.
+      --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); else
+      --   it came before in this call
       local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next
 
       local function lane_in(payload)
@@ -726,9 +718,6 @@ local function queue(n)
     local noted, dedup_window, per_key, gated = values[1], values[2], values[3], values[5]
     local acked, note, heads, once_gone, successes, probes
     if (values[4] or gated) and redis.call('EXISTS', strikes, lanes) > 0 then
-      -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-      -- of all that its sender packed beside the body. nil: it has none.
-      --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
       local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
       local function lanes_in(text, first)
@@ -742,7 +731,6 @@ local function queue(n)
         end
         return lanes[KEY], lanes[DEPENDENCY]
       end
-      -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
       local HEADERS = 0x20
 
       local function lanes_of(record)
@@ -773,19 +761,10 @@ local function queue(n)
       if gated then
         -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
         local PASS = '\1'
-        -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
         local function read_json(text)
           local decoded, value = pcall(cjson.decode, text or '')
           return decoded and type(value) == 'table' and value or {}
         end
-        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`, or `limited` where it is a limit; lib/tend ends that.
-        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-        --   limit: how many messages of a key may hold a seat, where that is not what the rule says
-        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-        --   nobody waited; dead: ids of those that died in the window that opened it
-        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
         local lanes_read = {}
 
         local function read_lane(number)
@@ -804,7 +783,6 @@ local function queue(n)
     end
     if noted or dedup_window then
       if dedup_window then
-        -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
         local function span(text)
           local value = tonumber(text and text:match('^%d+$') or nil)
           return value and value > 0 and value <= 315360000000 and value or nil -- ten years
@@ -830,8 +808,6 @@ local function queue(n)
         once_gone = remember_acked
       end
       if noted then
-        -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-        -- (lib/head_word); nil where that does not say them.
         local function stated_head(text)
           local at = text and text:find(' head=')
           if at then
@@ -842,18 +818,11 @@ local function queue(n)
             end
           end
         end
-        -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-        -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-        -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-        -- that it blocks no other message, and a version that can read it finds it.
         local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
         local function is_later(record, text)
           return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
         end
-        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-        -- of all that its sender packed beside the body. nil: it has none.
-        --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
         local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
         local function lanes_in(text, first)
@@ -867,7 +836,6 @@ local function queue(n)
           end
           return lanes[KEY], lanes[DEPENDENCY]
         end
-        -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
         local HEADERS = 0x20
 
         local function lanes_of(record)
@@ -876,7 +844,6 @@ local function queue(n)
             return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
           end
         end
-        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
         local TRANSIENT = 0x80
 
         local function unpack_number(text, first, width)
@@ -891,7 +858,6 @@ local function queue(n)
           return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
         end
 
-        -- lane: of its key; needs: the lane of its dependency.
         local function as_head(birth, flags, expires, lane, needs)
           return {
             birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -899,8 +865,6 @@ local function queue(n)
           }
         end
 
-        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-        -- something.
         local function read_record(record)
           if #record < 14 and (#record < 8 or has_expiry(record)) then
             return { birth = 0, priority = 4 }
@@ -909,9 +873,6 @@ local function queue(n)
           local lane, needs = lanes_of(record)
           return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
-        -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
-        -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
-        -- true where it is of a later form.
         local function head_of(id, text)
           local birth, flags, expires, lane, needs = stated_head(text)
           if birth then
@@ -930,13 +891,6 @@ local function queue(n)
           end
           return read_record(record), false
         end
-        -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-        -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-        --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-        -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-        -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-        -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-        -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
         local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
         local MORE = ' [%w_]+=%S*'
         local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -973,15 +927,12 @@ local function queue(n)
           }, ' ') .. s.more
         end
 
-        -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-        -- redrive gave it another (lib/redriven_expiry).
         local function expiry_of(head, state)
           if state.redriven == 0 then
             return head.expires
           end
           return tonumber(state.more:match(' expires=(%d+)') or nil)
         end
-        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
         local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
         local found
         local function setting(name)
@@ -990,7 +941,6 @@ local function queue(n)
           )
           return found[FIELDS[name]]
         end
-        -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
         local function read_json(text)
           local decoded, value = pcall(cjson.decode, text or '')
           return decoded and type(value) == 'table' and value or {}
@@ -1015,7 +965,6 @@ local function queue(n)
         local names = {} -- of consumers, by their JSON
         local function outcome(event, id, head, state, delay, detail)
           if ENDS[event] and state.more:find(' result=', 1, true) then
-            -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
             local function span(text)
               local value = tonumber(text and text:match('^%d+$') or nil)
               return value and value > 0 and value <= 315360000000 and value or nil -- ten years
@@ -1135,18 +1084,11 @@ local function queue(n)
       end
     end
     if with_result then -- first, so that what is gone has its result
-      -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
       local function span(text)
         local value = tonumber(text and text:match('^%d+$') or nil)
         return value and value > 0 and value <= 315360000000 and value or nil -- ten years
       end
-      -- Milliseconds for which results are kept where the settings do not say it.
       local RESULTS_KEPT = 3600000
-      -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
-      -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
-      -- nothing, since the queue goes on when memory is full: who waits is told that there is no result.
-      --   ends: of each message "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty: none was
-      --   given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
       local BYTES, EACH = 67108864, 200 -- of all; of one, in Redis, beside its text and twice its id
       local MOST = 1000 -- that make room for others in one script (I9)
 
@@ -1154,7 +1096,6 @@ local function queue(n)
         return length > 0 and 2 * #id + length + EACH or 0
       end
 
-      -- Returns how many bytes that frees. The row goes last: by it is found what was cut off.
       local function forget(ids)
         local freed = 0
         for _, id in ipairs(ids) do
@@ -1226,7 +1167,6 @@ local function queue(n)
       redis.call('HDEL', history, unpack(ids))
       redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
       if gated then
-        -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
         local PASS = '\1'
         -- Ends the passes of messages that were let through the gate of their dependency.
         local function end_passes(ids)
@@ -1239,13 +1179,11 @@ local function queue(n)
         end_passes(ids)
       end
       if per_key then -- or all but the last: a seat of nothing is found by lib/tend
-        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
         local BLOCKED = 2 ^ 43
         -- Lets in the heads of lanes (lib/heads_in), which is made at the first call: it takes much, and most scripts let nobody in.
         local made
         local function let_in(...)
           if not made then
-            -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
             local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
             local found
             local function setting(name)
@@ -1254,7 +1192,6 @@ local function queue(n)
               )
               return found[FIELDS[name]]
             end
-            -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
             local LONGEST = 2 ^ 42 -- milliseconds
             local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -1267,13 +1204,6 @@ local function queue(n)
               local interval = spans * UNITS[unit] / count
               return interval > 0 and interval <= LONGEST and interval or nil
             end
-            -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-            -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-            --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-            --   some may be blocked
-            --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-            --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-            --   next; nil: keys have no rate
             local per_key_text = setting('per_key') or ''
             local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
             local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -1289,18 +1219,11 @@ local function queue(n)
             local function id_of(member)
               return member:sub(member:byte(1) < 16 and 9 or 3)
             end
-            -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-            -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-            -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-            -- that it blocks no other message, and a version that can read it finds it.
             local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
             local function is_later(record, text)
               return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
             end
-            -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-            -- of all that its sender packed beside the body. nil: it has none.
-            --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
             local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
             local function lanes_in(text, first)
@@ -1314,7 +1237,6 @@ local function queue(n)
               end
               return lanes[KEY], lanes[DEPENDENCY]
             end
-            -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
             local HEADERS = 0x20
 
             local function lanes_of(record)
@@ -1323,7 +1245,6 @@ local function queue(n)
                 return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
               end
             end
-            -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
             local TRANSIENT = 0x80
 
             local function unpack_number(text, first, width)
@@ -1338,7 +1259,6 @@ local function queue(n)
               return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
             end
 
-            -- lane: of its key; needs: the lane of its dependency.
             local function as_head(birth, flags, expires, lane, needs)
               return {
                 birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -1346,8 +1266,6 @@ local function queue(n)
               }
             end
 
-            -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-            -- something.
             local function read_record(record)
               if #record < 14 and (#record < 8 or has_expiry(record)) then
                 return { birth = 0, priority = 4 }
@@ -1356,13 +1274,6 @@ local function queue(n)
               local lane, needs = lanes_of(record)
               return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
             end
-            -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-            -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-            --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-            -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-            -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-            -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-            -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
             local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
             local MORE = ' [%w_]+=%S*'
             local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -1399,8 +1310,6 @@ local function queue(n)
               }, ' ') .. s.more
             end
 
-            -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-            -- redrive gave it another (lib/redriven_expiry).
             local function expiry_of(head, state)
               if state.redriven == 0 then
                 return head.expires
@@ -1422,19 +1331,10 @@ local function queue(n)
               local state = parse_state(text, head.birth)
               return state.mark == '-' and member_of(id, head, state.due) == row
             end
-            -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
             local function read_json(text)
               local decoded, value = pcall(cjson.decode, text or '')
               return decoded and type(value) == 'table' and value or {}
             end
-            -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-            -- `gated`, or `limited` where it is a limit; lib/tend ends that.
-            --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-            --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-            --   limit: how many messages of a key may hold a seat, where that is not what the rule says
-            --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-            --   nobody waited; dead: ids of those that died in the window that opened it
-            --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
             local lanes_read = {}
 
             local function read_lane(number)
@@ -1454,28 +1354,20 @@ local function queue(n)
               local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
               return lane and (lane.of == 'dependency' or is_closed(number)) or false
             end
-            -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-            -- commands.
-            local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+            local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
             local function digits(number)
               return string.format(WHOLE, number)
             end
-            -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
             local function limit_of(number)
               local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
               return lane and tonumber(lane.limit) or rule.limit
             end
-            -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
             local BY_RATE = '.5'
-            -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-            -- is ready that has come so. And the score of the seat that it takes.
             local function free_seats(lane)
               local score = digits(lane)
               local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
               if rule.interval and free > 0 then
-                -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-                -- counts as now: the clock stepped back.
                 local function slot_of(lane)
                   local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
                   return at and at > now and at <= now + rule.interval and at or nil
@@ -1581,9 +1473,7 @@ local function queue(n)
     end
     redis.call('HINCRBY', counters, 'acked', acked)
     if successes then
-      -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-      -- commands.
-      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
       local function digits(number)
         return string.format(WHOLE, number)
@@ -1597,19 +1487,10 @@ local function queue(n)
             redis.call('HINCRBY', strikes, name, times)
           end
           if gated then
-            -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
             local function read_json(text)
               local decoded, value = pcall(cjson.decode, text or '')
               return decoded and type(value) == 'table' and value or {}
             end
-            -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-            -- `gated`, or `limited` where it is a limit; lib/tend ends that.
-            --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-            --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-            --   limit: how many messages of a key may hold a seat, where that is not what the rule says
-            --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-            --   nobody waited; dead: ids of those that died in the window that opened it
-            --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
             local lanes_read = {}
 
             local function read_lane(number)
@@ -1619,7 +1500,6 @@ local function queue(n)
               end
               return lanes_read[number]
             end
-            -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
             local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
             local found
             local function setting(name)
@@ -1668,26 +1548,16 @@ local function queue(n)
               end
               redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
             end
-            -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
             local BLOCKED = 2 ^ 43
-            -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
             local PASS = '\1'
-            -- The id in a member of an index (lib/order says what precedes it).
             local function id_of(member)
               return member:sub(member:byte(1) < 16 and 9 or 3)
             end
-            -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-            -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-            -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-            -- that it blocks no other message, and a version that can read it finds it.
             local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
             local function is_later(record, text)
               return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
             end
-            -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-            -- of all that its sender packed beside the body. nil: it has none.
-            --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
             local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
             local function lanes_in(text, first)
@@ -1701,7 +1571,6 @@ local function queue(n)
               end
               return lanes[KEY], lanes[DEPENDENCY]
             end
-            -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
             local HEADERS = 0x20
 
             local function lanes_of(record)
@@ -1710,7 +1579,6 @@ local function queue(n)
                 return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
               end
             end
-            -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
             local TRANSIENT = 0x80
 
             local function unpack_number(text, first, width)
@@ -1725,7 +1593,6 @@ local function queue(n)
               return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
             end
 
-            -- lane: of its key; needs: the lane of its dependency.
             local function as_head(birth, flags, expires, lane, needs)
               return {
                 birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -1733,8 +1600,6 @@ local function queue(n)
               }
             end
 
-            -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-            -- something.
             local function read_record(record)
               if #record < 14 and (#record < 8 or has_expiry(record)) then
                 return { birth = 0, priority = 4 }
@@ -1743,13 +1608,6 @@ local function queue(n)
               local lane, needs = lanes_of(record)
               return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
             end
-            -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-            -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-            --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-            -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-            -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-            -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-            -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
             local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
             local MORE = ' [%w_]+=%S*'
             local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -1786,17 +1644,12 @@ local function queue(n)
               }, ' ') .. s.more
             end
 
-            -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-            -- redrive gave it another (lib/redriven_expiry).
             local function expiry_of(head, state)
               if state.redriven == 0 then
                 return head.expires
               end
               return tonumber(state.more:match(' expires=(%d+)') or nil)
             end
-            -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-            -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-            --   text, record: its state and its record, as they were read
             local function is_blocked_row(row, id, text, record)
               if not record then
                 return false
@@ -1809,7 +1662,6 @@ local function queue(n)
               local state = parse_state(text, head.birth)
               return state.mark == '-' and member_of(id, head, state.due) == row
             end
-            -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
             local LONGEST = 2 ^ 42 -- milliseconds
             local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -1822,13 +1674,6 @@ local function queue(n)
               local interval = spans * UNITS[unit] / count
               return interval > 0 and interval <= LONGEST and interval or nil
             end
-            -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-            -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-            --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-            --   some may be blocked
-            --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-            --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-            --   next; nil: keys have no rate
             local per_key_text = setting('per_key') or ''
             local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
             local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -1840,26 +1685,19 @@ local function queue(n)
               in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
               interval = is_read and interval or nil,
             }
-            -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
             local function is_closed(number)
               local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
               return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
             end
-            -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
             local function limit_of(number)
               local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
               return lane and tonumber(lane.limit) or rule.limit
             end
-            -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
             local BY_RATE = '.5'
-            -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-            -- is ready that has come so. And the score of the seat that it takes.
             local function free_seats(lane)
               local score = digits(lane)
               local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
               if rule.interval and free > 0 then
-                -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-                -- counts as now: the clock stepped back.
                 local function slot_of(lane)
                   local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
                   return at and at > now and at <= now + rule.interval and at or nil
@@ -1873,9 +1711,9 @@ local function queue(n)
               return rule.interval and digits(lane) .. BY_RATE or digits(lane)
             end
             -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-            -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-            -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-            -- twice, or to give one back twice, changes nothing.
+            -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
+            -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
+            -- member of a set: to take one twice, or to give one back twice, changes nothing.
             --   full: lanes that were found full, for a call that only enters; nil: look
             local function enter(id, lane, full)
               if rule.limit == math.huge then
@@ -1896,8 +1734,6 @@ local function queue(n)
               end
               local own = redis.call('ZSCORE', seats, id)
               if own and rule.interval then
-                -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-                -- counts as now: the clock stepped back.
                 local function slot_of(lane)
                   local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
                   return at and at > now and at <= now + rule.interval and at or nil

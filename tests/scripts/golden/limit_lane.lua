@@ -1,5 +1,6 @@
--- Gives a key a limit of its own in place of that of the queue's rule, or takes it back. Where it is higher than before, who is next is
--- let in. Returns 1 if that changed anything, 0 if not, -1 where the rule of the queue is no limit: then nothing is done.
+-- Gives a key a limit of its own in place of that of the queue's rule, or takes it back. Where it is higher than before, who is
+-- next is let in. Returns 1 if that changed anything, 0 if not, -1 where the rule of the queue is no limit: then nothing is
+-- done.
 local number, name, limit = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]) -- name: the key; limit: messages; empty: the rule's
 local by, user = ARGV[4], ARGV[5]
 local messages, states, ready, scheduled, settings = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -29,9 +30,10 @@ local function interval_of(rate)
 end
 -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
 -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
---   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
---   some may be blocked
---   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+--   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+--   and some may be blocked
+--   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+--   message is gone or dead; rule.holds: and by a dead letter;
 --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
 --   next; nil: keys have no rate
 local per_key_text = setting('per_key') or ''
@@ -310,9 +312,9 @@ local function let_in(...)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
-    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-    -- commands.
-    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
     local function digits(number)
       return string.format(WHOLE, number)
@@ -322,10 +324,11 @@ local function let_in(...)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
+    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+    -- is.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+    -- none is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)

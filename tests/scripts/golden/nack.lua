@@ -1,7 +1,7 @@
 -- Settles messages that failed: redelivered by the policy, or after a delay that the caller gives; dead when the
 -- budget is spent. A failure may count against the dependency of its message (lib/strike); the verdict of the one by which that
--- counts as down has the dependency after it. Returns for each what became of it, or a verdict; -2 where the policy is of a kind that only a later
--- version knows: then nothing is done.
+-- counts as down has the dependency after it. Returns for each what became of it, or a verdict; -2 where the policy is of a
+-- kind that only a later version knows: then nothing is done.
 -- drains
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 local delay, charge, error = tonumber(ARGV[4]), ARGV[5] == '1', ARGV[6] -- delay: milliseconds; empty: the policy's
@@ -244,9 +244,10 @@ local function let_in(...)
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
     -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-    --   some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+    --   and some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+    --   message is gone or dead; rule.holds: and by a dead letter;
     --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
     --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
@@ -289,9 +290,9 @@ local function let_in(...)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
-    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-    -- commands.
-    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
     local function digits(number)
       return string.format(WHOLE, number)
@@ -301,10 +302,11 @@ local function let_in(...)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
+    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+    -- is.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+    -- none is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -533,7 +535,8 @@ local function held_head(id, text)
   local head, later = head_of(id, text)
   if not head and not later then
     -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-    local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+    -- Before all changes: no read parts them where a script is cut off.
+    local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
     local function drop(ids)
       local once_gone, per_key, gated = nil, rule_of_keys, has_gates
@@ -602,14 +605,13 @@ local function read_policy(text)
   end
   return sound and found or nil
 end
--- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
 local PASS = '\1'
 -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
 -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
 -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
 -- row: its index and its member.
---   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped back, a message that was ready may
---   be due in the future.
+--   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped
+--   back, a message that was ready may be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
 -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
@@ -624,7 +626,6 @@ local function put(id, state, head, waits, rest, arrive)
   local in_lane = head.lane and setting('per_key')
   if in_lane then
     if not give_back then
-      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
       local LONGEST = 2 ^ 42 -- milliseconds
       local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -637,13 +638,6 @@ local function put(id, state, head, waits, rest, arrive)
         local interval = spans * UNITS[unit] / count
         return interval > 0 and interval <= LONGEST and interval or nil
       end
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-      --   some may be blocked
-      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-      --   next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
       local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
       local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -662,37 +656,27 @@ local function put(id, state, head, waits, rest, arrive)
         end
         return not waits or rule.in_order
       end
-      -- The id in a member of an index (lib/order says what precedes it).
       local function id_of(member)
         return member:sub(member:byte(1) < 16 and 9 or 3)
       end
-      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
       local function is_closed(number)
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
       end
-      -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-      -- commands.
-      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
       local function digits(number)
         return string.format(WHOLE, number)
       end
-      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
       local function limit_of(number)
         local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
         return lane and tonumber(lane.limit) or rule.limit
       end
-      -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
       local BY_RATE = '.5'
-      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-      -- is ready that has come so. And the score of the seat that it takes.
       local function free_seats(lane)
         local score = digits(lane)
         local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
         if rule.interval and free > 0 then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
@@ -706,9 +690,9 @@ local function put(id, state, head, waits, rest, arrive)
         return rule.interval and digits(lane) .. BY_RATE or digits(lane)
       end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-      -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-      -- twice, or to give one back twice, changes nothing.
+      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
+      -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
+      -- member of a set: to take one twice, or to give one back twice, changes nothing.
       --   full: lanes that were found full, for a call that only enters; nil: look
       local function enter(id, lane, full)
         if rule.limit == math.huge then
@@ -729,8 +713,6 @@ local function put(id, state, head, waits, rest, arrive)
         end
         local own = redis.call('ZSCORE', seats, id)
         if own and rule.interval then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
@@ -1082,16 +1064,10 @@ local function bury(id, state, head, part, reason, detail)
   state.reason = reason
   taken_up(state)
   if fate == 'discard' then
-    -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-    local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+    local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
     local function drop(ids)
       local once_gone, per_key, gated = nil, rule_of_keys, has_gates
-      -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
-      -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
-      --   ids: of the messages; also of those of which a script that was cut off left something behind
-      --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-      --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
       local gone = #ids
       redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
       if once_gone then
@@ -1100,7 +1076,6 @@ local function bury(id, state, head, part, reason, detail)
       redis.call('HDEL', history, unpack(ids))
       redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
       if gated then
-        -- Ends the passes of messages that were let through the gate of their dependency.
         local function end_passes(ids)
           local passes = {}
           for n, id in ipairs(ids) do
@@ -1118,8 +1093,6 @@ local function bury(id, state, head, part, reason, detail)
     redis.call('HINCRBY', counters, 'discarded', drop({ id }))
     local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
     if job then
-      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
-      -- has been forgotten.
       local function count_redriven(job, what)
         if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
           redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
@@ -1286,7 +1259,6 @@ if counts and (setting('breaker') or setting('gated')) then
       trim()
     end
   end
-  -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
   local function is_closed(number)
     local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
     return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
@@ -1450,8 +1422,6 @@ if counts and (setting('breaker') or setting('gated')) then
   end
 end
 if pauses then
-  -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is any more, but for a
-  -- limit of its own.
   local function write_lane(number, lane)
     local name, before = string.format('%.0f', number), lanes_read[number]
     lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
@@ -1478,8 +1448,6 @@ if pauses then
     end
     redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
   end
-  -- The text of a key or a dependency in the record of a message (lib/lanes_in).
-  --   of: key or dependency
   local NUMBERS, WIDTH = { key = 1, dependency = 2 }, 6 -- of the fields; bytes of a lane
 
   local function text_in(record, of)

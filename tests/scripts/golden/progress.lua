@@ -128,7 +128,8 @@ local function held_head(id, text)
       return found[FIELDS[name]]
     end
     -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-    local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+    -- Before all changes: no read parts them where a script is cut off.
+    local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
     local function drop(ids)
       local once_gone, per_key, gated = nil, rule_of_keys, has_gates
@@ -179,9 +180,10 @@ local function held_head(id, text)
             end
             -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
             -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-            --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-            --   some may be blocked
-            --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+            --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+            --   and some may be blocked
+            --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+            --   message is gone or dead; rule.holds: and by a dead letter;
             --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
             --   next; nil: keys have no rate
             local per_key_text = setting('per_key') or ''
@@ -357,9 +359,9 @@ local function held_head(id, text)
               local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
               return lane and (lane.of == 'dependency' or is_closed(number)) or false
             end
-            -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-            -- commands.
-            local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+            -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+            -- than most commands.
+            local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
             local function digits(number)
               return string.format(WHOLE, number)
@@ -369,10 +371,11 @@ local function held_head(id, text)
               local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
               return lane and tonumber(lane.limit) or rule.limit
             end
-            -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
+            -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+            -- is.
             local BY_RATE = '.5'
-            -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-            -- is ready that has come so. And the score of the seat that it takes.
+            -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+            -- none is ready that has come so. And the score of the seat that it takes.
             local function free_seats(lane)
               local score = digits(lane)
               local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -486,13 +489,6 @@ local function held_head(id, text)
   end
   return head, later
 end
--- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
--- indexes of it. Absent until someone claims or delays the message, unless its record is long.
---   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
--- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
--- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
--- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -529,8 +525,6 @@ local function format_state(s)
   }, ' ') .. s.more
 end
 
--- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
--- redrive gave it another (lib/redriven_expiry).
 local function expiry_of(head, state)
   if state.redriven == 0 then
     return head.expires
@@ -547,7 +541,6 @@ local function refusal(id, token, text)
   end
   return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
 end
--- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local text = redis.call('HGET', states, id)

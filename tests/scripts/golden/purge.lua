@@ -237,9 +237,10 @@ local function let_in(...)
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
     -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-    --   some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+    --   and some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+    --   message is gone or dead; rule.holds: and by a dead letter;
     --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
     --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
@@ -303,9 +304,9 @@ local function let_in(...)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
-    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-    -- commands.
-    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
     local function digits(number)
       return string.format(WHOLE, number)
@@ -315,10 +316,11 @@ local function let_in(...)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
+    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+    -- is.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+    -- none is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -515,13 +517,15 @@ local function left_over(index, row, id, state, head)
   end
   return false
 end
--- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
--- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
--- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
--- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
+-- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is
+-- about: the ids from ARGV[first] on, or, where there are none, those of `range`: its `ids`, or those of its rows
+-- (lib/rows_of_range). Skips those that do not wait there, and those of a later form, which stay as they are. Returns how many
+-- there were for which `visit` did not return false, then the score and the member of the last row that was looked at, where
+-- the range goes on after it; else empty.
 local function drop_rest(left)
   -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-  local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+  -- Before all changes: no read parts them where a script is cut off.
+  local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
   local function drop(ids)
     local once_gone, per_key, gated = nil, rule_of_keys, has_gates
@@ -668,16 +672,10 @@ local function ungroup(state, member)
     redis.call('PEXPIRE', cleared, FOR)
   end
 end
--- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
 local function drop(ids)
   local once_gone, per_key, gated = nil, rule_of_keys, has_gates
-  -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
-  -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
-  --   ids: of the messages; also of those of which a script that was cut off left something behind
-  --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-  --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
   local gone = #ids
   redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
   if once_gone then
@@ -686,9 +684,7 @@ local function drop(ids)
   redis.call('HDEL', history, unpack(ids))
   redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
   if gated then
-    -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
     local PASS = '\1'
-    -- Ends the passes of messages that were let through the gate of their dependency.
     local function end_passes(ids)
       local passes = {}
       for n, id in ipairs(ids) do

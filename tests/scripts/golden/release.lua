@@ -241,9 +241,10 @@ local function let_in(...)
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
     -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-    --   some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+    --   and some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+    --   message is gone or dead; rule.holds: and by a dead letter;
     --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
     --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
@@ -286,9 +287,9 @@ local function let_in(...)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
-    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-    -- commands.
-    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
     local function digits(number)
       return string.format(WHOLE, number)
@@ -298,10 +299,11 @@ local function let_in(...)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
+    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+    -- is.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+    -- none is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -530,7 +532,8 @@ local function held_head(id, text)
   local head, later = head_of(id, text)
   if not head and not later then
     -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-    local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+    -- Before all changes: no read parts them where a script is cut off.
+    local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
     local function drop(ids)
       local once_gone, per_key, gated = nil, rule_of_keys, has_gates
@@ -585,14 +588,13 @@ local function holder(token)
   holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\t\n]*')
   return holders[token]
 end
--- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
 local PASS = '\1'
 -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
 -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
 -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
 -- row: its index and its member.
---   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped back, a message that was ready may
---   be due in the future.
+--   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped
+--   back, a message that was ready may be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
 -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
@@ -607,7 +609,6 @@ local function put(id, state, head, waits, rest, arrive)
   local in_lane = head.lane and setting('per_key')
   if in_lane then
     if not give_back then
-      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
       local LONGEST = 2 ^ 42 -- milliseconds
       local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -620,13 +621,6 @@ local function put(id, state, head, waits, rest, arrive)
         local interval = spans * UNITS[unit] / count
         return interval > 0 and interval <= LONGEST and interval or nil
       end
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-      --   some may be blocked
-      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-      --   next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
       local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
       local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -645,37 +639,27 @@ local function put(id, state, head, waits, rest, arrive)
         end
         return not waits or rule.in_order
       end
-      -- The id in a member of an index (lib/order says what precedes it).
       local function id_of(member)
         return member:sub(member:byte(1) < 16 and 9 or 3)
       end
-      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
       local function is_closed(number)
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
       end
-      -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-      -- commands.
-      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
       local function digits(number)
         return string.format(WHOLE, number)
       end
-      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
       local function limit_of(number)
         local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
         return lane and tonumber(lane.limit) or rule.limit
       end
-      -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
       local BY_RATE = '.5'
-      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-      -- is ready that has come so. And the score of the seat that it takes.
       local function free_seats(lane)
         local score = digits(lane)
         local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
         if rule.interval and free > 0 then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
@@ -689,9 +673,9 @@ local function put(id, state, head, waits, rest, arrive)
         return rule.interval and digits(lane) .. BY_RATE or digits(lane)
       end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-      -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-      -- twice, or to give one back twice, changes nothing.
+      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
+      -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
+      -- member of a set: to take one twice, or to give one back twice, changes nothing.
       --   full: lanes that were found full, for a call that only enters; nil: look
       local function enter(id, lane, full)
         if rule.limit == math.huge then
@@ -712,8 +696,6 @@ local function put(id, state, head, waits, rest, arrive)
         end
         local own = redis.call('ZSCORE', seats, id)
         if own and rule.interval then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
@@ -983,16 +965,10 @@ local function bury(id, state, head, part, reason, detail)
   state.reason = reason
   taken_up(state)
   if fate == 'discard' then
-    -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-    local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+    local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
     local function drop(ids)
       local once_gone, per_key, gated = nil, rule_of_keys, has_gates
-      -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
-      -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
-      --   ids: of the messages; also of those of which a script that was cut off left something behind
-      --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-      --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
       local gone = #ids
       redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
       if once_gone then
@@ -1001,7 +977,6 @@ local function bury(id, state, head, part, reason, detail)
       redis.call('HDEL', history, unpack(ids))
       redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
       if gated then
-        -- Ends the passes of messages that were let through the gate of their dependency.
         local function end_passes(ids)
           local passes = {}
           for n, id in ipairs(ids) do
@@ -1019,8 +994,6 @@ local function bury(id, state, head, part, reason, detail)
     redis.call('HINCRBY', counters, 'discarded', drop({ id }))
     local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
     if job then
-      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
-      -- has been forgotten.
       local function count_redriven(job, what)
         if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
           redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
@@ -1060,7 +1033,6 @@ return settle_messages(3, function(id, state, head)
     end
   end
   if state.part == 'live' and head.lane and setting('per_key') then
-    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
     local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -1073,13 +1045,6 @@ return settle_messages(3, function(id, state, head)
       local interval = spans * UNITS[unit] / count
       return interval > 0 and interval <= LONGEST and interval or nil
     end
-    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-    -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-    --   some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-    --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-    --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
     local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
     local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -1091,8 +1056,8 @@ return settle_messages(3, function(id, state, head)
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
       interval = is_read and interval or nil,
     }
-    -- Puts a message back that was handed out, but does not count as that: given back, or its first lapse. Where keys have a rate, the
-    -- slot that it took is free again, for it or the next of its lane.
+    -- Puts a message back that was handed out, but does not count as that: given back, or its first lapse. Where keys have a rate,
+    -- the slot that it took is free again, for it or the next of its lane.
     --   put_back: puts it where it belongs
     local function token_back(lane, put_back)
       if not rule.interval then
@@ -1113,7 +1078,6 @@ return settle_messages(3, function(id, state, head)
 end, function()
   local rate = live > 0 and setting('rate')
   if rate then -- they took a token each when they were handed out
-    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
     local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 

@@ -422,9 +422,10 @@ local function let_in(...)
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
     -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-    --   some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+    --   and some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+    --   message is gone or dead; rule.holds: and by a dead letter;
     --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
     --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
@@ -463,9 +464,9 @@ local function let_in(...)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
-    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-    -- commands.
-    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
     local function digits(number)
       return string.format(WHOLE, number)
@@ -475,10 +476,11 @@ local function let_in(...)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
+    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+    -- is.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+    -- none is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -633,13 +635,15 @@ local function left_over(index, row, id, state, head)
   end
   return false
 end
--- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
--- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
--- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
--- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
+-- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is
+-- about: the ids from ARGV[first] on, or, where there are none, those of `range`: its `ids`, or those of its rows
+-- (lib/rows_of_range). Skips those that do not wait there, and those of a later form, which stay as they are. Returns how many
+-- there were for which `visit` did not return false, then the score and the member of the last row that was looked at, where
+-- the range goes on after it; else empty.
 local function drop_rest(left)
   -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-  local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+  -- Before all changes: no read parts them where a script is cut off.
+  local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
   local function drop(ids)
     local once_gone, per_key, gated = nil, rule_of_keys, has_gates
@@ -855,14 +859,13 @@ end
 local function with_expiry_word(more, expires)
   return more:gsub(' expires=%S*', '') .. (expires and string.format(' expires=%.0f', expires) or '')
 end
--- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
 local PASS = '\1'
 -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
 -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
 -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
 -- row: its index and its member.
---   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped back, a message that was ready may
---   be due in the future.
+--   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped
+--   back, a message that was ready may be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
 -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
@@ -877,7 +880,6 @@ local function put(id, state, head, waits, rest, arrive)
   local in_lane = head.lane and setting('per_key')
   if in_lane then
     if not give_back then
-      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
       local LONGEST = 2 ^ 42 -- milliseconds
       local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -890,13 +892,6 @@ local function put(id, state, head, waits, rest, arrive)
         local interval = spans * UNITS[unit] / count
         return interval > 0 and interval <= LONGEST and interval or nil
       end
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-      --   some may be blocked
-      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-      --   next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
       local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
       local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -915,33 +910,24 @@ local function put(id, state, head, waits, rest, arrive)
         end
         return not waits or rule.in_order
       end
-      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
       local function is_closed(number)
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
       end
-      -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-      -- commands.
-      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
       local function digits(number)
         return string.format(WHOLE, number)
       end
-      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
       local function limit_of(number)
         local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
         return lane and tonumber(lane.limit) or rule.limit
       end
-      -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
       local BY_RATE = '.5'
-      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-      -- is ready that has come so. And the score of the seat that it takes.
       local function free_seats(lane)
         local score = digits(lane)
         local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
         if rule.interval and free > 0 then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
@@ -955,9 +941,9 @@ local function put(id, state, head, waits, rest, arrive)
         return rule.interval and digits(lane) .. BY_RATE or digits(lane)
       end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-      -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-      -- twice, or to give one back twice, changes nothing.
+      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
+      -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
+      -- member of a set: to take one twice, or to give one back twice, changes nothing.
       --   full: lanes that were found full, for a call that only enters; nil: look
       local function enter(id, lane, full)
         if rule.limit == math.huge then
@@ -978,8 +964,6 @@ local function put(id, state, head, waits, rest, arrive)
         end
         local own = redis.call('ZSCORE', seats, id)
         if own and rule.interval then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil

@@ -231,9 +231,10 @@ local function let_in(...)
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
     -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-    --   some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+    --   and some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+    --   message is gone or dead; rule.holds: and by a dead letter;
     --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
     --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
@@ -297,9 +298,9 @@ local function let_in(...)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
-    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-    -- commands.
-    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
     local function digits(number)
       return string.format(WHOLE, number)
@@ -309,10 +310,11 @@ local function let_in(...)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
+    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+    -- is.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+    -- none is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -509,13 +511,15 @@ local function left_over(index, row, id, state, head)
   end
   return false
 end
--- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
--- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
--- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
--- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
+-- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is
+-- about: the ids from ARGV[first] on, or, where there are none, those of `range`: its `ids`, or those of its rows
+-- (lib/rows_of_range). Skips those that do not wait there, and those of a later form, which stay as they are. Returns how many
+-- there were for which `visit` did not return false, then the score and the member of the last row that was looked at, where
+-- the range goes on after it; else empty.
 local function drop_rest(left)
   -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-  local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+  -- Before all changes: no read parts them where a script is cut off.
+  local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
   local function drop(ids)
     local once_gone, per_key, gated = nil, rule_of_keys, has_gates
@@ -694,16 +698,10 @@ local function ungroup(state, member)
     redis.call('PEXPIRE', cleared, FOR)
   end
 end
--- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
 local function drop(ids)
   local once_gone, per_key, gated = nil, rule_of_keys, has_gates
-  -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
-  -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
-  --   ids: of the messages; also of those of which a script that was cut off left something behind
-  --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-  --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
   local gone = #ids
   redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
   if once_gone then
@@ -712,9 +710,7 @@ local function drop(ids)
   redis.call('HDEL', history, unpack(ids))
   redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
   if gated then
-    -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
     local PASS = '\1'
-    -- Ends the passes of messages that were let through the gate of their dependency.
     local function end_passes(ids)
       local passes = {}
       for n, id in ipairs(ids) do
@@ -864,7 +860,6 @@ local function there()
   local messages, states, history, ready, scheduled = to_messages, to_states, to_history, to_ready, to_scheduled
   local dead, expired, expiring, settings, wake = to_dead, to_expired, to_expiring, to_settings, to_wake
   local groups, redrives, seats, lanes, slots = to_groups, to_redrives, to_seats, to_lanes, to_slots
-  -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
   local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
   local found
   local function setting(name)
@@ -873,14 +868,13 @@ local function there()
     )
     return found[FIELDS[name]]
   end
-  -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
   local PASS = '\1'
   -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
   -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
   -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
   -- row: its index and its member.
-  --   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped back, a message that was ready may
-  --   be due in the future.
+  --   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped
+  --   back, a message that was ready may be due in the future.
   --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
   --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
   -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
@@ -895,7 +889,6 @@ local function there()
     local in_lane = head.lane and setting('per_key')
     if in_lane then
       if not give_back then
-        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
         local LONGEST = 2 ^ 42 -- milliseconds
         local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -908,13 +901,6 @@ local function there()
           local interval = spans * UNITS[unit] / count
           return interval > 0 and interval <= LONGEST and interval or nil
         end
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-        --   some may be blocked
-        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-        --   next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
         local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
         local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -933,14 +919,6 @@ local function there()
           end
           return not waits or rule.in_order
         end
-        -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-        -- `gated`, or `limited` where it is a limit; lib/tend ends that.
-        --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-        --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-        --   limit: how many messages of a key may hold a seat, where that is not what the rule says
-        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-        --   nobody waited; dead: ids of those that died in the window that opened it
-        --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
         local lanes_read = {}
 
         local function read_lane(number)
@@ -950,33 +928,24 @@ local function there()
           end
           return lanes_read[number]
         end
-        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
         local function is_closed(number)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
         end
-        -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer than most
-        -- commands.
-        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- the first is faster, and of 64 bits on most servers
+        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
         local function digits(number)
           return string.format(WHOLE, number)
         end
-        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
         local function limit_of(number)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
           return lane and tonumber(lane.limit) or rule.limit
         end
-        -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane is.
         local BY_RATE = '.5'
-        -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-        -- is ready that has come so. And the score of the seat that it takes.
         local function free_seats(lane)
           local score = digits(lane)
           local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
           if rule.interval and free > 0 then
-            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-            -- counts as now: the clock stepped back.
             local function slot_of(lane)
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
@@ -990,9 +959,9 @@ local function there()
           return rule.interval and digits(lane) .. BY_RATE or digits(lane)
         end
         -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-        -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-        -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-        -- twice, or to give one back twice, changes nothing.
+        -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
+        -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
+        -- member of a set: to take one twice, or to give one back twice, changes nothing.
         --   full: lanes that were found full, for a call that only enters; nil: look
         local function enter(id, lane, full)
           if rule.limit == math.huge then
@@ -1013,8 +982,6 @@ local function there()
           end
           local own = redis.call('ZSCORE', seats, id)
           if own and rule.interval then
-            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-            -- counts as now: the clock stepped back.
             local function slot_of(lane)
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
@@ -1039,13 +1006,9 @@ local function there()
           end
           return own ~= false -- its own counts as free
         end
-        -- Lets in the heads of lanes (lib/heads_in), which is made at the first call: it takes much, and most scripts let nobody in.
         local made
         local function let_in(...)
           if not made then
-            -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-            -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-            --   text, record: its state and its record, as they were read
             local function is_blocked_row(row, id, text, record)
               if not record then
                 return false
@@ -1058,28 +1021,20 @@ local function there()
               local state = parse_state(text, head.birth)
               return state.mark == '-' and member_of(id, head, state.due) == row
             end
-            -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-            -- So no client polls, and a message wakes one of a thousand.
             local function wake_one()
               if redis.call('LLEN', wake) == 0 then
                 redis.call('LPUSH', wake, 1)
                 redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
               end
             end
-            -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
             local function is_gated(number)
               local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
               return lane and (lane.of == 'dependency' or is_closed(number)) or false
             end
-            -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-            -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-            --   room: so many of each lane, whether seats are free or not; nil: as many as are
             local MOST = 1000 -- rows that one call looks at (I9)
             local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
             local place_of = {} -- by the first byte of a row, which stands for its priority
 
-            -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-            -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
             local function next_score(first)
               local band = score_of(9 - first, 0)
               if not rule.in_turn then
@@ -1092,7 +1047,6 @@ local function there()
               return string.format('%.17g', band + place_of[first])
             end
 
-            -- The first rows of these lanes, their ids and their lanes.
             local function heads_of(lanes, room)
               local rows, ids, lane_of = {}, {}, {}
               for _, lane in ipairs(lanes) do
@@ -1137,7 +1091,6 @@ local function there()
           end
           made(...)
         end
-        -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
         local function vacate(ids)
           if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
             redis.call('ZREM', seats, unpack(ids))
@@ -1297,8 +1250,6 @@ local function there()
       remember(id, 'expired', attempts(state), 0, '', '', state.due)
     end
   end
-  -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-  -- So no client polls, and a message wakes one of a thousand.
   local function wake_one()
     if redis.call('LLEN', wake) == 0 then
       redis.call('LPUSH', wake, 1)
