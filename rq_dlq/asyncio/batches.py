@@ -40,6 +40,11 @@ class Batches(OwnQueue[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
+
+        Examples:
+            >>> for settlement in await orders.ack(await orders.claim(count=100)):
+            ...     print(settlement.id, settlement.outcome)
+            order-41 acked
         """
         return await self._settle(
             deliveries, lambda held: settle.ack(self._core, held, results_of(deliveries))
@@ -66,6 +71,12 @@ class Batches(OwnQueue[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
+
+        Examples:
+            >>> deliveries = await orders.claim(count=100)
+            >>> for settlement in await orders.nack(deliveries, "the shop is closed", delay="1h"):
+            ...     print(settlement.outcome, settlement.delay)
+            redelivered 3600.0
         """
         values = settle.values_of(deliveries)
         return await self._settle(
@@ -88,6 +99,11 @@ class Batches(OwnQueue[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
+
+        Examples:
+            >>> for settlement in await orders.poison(await orders.claim(), "no address"):
+            ...     print(settlement.outcome)
+            dead
         """
         values = settle.values_of(deliveries)
         return await self._settle(
@@ -109,6 +125,11 @@ class Batches(OwnQueue[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
+
+        Examples:
+            >>> for settlement in await orders.release(await orders.claim(), begun=False):
+            ...     print(settlement.outcome)
+            released
         """
         return await self._settle(
             deliveries, lambda held: settle.release(self._core, held, begun=begun, delay=delay)
@@ -126,6 +147,11 @@ class Batches(OwnQueue[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was extended.
+
+        Examples:
+            >>> deliveries = await orders.claim()
+            >>> await orders.extend(deliveries, "5m")
+            [True]
         """
         span = self._core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
         return await self._broker._run(settle.extend(self._core, batch(self, deliveries), span))

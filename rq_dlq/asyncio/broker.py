@@ -279,6 +279,11 @@ class Broker(OwnBroker):
 
         Returns:
             The schedules.
+
+        Examples:
+            >>> schedule = await orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
+            >>> [(one.queue, one.name, one.rule) for one in await broker.schedules()]
+            [('orders', 'nightly', '0 3 * * *')]
         """
         return await self._run(schedules.read(self.settings.namespace))
 
@@ -314,6 +319,10 @@ class Broker(OwnBroker):
 
         Returns:
             A report for each process.
+
+        Examples:
+            >>> for process in await broker.workers():
+            ...     print(process.process, process.state, process.held)
         """
         return await self._run(processes.workers(self.settings.namespace))
 

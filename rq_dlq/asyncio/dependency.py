@@ -37,6 +37,13 @@ class Dependency(Lane):
 
         Raises:
             InvalidInput: this cannot be a dependency, or the queue is one of dead letters.
+
+        Examples:
+            >>> orders = broker.queue("orders", breaker=Breaker())
+            >>> changed = await orders.dependency("payments").pause(until="10m")
+            >>> stats = await orders.dependency("payments").stats()
+            >>> stats.open, stats.paused, stats.waiting
+            (True, True, 0)
         """
         return await self._broker._run(outages.of_dependency(self._core, self._text))
 
@@ -61,6 +68,11 @@ class DependencyOfAll(Answering):
 
         Returns:
             Its state in each queue that knows it.
+
+        Examples:
+            >>> changed = await broker.dependency("payments").pause(until="10m")
+            >>> [(one.queue, one.paused) for one in await broker.dependency("payments").stats()]
+            [('mails', True), ('orders', True)]
         """
         return [await one.stats() for one in await self._each()]
 
@@ -72,6 +84,10 @@ class DependencyOfAll(Answering):
 
         Returns:
             In how many queues this changed anything.
+
+        Examples:
+            >>> await broker.dependency("payments").pause(until="10m", by="anna")
+            2
         """
         return sum([await one.pause(until, by=by) for one in await self._each()])
 
@@ -83,6 +99,11 @@ class DependencyOfAll(Answering):
 
         Returns:
             In how many queues this changed anything.
+
+        Examples:
+            >>> changed = await broker.dependency("payments").pause()
+            >>> await broker.dependency("payments").resume()
+            2
         """
         return sum([await one.resume(by=by) for one in await self._each()])
 

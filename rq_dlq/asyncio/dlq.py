@@ -74,6 +74,10 @@ class DeadLetters(Answering, Generic[T]):
         Raises:
             InvalidInput: an argument is not valid.
             FilterError: `where` is not valid.
+
+        Examples:
+            >>> await mails.dlq.select(reason="poison").count()
+            1
         """
         wanted = dead_choice(conditions, where=where, limit=limit, order=order, all=all)
         return Selection(self._core, self._broker, wanted)
@@ -93,6 +97,11 @@ class DeadLetters(Answering, Generic[T]):
 
         Returns:
             The groups, the largest first.
+
+        Examples:
+            >>> (group,) = await mails.dlq.groups(reason="poison")
+            >>> group.count, group.error
+            (1, 'no address')
         """
         wanted = dead_choice(conditions, where=where)
         return await Selection(self._core, self._broker, wanted).groups(new_within=new_within)
@@ -236,6 +245,11 @@ class DeadLetters(Answering, Generic[T]):
 
         Returns:
             The jobs, the newest first.
+
+        Examples:
+            >>> job = await mails.dlq.redrive(all=True, by="anna")
+            >>> [(one.by, one.state, one.counts.moved) for one in await mails.dlq.jobs()]
+            [('anna', 'done', 1)]
         """
         found = await self._broker._run(redrives.jobs(self._core))
         return [RedriveJob(self._core, self._broker, [one]) for one in found]
@@ -251,6 +265,12 @@ class DeadLetters(Answering, Generic[T]):
 
         Raises:
             InvalidInput: there is none of this id.
+
+        Examples:
+            >>> job = await mails.dlq.redrive(all=True)
+            >>> again = await mails.dlq.job(job.id)
+            >>> again.state
+            'done'
         """
         return RedriveJob(self._core, self._broker, await self._broker._run(redrives.find(self._core, id)))
 
@@ -288,6 +308,12 @@ class DeadLetters(Answering, Generic[T]):
 
         Returns:
             Whether this changed anything; False: it was not muted.
+
+        Examples:
+            >>> (group,) = await mails.dlq.groups()
+            >>> muted = await mails.dlq.mute(group=group)
+            >>> await mails.dlq.unmute(group=group)
+            True
         """
         return await self._broker._run(muting.unmute(self._core, group, by))
 
@@ -312,6 +338,12 @@ class DeadLetters(Answering, Generic[T]):
 
         Raises:
             InvalidInput: there is neither a condition nor `all`, or both; nothing was done.
+
+        Examples:
+            >>> await mails.dlq.purge(older_than="30d")
+            0
+            >>> await mails.dlq.purge(all=True, by="anna")
+            1
         """
         wanted = dead_choice(conditions, where=where, all=all)
         return await Selection(self._core, self._broker, wanted).purge(by=by)

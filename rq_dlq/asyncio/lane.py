@@ -41,6 +41,12 @@ class Lane(Answering):
 
         Raises:
             InvalidInput: an argument is not valid, or the queue is one of dead letters.
+
+        Examples:
+            >>> await orders.key("customer-7").pause(until="10m")
+            True
+            >>> await orders.dependency("payments").pause(by="anna")
+            True
         """
         return await self._set_paused(paused=True, until=until, by=by)
 
@@ -57,6 +63,11 @@ class Lane(Answering):
 
         Raises:
             InvalidInput: an argument is not valid, or the queue is one of dead letters.
+
+        Examples:
+            >>> changed = await orders.key("customer-7").pause()
+            >>> await orders.key("customer-7").resume()
+            True
         """
         return await self._set_paused(paused=False, until=None, by=by)
 

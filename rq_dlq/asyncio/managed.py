@@ -108,6 +108,12 @@ class Managed(OwnQueue[T]):
         Raises:
             FilterError: the condition is not valid.
             InvalidInput: another argument is not valid.
+
+        Examples:
+            >>> await orders.select("body.total > 5").count()
+            1
+            >>> await orders.select(ids=["order-41"]).prioritize(9)
+            1
         """
         wanted = Choice(where=where, ids=ids, key=key, places=places, limit=limit, order=order, all=all)
         return Selection(self._core, self._broker, wanted)
@@ -125,6 +131,12 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: the limit is not valid, or this is the name of dead letters.
+
+        Examples:
+            >>> orders = broker.queue("orders", per_key=PerKey(order=True))
+            >>> sent = await orders.send_many([Message(n, key="customer-7") for n in range(3)])
+            >>> [(one.key, one.blocked) for one in await orders.keys()]
+            [('customer-7', 2)]
         """
         return await self._broker._run(keyed.longest(self._core, limit, exact=exact))
 
@@ -136,6 +148,10 @@ class Managed(OwnQueue[T]):
 
         Returns:
             The key, with its verbs.
+
+        Examples:
+            >>> await orders.key("customer-7").pause(until="10m")
+            True
         """
         return Key(key, self._core, self._broker)
 
@@ -147,6 +163,11 @@ class Managed(OwnQueue[T]):
 
         Returns:
             The dependency, with its verbs.
+
+        Examples:
+            >>> stats = await orders.dependency("payments").stats()
+            >>> stats.open
+            False
         """
         return Dependency(dependency, self._core, self._broker)
 
@@ -182,6 +203,11 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: this is the name of dead letters; or `by` is not a name.
+
+        Examples:
+            >>> changed = await orders.pause()
+            >>> await orders.resume()
+            True
         """
         return await self._broker._run(pausing.set_paused(self._core, paused=False, by=by))
 
@@ -223,6 +249,10 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: `by` is not a name.
+
+        Examples:
+            >>> await orders.reset(by="anna")
+            1
         """
         return await self._broker._run(pausing.reset(self._core, by))
 
@@ -244,6 +274,13 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: messages are in the queue, or it is a dead-letter or expiry queue; nothing was done.
+
+        Examples:
+            >>> await orders.delete()
+            Traceback (most recent call last):
+            rq_dlq.errors.InvalidInput: 'orders' was not deleted, since it is not empty: 1 …
+            >>> await orders.delete(force=True)
+            1
         """
         act = await self._broker._run(act_of("deleted", by))
         return await self._broker._run(deleting.delete(self._core, force=force, act=act))
@@ -296,6 +333,13 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or this is a dead-letter or expiry queue.
+
+        Examples:
+            >>> stock = broker.queue("stock", outcomes=1_000)
+            >>> sent = await stock.send("tea", id="tea-1")
+            >>> settled = await stock.ack(await stock.claim())
+            >>> [(one.id, one.event) for one in await stock.outcomes()]
+            [('tea-1', 'acked')]
         """
         return await self._broker._run(outcomes.read_outcomes(self._core, since, limit))
 
@@ -319,5 +363,11 @@ class Managed(OwnQueue[T]):
 
         Returns:
             How many messages each step moved, by the step's name.
+
+        Examples:
+            >>> sent = await orders.send({"total": 1.0}, delay="1h")
+            >>> moved = await orders.maintain()
+            >>> moved["promoted"]
+            0
         """
         return await self._broker._run(maintain.maintain(self._core))

@@ -131,6 +131,9 @@ class OwnBroker(BrokerBase):
 
         Raises:
             LeaseLost, BrokerUnavailable, BrokerRefused: of the end of a loop; the connections are closed.
+
+        Examples:
+            >>> await broker.close()
         """
         try:
             ended = await asyncio.gather(*map(self._end_loop, tuple(self._loops)), return_exceptions=True)
@@ -156,6 +159,9 @@ class OwnBroker(BrokerBase):
         Raises:
             ConfigurationError: no queue has a handler.
             RqDlqError: a consumer or the lifespan failed; the log has its error.
+
+        Examples:
+            >>> await broker.run(burst=True)
         """
         await runner_of(self, burst=burst).run_in_loop()
 

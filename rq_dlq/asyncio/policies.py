@@ -68,6 +68,10 @@ class Policies:
 
         Raises:
             PolicyError: an argument is not valid, or they contradict each other; nothing was changed.
+
+        Examples:
+            >>> await broker.policies.set("orders.#", redelivery={"max_redeliveries": 3}, rate="100/s")
+            1
         """
         redelivery = fields.get("redelivery")
         if isinstance(redelivery, RedeliveryPolicy) and redelivery.fatal:
@@ -90,6 +94,11 @@ class Policies:
 
         Raises:
             PolicyError: it is not an entry, or it contradicts itself; nothing was changed.
+
+        Examples:
+            >>> from rq_dlq.policy import Entry
+            >>> await broker.policies.put("mails", Entry.of(redelivery={"max_redeliveries": 3}))
+            1
         """
         check_entry(entry)
         return await self._put(pattern, entry, progress, by)
@@ -106,6 +115,11 @@ class Policies:
 
         Raises:
             PolicyError: this is not a valid pattern.
+
+        Examples:
+            >>> matched = await broker.policies.set("mails", rate="100/s")
+            >>> await broker.policies.remove("mails")
+            1
         """
         return await self._put(pattern, None, progress, by)
 
@@ -124,6 +138,11 @@ class Policies:
 
         Raises:
             InvalidName: this is not a valid name of a queue.
+
+        Examples:
+            >>> await broker.queue("orders", rate="100/s").open()
+            >>> await broker.policies.undeclare("orders")
+            True
         """
         naming = self._broker.settings.naming
         act = await self._broker._run(act_of("undeclared", by))
@@ -134,6 +153,12 @@ class Policies:
 
         Returns:
             The map of entries.
+
+        Examples:
+            >>> matched = await broker.policies.set("mail.#", rate="100/s")
+            >>> policies = await broker.policies.read()
+            >>> [*policies.entries]
+            ['mail.#']
         """
         settings = self._broker.settings
         return await self._broker._run(policies.read_policies(settings.namespace, settings.naming))
@@ -149,6 +174,12 @@ class Policies:
 
         Raises:
             InvalidName: this is not a valid name of a queue.
+
+        Examples:
+            >>> matched = await broker.policies.set("mail.#", rate="100/s")
+            >>> settings = await broker.policies.explain("mail.eu")
+            >>> [(one.field, one.value, one.source) for one in settings.sources if one.source != "default"]
+            [('rate', '100/s', 'mail.#')]
         """
         naming = self._broker.settings.naming
         return await self._broker._run(policies.explain_policy(self._keys_of(queue), naming))

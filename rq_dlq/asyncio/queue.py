@@ -36,7 +36,15 @@ T = TypeVar("T")
 
 
 class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
-    """A queue of one broker; `broker.queue(name)` makes it."""
+    """A queue of one broker; `broker.queue(name)` makes it.
+
+    Examples:
+        >>> orders = broker.queue("orders", rate="100/s")
+        >>> orders.name
+        'orders'
+        >>> letters = await orders.dlq.browse()
+        >>> expired = await orders.expired.browse()
+    """
 
     @answering
     def __init__(self, broker: Broker, core: QueueState[T]) -> None:
@@ -67,7 +75,11 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
         return DeadLetters(queue.sibling(self._core, "expired"), self._broker)
 
     async def open(self) -> None:
-        """Register the queue's name and write its declared settings, as the first send would."""
+        """Register the queue's name and write its declared settings, as the first send would.
+
+        Examples:
+            >>> await broker.queue("orders", rate="100/s").open()
+        """
         await self._run(opening.open_queue(self._core))
 
     async def send(

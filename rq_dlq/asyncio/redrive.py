@@ -33,12 +33,17 @@ class RedriveJob:
     State and counts are as of the last verb; `refresh` reads them anew.
 
     Examples:
-        >>> job = await mails.dlq.redrive(all=True, canary=1)
+        >>> job = await mails.dlq.redrive(all=True, canary=1, by="anna")
         >>> job.state, job.counts.eligible
         ('running', 1)
         >>> job = await job.cancel()
         >>> job.state
         'cancelled'
+        >>> job.by, job.chosen, job.how, job.refusals
+        ('anna', 'all', '', ())
+        >>> again = await mails.dlq.job(job.id)
+        >>> again.began == job.began
+        True
     """
 
     def __init__(
@@ -107,6 +112,12 @@ class RedriveJob:
 
         Raises:
             InvalidInput: it was forgotten.
+
+        Examples:
+            >>> job = await mails.dlq.redrive(all=True, canary=1)
+            >>> job = await job.refresh()
+            >>> job.state
+            'running'
         """
         for n, part in self._stored():
             keys = replace(self._core.keys, family=part.family)
@@ -134,6 +145,12 @@ class RedriveJob:
 
         Raises:
             InvalidInput: another process began it, and edits its messages or moves them to another queue.
+
+        Examples:
+            >>> job = await mails.dlq.redrive(all=True, rate=100)
+            >>> job = await job.wait("1m")
+            >>> job.state, job.counts.moved
+            ('done', 1)
         """
         deadline = Deadline(monotonic, None if within is None else milliseconds(within, name="within"))
         for n, part in self._stored():
@@ -175,6 +192,12 @@ class RedriveJob:
 
         Raises:
             InvalidInput: it is over.
+
+        Examples:
+            >>> job = await mails.dlq.redrive(all=True, rate=100)
+            >>> job = await job.pause(by="anna")
+            >>> job.state, job.why
+            ('paused', 'anna paused it')
         """
         return await self._steer("pause", by)
 
@@ -188,6 +211,13 @@ class RedriveJob:
 
         Raises:
             InvalidInput: it is over; or another process began it, and only that can go on with it.
+
+        Examples:
+            >>> job = await mails.dlq.redrive(all=True, rate=100)
+            >>> job = await job.pause()
+            >>> job = await job.resume()
+            >>> job.state
+            'running'
         """
         for part in self._parts:
             if part.asked.offered:
@@ -202,6 +232,12 @@ class RedriveJob:
 
         Raises:
             InvalidInput: it is over.
+
+        Examples:
+            >>> job = await mails.dlq.redrive(all=True, rate=100)
+            >>> job = await job.cancel(by="anna")
+            >>> job.state
+            'cancelled'
         """
         return await self._steer("cancel", by)
 
@@ -213,6 +249,12 @@ class RedriveJob:
 
         Raises:
             InvalidInput: it edited its messages, or moved them to another queue.
+
+        Examples:
+            >>> job = await mails.dlq.redrive(all=True)
+            >>> job = await job.undo(by="anna")
+            >>> job.state, job.counts.undone
+            ('undone', 1)
         """
         for n, part in self._stored():
             self._parts[n] = await self._broker._run(redrives.undo(self._core, part, by))

@@ -48,6 +48,13 @@ class Results(OwnQueue[T]):
             ResultUnavailable: there is none (yet, or any more).
             InvalidInput: an argument is not valid.
             BrokerUnavailable: the server does not answer.
+
+        Examples:
+            >>> sent = await orders.send({"total": 7.0}, id="order-42", result=True, priority=9)
+            >>> (delivery,) = await orders.claim()
+            >>> settlement = await delivery.ack(result={"paid": 7.0})
+            >>> await orders.result("order-42", wait="5s")
+            {'paid': 7.0}
         """
         return await self._result(message_id, wait)
 
@@ -85,6 +92,8 @@ class SentForResult(Sent, Generic[R]):
         >>> settlement = await delivery.ack(result="paid")
         >>> await sent.result(wait="5s")
         'paid'
+        >>> sent.new, sent.known
+        (True, None)
     """
 
     __slots__ = ("_codec", "_queue", "_sent")
@@ -123,6 +132,12 @@ class SentForResult(Sent, Generic[R]):
 
         Raises:
             ResultError, ResultUnavailable, BrokerUnavailable: see `Queue.result`.
+
+        Examples:
+            >>> sent = await orders.send({"total": 7.0}, id="order-42", result=True)
+            >>> await sent.result()
+            Traceback (most recent call last):
+            rq_dlq.errors.ResultUnavailable: message order-42 of 'orders' is not done yet: …
         """
         return await self._queue._result(str(self), wait, self._codec)  # type: ignore[no-any-return]
 

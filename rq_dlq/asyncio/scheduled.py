@@ -86,6 +86,11 @@ class Scheduled(OwnQueue[T]):
 
         Raises:
             InvalidInput: this cannot be the name of one.
+
+        Examples:
+            >>> schedule = await orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
+            >>> await orders.unschedule("nightly")
+            True
         """
         return await self._broker._run(schedules.remove(self._core, name, by))
 
@@ -101,6 +106,11 @@ class Scheduled(OwnQueue[T]):
 
         Raises:
             InvalidInput: there is no such schedule.
+
+        Examples:
+            >>> schedule = await orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
+            >>> await orders.pause_schedule("nightly", by="anna")
+            True
         """
         return await self._broker._run(schedules.set_paused(self._core, name, paused=True, by=by))
 
@@ -116,5 +126,11 @@ class Scheduled(OwnQueue[T]):
 
         Raises:
             InvalidInput: there is no such schedule.
+
+        Examples:
+            >>> schedule = await orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
+            >>> changed = await orders.pause_schedule("nightly")
+            >>> await orders.resume_schedule("nightly")
+            True
         """
         return await self._broker._run(schedules.set_paused(self._core, name, paused=False, by=by))

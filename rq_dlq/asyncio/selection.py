@@ -62,6 +62,11 @@ class Selection(Generic[T]):
 
         Returns:
             The messages, in order; each is a `DeadLetter` if it is dead or expired.
+
+        Examples:
+            >>> for message in await orders.select("body.total > 5", limit=10).browse():
+            ...     print(message.id, message.body)
+            order-41 {'total': 9.5}
         """
         return await self._broker._run(reading.chosen(self._core, self._choice))
 
@@ -70,6 +75,10 @@ class Selection(Generic[T]):
 
         Returns:
             How many there are.
+
+        Examples:
+            >>> await orders.select(places=["ready", "scheduled"]).count()
+            1
         """
         return await self._broker._run(counting.count(self._core, self._choice))
 
@@ -81,6 +90,11 @@ class Selection(Generic[T]):
 
         Returns:
             The counts, the largest first; under None: messages without the header.
+
+        Examples:
+            >>> sent = await orders.send({"total": 1.0}, headers={"tenant": "a"})
+            >>> await orders.select().count_by("tenant")
+            {None: 1, 'a': 1}
         """
         return await self._broker._run(counting.count_by(self._core, self._choice, header))
 
@@ -98,6 +112,11 @@ class Selection(Generic[T]):
 
         Raises:
             InvalidDuration: `new_within` is not valid.
+
+        Examples:
+            >>> (group,) = await mails.select(places=["dead"]).groups()
+            >>> group.count, group.error
+            (1, 'no address')
         """
         return await self._broker._run(groups(self._core, self._choice, new_within))
 
@@ -109,6 +128,10 @@ class Selection(Generic[T]):
 
         Returns:
             How many came back.
+
+        Examples:
+            >>> await mails.dlq.select("body.to = 'bob'").redrive(by="anna")
+            1
         """
         return await self._broker._run(changing.redrive(self._core, self._for("redrive"), by))
 
@@ -123,6 +146,10 @@ class Selection(Generic[T]):
 
         Returns:
             How many died.
+
+        Examples:
+            >>> await orders.select("body.total > 5").dead_letter("a test order")
+            1
         """
         return await self._broker._run(changing.dead_letter(self._core, self._for("dead_letter"), reason, by))
 
@@ -134,6 +161,10 @@ class Selection(Generic[T]):
 
         Returns:
             How many expired.
+
+        Examples:
+            >>> await orders.select("age >= '0s'").expire()
+            1
         """
         return await self._broker._run(changing.expire_now(self._core, self._for("expire"), by))
 
@@ -150,6 +181,11 @@ class Selection(Generic[T]):
 
         Raises:
             InvalidInput: such a one is named by its id; nothing was changed. The error says who is in front.
+
+        Examples:
+            >>> sent = await orders.send({"total": 1.0}, delay="1h")
+            >>> await orders.select(places=["scheduled"]).deliver_now()
+            1
         """
         return await self._broker._run(changing.deliver_now(self._core, self._for("deliver_now"), by))
 
@@ -165,6 +201,10 @@ class Selection(Generic[T]):
 
         Raises:
             InvalidMessage: the priority is not valid.
+
+        Examples:
+            >>> await orders.select("body.total > 5").prioritize(9)
+            1
         """
         return await self._broker._run(changing.prioritize(self._core, self._for("prioritize"), priority, by))
 
@@ -184,6 +224,10 @@ class Selection(Generic[T]):
         Raises:
             InvalidInput: it is the same queue, or it does not exist; nothing was moved.
             CrossSlot: the queues are on different nodes of the cluster; nothing was moved.
+
+        Examples:
+            >>> await orders.select("body.total > 5").move("large", create=True)
+            1
         """
         return await self._broker._run(
             changing.transfer(
@@ -204,6 +248,10 @@ class Selection(Generic[T]):
 
         Raises:
             InvalidInput, CrossSlot: as for `move`.
+
+        Examples:
+            >>> await orders.select(all=True).copy("trial", create=True)
+            1
         """
         return await self._broker._run(
             changing.transfer(
@@ -219,6 +267,10 @@ class Selection(Generic[T]):
 
         Returns:
             How many were removed.
+
+        Examples:
+            >>> await orders.select("body.total > 5").purge(by="anna")
+            1
         """
         return await self._broker._run(changing.purge(self._core, self._for("purge"), by))
 

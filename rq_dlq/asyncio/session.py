@@ -68,6 +68,11 @@ class Session(Generic[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or the session holds 1,000 deliveries.
+
+        Examples:
+            >>> async with orders.session() as session:
+            ...     print([order.id for order in await session.claim(10, wait="1s")])
+            ['order-41']
         """
         room = session.capacity_for(self._core, count_of(count))
         deliveries = await self._queue.claim(room, wait=wait, lease=lease)
@@ -101,6 +106,12 @@ class Session(Generic[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or the session sends more than 1,000 messages.
+
+        Examples:
+            >>> async with orders.session() as session:
+            ...     sent = await session.send(mails, {"to": "anna"}, id="mail-2", delay="10m")
+            >>> sent, sent.new
+            ('mail-2', None)
         """
         target = work_of(queue, self._queue._broker)
         options = send.send_options(
@@ -122,6 +133,13 @@ class Session(Generic[T]):
             Unconfirmed: with durability "replicated": everything is done, but too few replicas confirmed it.
                 Committing again does nothing twice.
             BrokerUnavailable: the outcome is unknown. Committing again finds out, and does nothing twice.
+
+        Examples:
+            >>> session = orders.session()
+            >>> claimed = await session.claim()
+            >>> sent = await session.send(mails, {"to": "anna"})
+            >>> await session.commit()
+            1
         """
         return await self._queue._run(session.commit(self._core))
 
@@ -133,6 +151,12 @@ class Session(Generic[T]):
 
         Returns:
             How many deliveries were nacked.
+
+        Examples:
+            >>> session = orders.session()
+            >>> claimed = await session.claim()
+            >>> await session.rollback("the customer called it off")
+            1
         """
         return await self._queue._run(session.rollback(self._core, error))
 
@@ -141,6 +165,12 @@ class Session(Generic[T]):
 
         Returns:
             How many deliveries were nacked.
+
+        Examples:
+            >>> session = orders.session()
+            >>> claimed = await session.claim()
+            >>> await session.recover()
+            1
         """
         return await self.rollback("the session was recovered")
 
@@ -149,6 +179,11 @@ class Session(Generic[T]):
 
         Returns:
             How many deliveries were nacked.
+
+        Examples:
+            >>> session = orders.session()
+            >>> await session.close()
+            0
         """
         return await self.rollback("the session was closed before it was committed")
 

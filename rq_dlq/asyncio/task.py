@@ -37,6 +37,8 @@ class Task(Answering, Generic[P, R_co]):
         ...     print(f"welcome {user_id} in {lang}")
         >>> await welcome.options(id="welcome-7", delay="1h").send(7, lang="de")
         'welcome-7'
+        >>> welcome.name
+        'welcome'
     """
 
     def __init__(
@@ -89,6 +91,14 @@ class Task(Answering, Generic[P, R_co]):
         Raises:
             InvalidMessage: the arguments do not fit the function; nothing was sent.
             InvalidInput, KnownId, BrokerUnavailable, Unconfirmed: see `Queue.send`.
+
+        Examples:
+            >>> @broker.task
+            ... async def welcome(user_id: int, lang: str = "en") -> None:
+            ...     print(f"welcome {user_id} in {lang}")
+            >>> sent = await welcome.send(7, lang="de")
+            >>> sent.new
+            True
         """
         body = self._function.body(args, kwargs)
         options = self._function.saying(self._options, args, kwargs, self._given)
@@ -162,6 +172,14 @@ class Task(Answering, Generic[P, R_co]):
 
         Raises:
             InvalidInput: a duration is not valid, or the headers have the task's.
+
+        Examples:
+            >>> @broker.task
+            ... async def welcome(user_id: int) -> None:
+            ...     print(f"welcome {user_id}")
+            >>> urgent = welcome.options(priority=9, ttl="1h")
+            >>> await urgent.options(id="welcome-7").send(7)
+            'welcome-7'
         """
         now = {
             "id": id,

@@ -98,6 +98,11 @@ class BrokerBase(Answering):
 
         Raises:
             ConfigurationError: the broker has a lifespan already, or this is not such a function.
+
+        Examples:
+            >>> @broker.lifespan
+            ... def resources():
+            ...     yield {"shop": "Tea & Cake"}  # the `state` of each delivery
         """
         if self._lifespan is not None:
             message = "the broker has a lifespan already: enter both context managers in one function"
@@ -119,6 +124,12 @@ class BrokerBase(Answering):
 
         Raises:
             ConfigurationError: it is not an observer.
+
+        Examples:
+            >>> class Log(Observer):
+            ...     def settled(self, settled):
+            ...         print(settled.queue, settled.outcome)
+            >>> log = broker.observe(Log())
         """
         if not isinstance(observer, Observer):
             raise ConfigurationError(f"{shown(observer)} is not an observer: derive its class from Observer")
@@ -131,7 +142,12 @@ class BrokerBase(Answering):
 
     @property
     def url(self) -> str:
-        """The address of the server, without the password."""
+        """The address of the server, without the password.
+
+        Examples:
+            >>> Broker("redis://:secret@localhost:6379/0").url
+            'redis://:***@localhost:6379/0'
+        """
         return masked(self._known_url or "the embedded server")
 
     def _address(self) -> str:

@@ -41,6 +41,11 @@ class Batches(OwnQueue[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
+
+        Examples:
+            >>> for settlement in orders.ack(orders.claim(count=100)):
+            ...     print(settlement.id, settlement.outcome)
+            order-41 acked
         """
         return self._settle(deliveries, lambda held: settle.ack(self._core, held, results_of(deliveries)))
 
@@ -65,6 +70,12 @@ class Batches(OwnQueue[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
+
+        Examples:
+            >>> deliveries = orders.claim(count=100)
+            >>> for settlement in orders.nack(deliveries, "the shop is closed", delay="1h"):
+            ...     print(settlement.outcome, settlement.delay)
+            redelivered 3600.0
         """
         values = settle.values_of(deliveries)
         return self._settle(
@@ -87,6 +98,11 @@ class Batches(OwnQueue[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
+
+        Examples:
+            >>> for settlement in orders.poison(orders.claim(), "no address"):
+            ...     print(settlement.outcome)
+            dead
         """
         values = settle.values_of(deliveries)
         return self._settle(
@@ -108,6 +124,11 @@ class Batches(OwnQueue[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
+
+        Examples:
+            >>> for settlement in orders.release(orders.claim(), begun=False):
+            ...     print(settlement.outcome)
+            released
         """
         return self._settle(
             deliveries, lambda held: settle.release(self._core, held, begun=begun, delay=delay)
@@ -125,6 +146,11 @@ class Batches(OwnQueue[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was extended.
+
+        Examples:
+            >>> deliveries = orders.claim()
+            >>> orders.extend(deliveries, "5m")
+            [True]
         """
         span = self._core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
         return self._broker._run(settle.extend(self._core, batch(self, deliveries), span))

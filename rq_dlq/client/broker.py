@@ -280,6 +280,11 @@ class Broker(OwnBroker):
 
         Returns:
             The schedules.
+
+        Examples:
+            >>> schedule = orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
+            >>> [(one.queue, one.name, one.rule) for one in broker.schedules()]
+            [('orders', 'nightly', '0 3 * * *')]
         """
         return self._run(schedules.read(self.settings.namespace))
 
@@ -315,6 +320,10 @@ class Broker(OwnBroker):
 
         Returns:
             A report for each process.
+
+        Examples:
+            >>> for process in broker.workers():
+            ...     print(process.process, process.state, process.held)
         """
         return self._run(processes.workers(self.settings.namespace))
 

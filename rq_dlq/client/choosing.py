@@ -29,6 +29,12 @@ class Conditions(TypedDict, total=False):
         reason: exhausted, poison, unprocessable or expired.
         since: it died at this time or later; a datetime with a time zone.
         older_than: it died at least this long ago: seconds, a timedelta or "30d".
+
+    Examples:
+        >>> mails.dlq.redrive(reason="poison", older_than="1d", dry_run=True).eligible
+        0
+        >>> [letter.id for letter in mails.dlq.browse(ids=["mail-1"], where="body.to = 'bob'")]
+        ['mail-1']
     """
 
     ids: Sequence[str] | None

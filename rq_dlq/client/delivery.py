@@ -49,6 +49,10 @@ class Delivery(Leased[T]):
         >>> settlement = delivery.ack()
         >>> settlement.outcome
         'acked'
+        >>> delivery.settled, delivery.lost, delivery.cancelled
+        (True, False, False)
+        >>> delivery.lease_until > delivery.enqueued_at, isinstance(delivery.token, str)
+        (True, True)
     """
 
     _process = 0
@@ -72,7 +76,16 @@ class Delivery(Leased[T]):
 
     @property
     def state(self) -> Any:
-        """What `broker.lifespan` yielded in this worker process; None: there is no lifespan, or no worker."""
+        """What `broker.lifespan` yielded in this worker process; None: there is no lifespan, or no worker.
+
+        Examples:
+            >>> @broker.lifespan
+            ... def resources():
+            ...     yield {"shop": "Tea & Cake"}
+            >>> @broker.task
+            ... def invoice(order_id: int, *, delivery: Delivery | None = None) -> None:
+            ...     print(delivery.state["shop"], order_id)
+        """
         return self._queue._state
 
     @property
@@ -101,6 +114,12 @@ class Delivery(Leased[T]):
         Raises:
             LeaseLost: the token is stale; nothing was changed.
             InvalidMessage: the result is too large, or cannot be encoded; nothing was changed.
+
+        Examples:
+            >>> (delivery,) = orders.claim()
+            >>> settlement = delivery.ack()
+            >>> settlement.outcome, delivery.settled
+            ('acked', True)
         """
         self._returned = result
         results = results_of([self])
@@ -126,6 +145,12 @@ class Delivery(Leased[T]):
         Raises:
             LeaseLost: the token is stale; nothing was changed.
             InvalidInput: an argument is not valid; nothing was changed.
+
+        Examples:
+            >>> (delivery,) = orders.claim()
+            >>> settlement = delivery.nack("the printer is out of paper", delay="10s")
+            >>> settlement.outcome, settlement.delay
+            ('redelivered', 10.0)
         """
         steps = settle.nack(
             self._queue._core, [self._held], error, delay=delay, charge=charge, values=self._values
@@ -143,6 +168,12 @@ class Delivery(Leased[T]):
 
         Raises:
             LeaseLost: the token is stale; nothing was changed.
+
+        Examples:
+            >>> (delivery,) = orders.claim()
+            >>> settlement = delivery.poison("no address")
+            >>> settlement.outcome
+            'dead'
         """
         steps = settle.poison(self._queue._core, [self._held], error, values=self._values)
         return self._settle(steps, error)
@@ -160,6 +191,12 @@ class Delivery(Leased[T]):
         Raises:
             LeaseLost: the token is stale; nothing was changed.
             InvalidInput: an argument is not valid; nothing was changed.
+
+        Examples:
+            >>> (delivery,) = orders.claim()
+            >>> settlement = delivery.release(delay="5s", begun=False)
+            >>> settlement.outcome
+            'released'
         """
         steps = settle.release(self._queue._core, [self._held], begun=begun, delay=delay)
         return self._settle(steps)
@@ -203,6 +240,12 @@ class Delivery(Leased[T]):
         Raises:
             LeaseLost: the token is stale.
             InvalidDuration: the lease is not valid.
+
+        Examples:
+            >>> (delivery,) = orders.claim(lease="10s")
+            >>> before = delivery.lease_until
+            >>> delivery.extend("5m") > before
+            True
         """
         self._refuse_if_deferred()
         core = self._queue._core

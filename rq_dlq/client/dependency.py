@@ -38,6 +38,13 @@ class Dependency(Lane):
 
         Raises:
             InvalidInput: this cannot be a dependency, or the queue is one of dead letters.
+
+        Examples:
+            >>> orders = broker.queue("orders", breaker=Breaker())
+            >>> changed = orders.dependency("payments").pause(until="10m")
+            >>> stats = orders.dependency("payments").stats()
+            >>> stats.open, stats.paused, stats.waiting
+            (True, True, 0)
         """
         return self._broker._run(outages.of_dependency(self._core, self._text))
 
@@ -62,6 +69,11 @@ class DependencyOfAll(Answering):
 
         Returns:
             Its state in each queue that knows it.
+
+        Examples:
+            >>> changed = broker.dependency("payments").pause(until="10m")
+            >>> [(one.queue, one.paused) for one in broker.dependency("payments").stats()]
+            [('mails', True), ('orders', True)]
         """
         return [one.stats() for one in self._each()]
 
@@ -73,6 +85,10 @@ class DependencyOfAll(Answering):
 
         Returns:
             In how many queues this changed anything.
+
+        Examples:
+            >>> broker.dependency("payments").pause(until="10m", by="anna")
+            2
         """
         return sum([one.pause(until, by=by) for one in self._each()])
 
@@ -84,6 +100,11 @@ class DependencyOfAll(Answering):
 
         Returns:
             In how many queues this changed anything.
+
+        Examples:
+            >>> changed = broker.dependency("payments").pause()
+            >>> broker.dependency("payments").resume()
+            2
         """
         return sum([one.resume(by=by) for one in self._each()])
 

@@ -75,6 +75,10 @@ class DeadLetters(Answering, Generic[T]):
         Raises:
             InvalidInput: an argument is not valid.
             FilterError: `where` is not valid.
+
+        Examples:
+            >>> mails.dlq.select(reason="poison").count()
+            1
         """
         wanted = dead_choice(conditions, where=where, limit=limit, order=order, all=all)
         return Selection(self._core, self._broker, wanted)
@@ -94,6 +98,11 @@ class DeadLetters(Answering, Generic[T]):
 
         Returns:
             The groups, the largest first.
+
+        Examples:
+            >>> (group,) = mails.dlq.groups(reason="poison")
+            >>> group.count, group.error
+            (1, 'no address')
         """
         wanted = dead_choice(conditions, where=where)
         return Selection(self._core, self._broker, wanted).groups(new_within=new_within)
@@ -237,6 +246,11 @@ class DeadLetters(Answering, Generic[T]):
 
         Returns:
             The jobs, the newest first.
+
+        Examples:
+            >>> job = mails.dlq.redrive(all=True, by="anna")
+            >>> [(one.by, one.state, one.counts.moved) for one in mails.dlq.jobs()]
+            [('anna', 'done', 1)]
         """
         found = self._broker._run(redrives.jobs(self._core))
         return [RedriveJob(self._core, self._broker, [one]) for one in found]
@@ -252,6 +266,12 @@ class DeadLetters(Answering, Generic[T]):
 
         Raises:
             InvalidInput: there is none of this id.
+
+        Examples:
+            >>> job = mails.dlq.redrive(all=True)
+            >>> again = mails.dlq.job(job.id)
+            >>> again.state
+            'done'
         """
         return RedriveJob(self._core, self._broker, self._broker._run(redrives.find(self._core, id)))
 
@@ -289,6 +309,12 @@ class DeadLetters(Answering, Generic[T]):
 
         Returns:
             Whether this changed anything; False: it was not muted.
+
+        Examples:
+            >>> (group,) = mails.dlq.groups()
+            >>> muted = mails.dlq.mute(group=group)
+            >>> mails.dlq.unmute(group=group)
+            True
         """
         return self._broker._run(muting.unmute(self._core, group, by))
 
@@ -313,6 +339,12 @@ class DeadLetters(Answering, Generic[T]):
 
         Raises:
             InvalidInput: there is neither a condition nor `all`, or both; nothing was done.
+
+        Examples:
+            >>> mails.dlq.purge(older_than="30d")
+            0
+            >>> mails.dlq.purge(all=True, by="anna")
+            1
         """
         wanted = dead_choice(conditions, where=where, all=all)
         return Selection(self._core, self._broker, wanted).purge(by=by)

@@ -212,6 +212,11 @@ class HandledQueue(Generic[T]):
 
         Raises:
             ConfigurationError: the queue has a handler already, or an argument is not valid.
+
+        Examples:
+            >>> @orders.handler(concurrency=4, timeout="20s")
+            ... def charge(order: dict) -> None:
+            ...     print(order["total"])
         """
         register = Registers(self, concurrency, timeout, ack_each=ack_each, deadline=deadline)
         return register if function is None else register(function)

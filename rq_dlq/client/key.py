@@ -31,6 +31,13 @@ class Key(Lane):
 
         Raises:
             InvalidInput: this cannot be a key, or the queue is one of dead letters.
+
+        Examples:
+            >>> orders = broker.queue("orders", per_key=PerKey(order=True))
+            >>> sent = orders.send_many([Message(n, key="customer-7") for n in range(3)])
+            >>> stats = orders.key("customer-7").stats()
+            >>> stats.seats, stats.blocked
+            (1, 2)
         """
         return self._broker._run(keyed.of_key(self._core, self._text))
 
@@ -46,5 +53,13 @@ class Key(Lane):
 
         Raises:
             InvalidInput: an argument is not valid, the rule is no limit, or these are dead letters.
+
+        Examples:
+            >>> sms = broker.queue("sms", per_key=PerKey(limit=2))
+            >>> sms.key("tenant-a").limit(8)
+            True
+            >>> stats = sms.key("tenant-a").stats()
+            >>> stats.limit
+            8
         """
         return self._broker._run(pausing.set_limit(self._core, self._text, limit, by=by))

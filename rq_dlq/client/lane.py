@@ -42,6 +42,12 @@ class Lane(Answering):
 
         Raises:
             InvalidInput: an argument is not valid, or the queue is one of dead letters.
+
+        Examples:
+            >>> orders.key("customer-7").pause(until="10m")
+            True
+            >>> orders.dependency("payments").pause(by="anna")
+            True
         """
         return self._set_paused(paused=True, until=until, by=by)
 
@@ -58,6 +64,11 @@ class Lane(Answering):
 
         Raises:
             InvalidInput: an argument is not valid, or the queue is one of dead letters.
+
+        Examples:
+            >>> changed = orders.key("customer-7").pause()
+            >>> orders.key("customer-7").resume()
+            True
         """
         return self._set_paused(paused=False, until=None, by=by)
 

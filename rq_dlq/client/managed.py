@@ -109,6 +109,12 @@ class Managed(OwnQueue[T]):
         Raises:
             FilterError: the condition is not valid.
             InvalidInput: another argument is not valid.
+
+        Examples:
+            >>> orders.select("body.total > 5").count()
+            1
+            >>> orders.select(ids=["order-41"]).prioritize(9)
+            1
         """
         wanted = Choice(where=where, ids=ids, key=key, places=places, limit=limit, order=order, all=all)
         return Selection(self._core, self._broker, wanted)
@@ -126,6 +132,12 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: the limit is not valid, or this is the name of dead letters.
+
+        Examples:
+            >>> orders = broker.queue("orders", per_key=PerKey(order=True))
+            >>> sent = orders.send_many([Message(n, key="customer-7") for n in range(3)])
+            >>> [(one.key, one.blocked) for one in orders.keys()]
+            [('customer-7', 2)]
         """
         return self._broker._run(keyed.longest(self._core, limit, exact=exact))
 
@@ -137,6 +149,10 @@ class Managed(OwnQueue[T]):
 
         Returns:
             The key, with its verbs.
+
+        Examples:
+            >>> orders.key("customer-7").pause(until="10m")
+            True
         """
         return Key(key, self._core, self._broker)
 
@@ -148,6 +164,11 @@ class Managed(OwnQueue[T]):
 
         Returns:
             The dependency, with its verbs.
+
+        Examples:
+            >>> stats = orders.dependency("payments").stats()
+            >>> stats.open
+            False
         """
         return Dependency(dependency, self._core, self._broker)
 
@@ -183,6 +204,11 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: this is the name of dead letters; or `by` is not a name.
+
+        Examples:
+            >>> changed = orders.pause()
+            >>> orders.resume()
+            True
         """
         return self._broker._run(pausing.set_paused(self._core, paused=False, by=by))
 
@@ -224,6 +250,10 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: `by` is not a name.
+
+        Examples:
+            >>> orders.reset(by="anna")
+            1
         """
         return self._broker._run(pausing.reset(self._core, by))
 
@@ -245,6 +275,13 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: messages are in the queue, or it is a dead-letter or expiry queue; nothing was done.
+
+        Examples:
+            >>> orders.delete()
+            Traceback (most recent call last):
+            rq_dlq.errors.InvalidInput: 'orders' was not deleted, since it is not empty: 1 …
+            >>> orders.delete(force=True)
+            1
         """
         act = self._broker._run(act_of("deleted", by))
         return self._broker._run(deleting.delete(self._core, force=force, act=act))
@@ -295,6 +332,13 @@ class Managed(OwnQueue[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or this is a dead-letter or expiry queue.
+
+        Examples:
+            >>> stock = broker.queue("stock", outcomes=1_000)
+            >>> sent = stock.send("tea", id="tea-1")
+            >>> settled = stock.ack(stock.claim())
+            >>> [(one.id, one.event) for one in stock.outcomes()]
+            [('tea-1', 'acked')]
         """
         return self._broker._run(outcomes.read_outcomes(self._core, since, limit))
 
@@ -318,5 +362,11 @@ class Managed(OwnQueue[T]):
 
         Returns:
             How many messages each step moved, by the step's name.
+
+        Examples:
+            >>> sent = orders.send({"total": 1.0}, delay="1h")
+            >>> moved = orders.maintain()
+            >>> moved["promoted"]
+            0
         """
         return self._broker._run(maintain.maintain(self._core))

@@ -65,6 +65,9 @@ class OwnBroker(BrokerBase):
         """Close the connections, except those of a pool that was passed in; the next use opens new ones.
 
         What was claimed by hand and not settled is released, if you still have its deliveries.
+
+        Examples:
+            >>> broker.close()
         """
         if self._connections is not None:
             try:
@@ -84,6 +87,9 @@ class OwnBroker(BrokerBase):
         Raises:
             ConfigurationError: no queue has a handler.
             RqDlqError: a consumer or the lifespan failed; the log has its error.
+
+        Examples:
+            >>> broker.run(burst=True)
         """
         runner_of(self, burst=burst).run()
 

@@ -69,6 +69,10 @@ class Policies:
 
         Raises:
             PolicyError: an argument is not valid, or they contradict each other; nothing was changed.
+
+        Examples:
+            >>> broker.policies.set("orders.#", redelivery={"max_redeliveries": 3}, rate="100/s")
+            1
         """
         redelivery = fields.get("redelivery")
         if isinstance(redelivery, RedeliveryPolicy) and redelivery.fatal:
@@ -91,6 +95,11 @@ class Policies:
 
         Raises:
             PolicyError: it is not an entry, or it contradicts itself; nothing was changed.
+
+        Examples:
+            >>> from rq_dlq.policy import Entry
+            >>> broker.policies.put("mails", Entry.of(redelivery={"max_redeliveries": 3}))
+            1
         """
         check_entry(entry)
         return self._put(pattern, entry, progress, by)
@@ -107,6 +116,11 @@ class Policies:
 
         Raises:
             PolicyError: this is not a valid pattern.
+
+        Examples:
+            >>> matched = broker.policies.set("mails", rate="100/s")
+            >>> broker.policies.remove("mails")
+            1
         """
         return self._put(pattern, None, progress, by)
 
@@ -125,6 +139,11 @@ class Policies:
 
         Raises:
             InvalidName: this is not a valid name of a queue.
+
+        Examples:
+            >>> broker.queue("orders", rate="100/s").open()
+            >>> broker.policies.undeclare("orders")
+            True
         """
         naming = self._broker.settings.naming
         act = self._broker._run(act_of("undeclared", by))
@@ -135,6 +154,12 @@ class Policies:
 
         Returns:
             The map of entries.
+
+        Examples:
+            >>> matched = broker.policies.set("mail.#", rate="100/s")
+            >>> policies = broker.policies.read()
+            >>> [*policies.entries]
+            ['mail.#']
         """
         settings = self._broker.settings
         return self._broker._run(policies.read_policies(settings.namespace, settings.naming))
@@ -150,6 +175,12 @@ class Policies:
 
         Raises:
             InvalidName: this is not a valid name of a queue.
+
+        Examples:
+            >>> matched = broker.policies.set("mail.#", rate="100/s")
+            >>> settings = broker.policies.explain("mail.eu")
+            >>> [(one.field, one.value, one.source) for one in settings.sources if one.source != "default"]
+            [('rate', '100/s', 'mail.#')]
         """
         naming = self._broker.settings.naming
         return self._broker._run(policies.explain_policy(self._keys_of(queue), naming))

@@ -37,7 +37,15 @@ T = TypeVar("T")
 
 
 class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
-    """A queue of one broker; `broker.queue(name)` makes it."""
+    """A queue of one broker; `broker.queue(name)` makes it.
+
+    Examples:
+        >>> orders = broker.queue("orders", rate="100/s")
+        >>> orders.name
+        'orders'
+        >>> letters = orders.dlq.browse()
+        >>> expired = orders.expired.browse()
+    """
 
     @answering
     def __init__(self, broker: Broker, core: QueueState[T]) -> None:
@@ -68,7 +76,11 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
         return DeadLetters(queue.sibling(self._core, "expired"), self._broker)
 
     def open(self) -> None:
-        """Register the queue's name and write its declared settings, as the first send would."""
+        """Register the queue's name and write its declared settings, as the first send would.
+
+        Examples:
+            >>> broker.queue("orders", rate="100/s").open()
+        """
         self._run(opening.open_queue(self._core))
 
     def send(

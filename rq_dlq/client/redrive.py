@@ -34,12 +34,17 @@ class RedriveJob:
     State and counts are as of the last verb; `refresh` reads them anew.
 
     Examples:
-        >>> job = mails.dlq.redrive(all=True, canary=1)
+        >>> job = mails.dlq.redrive(all=True, canary=1, by="anna")
         >>> job.state, job.counts.eligible
         ('running', 1)
         >>> job = job.cancel()
         >>> job.state
         'cancelled'
+        >>> job.by, job.chosen, job.how, job.refusals
+        ('anna', 'all', '', ())
+        >>> again = mails.dlq.job(job.id)
+        >>> again.began == job.began
+        True
     """
 
     def __init__(
@@ -108,6 +113,12 @@ class RedriveJob:
 
         Raises:
             InvalidInput: it was forgotten.
+
+        Examples:
+            >>> job = mails.dlq.redrive(all=True, canary=1)
+            >>> job = job.refresh()
+            >>> job.state
+            'running'
         """
         for n, part in self._stored():
             keys = replace(self._core.keys, family=part.family)
@@ -135,6 +146,12 @@ class RedriveJob:
 
         Raises:
             InvalidInput: another process began it, and edits its messages or moves them to another queue.
+
+        Examples:
+            >>> job = mails.dlq.redrive(all=True, rate=100)
+            >>> job = job.wait("1m")
+            >>> job.state, job.counts.moved
+            ('done', 1)
         """
         deadline = Deadline(monotonic, None if within is None else milliseconds(within, name="within"))
         for n, part in self._stored():
@@ -176,6 +193,12 @@ class RedriveJob:
 
         Raises:
             InvalidInput: it is over.
+
+        Examples:
+            >>> job = mails.dlq.redrive(all=True, rate=100)
+            >>> job = job.pause(by="anna")
+            >>> job.state, job.why
+            ('paused', 'anna paused it')
         """
         return self._steer("pause", by)
 
@@ -189,6 +212,13 @@ class RedriveJob:
 
         Raises:
             InvalidInput: it is over; or another process began it, and only that can go on with it.
+
+        Examples:
+            >>> job = mails.dlq.redrive(all=True, rate=100)
+            >>> job = job.pause()
+            >>> job = job.resume()
+            >>> job.state
+            'running'
         """
         for part in self._parts:
             if part.asked.offered:
@@ -203,6 +233,12 @@ class RedriveJob:
 
         Raises:
             InvalidInput: it is over.
+
+        Examples:
+            >>> job = mails.dlq.redrive(all=True, rate=100)
+            >>> job = job.cancel(by="anna")
+            >>> job.state
+            'cancelled'
         """
         return self._steer("cancel", by)
 
@@ -214,6 +250,12 @@ class RedriveJob:
 
         Raises:
             InvalidInput: it edited its messages, or moved them to another queue.
+
+        Examples:
+            >>> job = mails.dlq.redrive(all=True)
+            >>> job = job.undo(by="anna")
+            >>> job.state, job.counts.undone
+            ('undone', 1)
         """
         for n, part in self._stored():
             self._parts[n] = self._broker._run(redrives.undo(self._core, part, by))

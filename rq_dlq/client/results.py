@@ -49,6 +49,13 @@ class Results(OwnQueue[T]):
             ResultUnavailable: there is none (yet, or any more).
             InvalidInput: an argument is not valid.
             BrokerUnavailable: the server does not answer.
+
+        Examples:
+            >>> sent = orders.send({"total": 7.0}, id="order-42", result=True, priority=9)
+            >>> (delivery,) = orders.claim()
+            >>> settlement = delivery.ack(result={"paid": 7.0})
+            >>> orders.result("order-42", wait="5s")
+            {'paid': 7.0}
         """
         return self._result(message_id, wait)
 
@@ -86,6 +93,8 @@ class SentForResult(Sent, Generic[R]):
         >>> settlement = delivery.ack(result="paid")
         >>> sent.result(wait="5s")
         'paid'
+        >>> sent.new, sent.known
+        (True, None)
     """
 
     __slots__ = ("_codec", "_queue", "_sent")
@@ -124,6 +133,12 @@ class SentForResult(Sent, Generic[R]):
 
         Raises:
             ResultError, ResultUnavailable, BrokerUnavailable: see `Queue.result`.
+
+        Examples:
+            >>> sent = orders.send({"total": 7.0}, id="order-42", result=True)
+            >>> sent.result()
+            Traceback (most recent call last):
+            rq_dlq.errors.ResultUnavailable: message order-42 of 'orders' is not done yet: …
         """
         return self._queue._result(str(self), wait, self._codec)  # type: ignore[no-any-return]
 

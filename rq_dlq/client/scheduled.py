@@ -87,6 +87,11 @@ class Scheduled(OwnQueue[T]):
 
         Raises:
             InvalidInput: this cannot be the name of one.
+
+        Examples:
+            >>> schedule = orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
+            >>> orders.unschedule("nightly")
+            True
         """
         return self._broker._run(schedules.remove(self._core, name, by))
 
@@ -102,6 +107,11 @@ class Scheduled(OwnQueue[T]):
 
         Raises:
             InvalidInput: there is no such schedule.
+
+        Examples:
+            >>> schedule = orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
+            >>> orders.pause_schedule("nightly", by="anna")
+            True
         """
         return self._broker._run(schedules.set_paused(self._core, name, paused=True, by=by))
 
@@ -117,5 +127,11 @@ class Scheduled(OwnQueue[T]):
 
         Raises:
             InvalidInput: there is no such schedule.
+
+        Examples:
+            >>> schedule = orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
+            >>> changed = orders.pause_schedule("nightly")
+            >>> orders.resume_schedule("nightly")
+            True
         """
         return self._broker._run(schedules.set_paused(self._core, name, paused=False, by=by))

@@ -63,6 +63,11 @@ class Selection(Generic[T]):
 
         Returns:
             The messages, in order; each is a `DeadLetter` if it is dead or expired.
+
+        Examples:
+            >>> for message in orders.select("body.total > 5", limit=10).browse():
+            ...     print(message.id, message.body)
+            order-41 {'total': 9.5}
         """
         return self._broker._run(reading.chosen(self._core, self._choice))
 
@@ -71,6 +76,10 @@ class Selection(Generic[T]):
 
         Returns:
             How many there are.
+
+        Examples:
+            >>> orders.select(places=["ready", "scheduled"]).count()
+            1
         """
         return self._broker._run(counting.count(self._core, self._choice))
 
@@ -82,6 +91,11 @@ class Selection(Generic[T]):
 
         Returns:
             The counts, the largest first; under None: messages without the header.
+
+        Examples:
+            >>> sent = orders.send({"total": 1.0}, headers={"tenant": "a"})
+            >>> orders.select().count_by("tenant")
+            {None: 1, 'a': 1}
         """
         return self._broker._run(counting.count_by(self._core, self._choice, header))
 
@@ -99,6 +113,11 @@ class Selection(Generic[T]):
 
         Raises:
             InvalidDuration: `new_within` is not valid.
+
+        Examples:
+            >>> (group,) = mails.select(places=["dead"]).groups()
+            >>> group.count, group.error
+            (1, 'no address')
         """
         return self._broker._run(groups(self._core, self._choice, new_within))
 
@@ -110,6 +129,10 @@ class Selection(Generic[T]):
 
         Returns:
             How many came back.
+
+        Examples:
+            >>> mails.dlq.select("body.to = 'bob'").redrive(by="anna")
+            1
         """
         return self._broker._run(changing.redrive(self._core, self._for("redrive"), by))
 
@@ -124,6 +147,10 @@ class Selection(Generic[T]):
 
         Returns:
             How many died.
+
+        Examples:
+            >>> orders.select("body.total > 5").dead_letter("a test order")
+            1
         """
         return self._broker._run(changing.dead_letter(self._core, self._for("dead_letter"), reason, by))
 
@@ -135,6 +162,10 @@ class Selection(Generic[T]):
 
         Returns:
             How many expired.
+
+        Examples:
+            >>> orders.select("age >= '0s'").expire()
+            1
         """
         return self._broker._run(changing.expire_now(self._core, self._for("expire"), by))
 
@@ -151,6 +182,11 @@ class Selection(Generic[T]):
 
         Raises:
             InvalidInput: such a one is named by its id; nothing was changed. The error says who is in front.
+
+        Examples:
+            >>> sent = orders.send({"total": 1.0}, delay="1h")
+            >>> orders.select(places=["scheduled"]).deliver_now()
+            1
         """
         return self._broker._run(changing.deliver_now(self._core, self._for("deliver_now"), by))
 
@@ -166,6 +202,10 @@ class Selection(Generic[T]):
 
         Raises:
             InvalidMessage: the priority is not valid.
+
+        Examples:
+            >>> orders.select("body.total > 5").prioritize(9)
+            1
         """
         return self._broker._run(changing.prioritize(self._core, self._for("prioritize"), priority, by))
 
@@ -185,6 +225,10 @@ class Selection(Generic[T]):
         Raises:
             InvalidInput: it is the same queue, or it does not exist; nothing was moved.
             CrossSlot: the queues are on different nodes of the cluster; nothing was moved.
+
+        Examples:
+            >>> orders.select("body.total > 5").move("large", create=True)
+            1
         """
         return self._broker._run(
             changing.transfer(
@@ -205,6 +249,10 @@ class Selection(Generic[T]):
 
         Raises:
             InvalidInput, CrossSlot: as for `move`.
+
+        Examples:
+            >>> orders.select(all=True).copy("trial", create=True)
+            1
         """
         return self._broker._run(
             changing.transfer(
@@ -220,6 +268,10 @@ class Selection(Generic[T]):
 
         Returns:
             How many were removed.
+
+        Examples:
+            >>> orders.select("body.total > 5").purge(by="anna")
+            1
         """
         return self._broker._run(changing.purge(self._core, self._for("purge"), by))
 

@@ -69,6 +69,11 @@ class Session(Generic[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or the session holds 1,000 deliveries.
+
+        Examples:
+            >>> with orders.session() as session:
+            ...     print([order.id for order in session.claim(10, wait="1s")])
+            ['order-41']
         """
         room = session.capacity_for(self._core, count_of(count))
         deliveries = self._queue.claim(room, wait=wait, lease=lease)
@@ -102,6 +107,12 @@ class Session(Generic[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or the session sends more than 1,000 messages.
+
+        Examples:
+            >>> with orders.session() as session:
+            ...     sent = session.send(mails, {"to": "anna"}, id="mail-2", delay="10m")
+            >>> sent, sent.new
+            ('mail-2', None)
         """
         target = work_of(queue, self._queue._broker)
         options = send.send_options(
@@ -123,6 +134,13 @@ class Session(Generic[T]):
             Unconfirmed: with durability "replicated": everything is done, but too few replicas confirmed it.
                 Committing again does nothing twice.
             BrokerUnavailable: the outcome is unknown. Committing again finds out, and does nothing twice.
+
+        Examples:
+            >>> session = orders.session()
+            >>> claimed = session.claim()
+            >>> sent = session.send(mails, {"to": "anna"})
+            >>> session.commit()
+            1
         """
         return self._queue._run(session.commit(self._core))
 
@@ -134,6 +152,12 @@ class Session(Generic[T]):
 
         Returns:
             How many deliveries were nacked.
+
+        Examples:
+            >>> session = orders.session()
+            >>> claimed = session.claim()
+            >>> session.rollback("the customer called it off")
+            1
         """
         return self._queue._run(session.rollback(self._core, error))
 
@@ -142,6 +166,12 @@ class Session(Generic[T]):
 
         Returns:
             How many deliveries were nacked.
+
+        Examples:
+            >>> session = orders.session()
+            >>> claimed = session.claim()
+            >>> session.recover()
+            1
         """
         return self.rollback("the session was recovered")
 
@@ -150,6 +180,11 @@ class Session(Generic[T]):
 
         Returns:
             How many deliveries were nacked.
+
+        Examples:
+            >>> session = orders.session()
+            >>> session.close()
+            0
         """
         return self.rollback("the session was closed before it was committed")
 

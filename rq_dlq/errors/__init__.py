@@ -42,7 +42,15 @@ if TYPE_CHECKING:
 
 
 class RqDlqError(Exception):
-    """Base of every error that this package raises."""
+    """Base of every error that this package raises.
+
+    Examples:
+        >>> try:
+        ...     broker.queue("my orders")
+        ... except RqDlqError as error:
+        ...     print(type(error).__name__)
+        InvalidName
+    """
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""  # more arguments are only for pickle
@@ -54,6 +62,12 @@ class BrokerUnavailable(RqDlqError):
     Attributes:
         indeterminate: the call may have been carried out; False: nothing was done.
         node: the address of the node of a cluster that does not answer; empty: it does, or has no address.
+
+    Examples:
+        >>> try:
+        ...     sent = orders.send({"total": 9.5}, id="order-42")
+        ... except BrokerUnavailable as error:
+        ...     print(error.indeterminate)  # True: perhaps it was sent; the same again is safe
     """
 
     indeterminate = True
@@ -67,6 +81,12 @@ class Unconfirmed(BrokerUnavailable):
 
     Attributes:
         ids: the ids of the messages; empty where a job was not confirmed.
+
+    Examples:
+        >>> try:
+        ...     sent = orders.send({"total": 9.5}, id="order-42")
+        ... except Unconfirmed as error:
+        ...     print(error.ids)  # to send them again is safe
     """
 
     def __init__(self, message: str, ids: Sequence[str] = ()) -> None:
@@ -79,13 +99,25 @@ class BrokerRefused(RqDlqError):
 
     Attributes:
         indeterminate: an earlier try had no reply, so the call may have been carried out.
+
+    Examples:
+        >>> Broker(broker.url, durability="fsync").queues()
+        Traceback (most recent call last):
+        rq_dlq.errors.BrokerRefused: the server cannot keep durability='fsync': its …
     """
 
     indeterminate = False
 
 
 class CrossSlot(BrokerRefused):
-    """One step concerns queues that the cluster keeps on different nodes; nothing was done."""
+    """One step concerns queues that the cluster keeps on different nodes; nothing was done.
+
+    Examples:
+        >>> try:
+        ...     job = mails.dlq.redrive(all=True, to="orders")
+        ... except CrossSlot:  # on a cluster: names with a common tag are on one node
+        ...     print("{shop}.mails, {shop}.orders")
+    """
 
 
 class MissingRights(BrokerRefused):
@@ -94,6 +126,12 @@ class MissingRights(BrokerRefused):
     Args:
         message: what the user may not do, and what gives the right.
         rights: the missing rights as ACL SETUSER takes them: "+zadd", "~rq:{orders}:*".
+
+    Examples:
+        >>> try:
+        ...     removed = orders.purge(all=True)
+        ... except MissingRights as error:
+        ...     print(error.rights)
     """
 
     def __init__(self, message: str, rights: tuple[str, ...] = ()) -> None:
@@ -146,6 +184,14 @@ class ResultError(RqDlqError):
             moved to another queue.
         reason: of one that died or expired: exhausted, poison, unprocessable or expired; else empty.
         cause: the error of its last attempt, its class and its text; empty: there was none.
+
+    Examples:
+        >>> sent = orders.send({"total": 7.0}, id="order-42", result=True, priority=9)
+        >>> (delivery,) = orders.claim()
+        >>> settlement = delivery.poison("no address")
+        >>> sent.result()
+        Traceback (most recent call last):
+        rq_dlq.errors.ResultError: message order-42 of 'orders' ended without a result, …
     """
 
     def __init__(self, message: str, end: End = "dead", reason: str = "", cause: str = "") -> None:
@@ -159,6 +205,12 @@ class ResultUnavailable(RqDlqError):
     """There is no result: the message is not done yet, nobody asked for a result, or it was kept long enough.
 
     The text says which of these it is, as far as the queue knows.
+
+    Examples:
+        >>> sent = orders.send({"total": 7.0}, id="order-42", result=True)
+        >>> sent.result()
+        Traceback (most recent call last):
+        rq_dlq.errors.ResultUnavailable: message order-42 of 'orders' is not done yet: …
     """
 
 
@@ -167,6 +219,12 @@ class UpgradeRequired(RqDlqError):
 
     Attributes:
         version: the oldest version that can read it; empty: unknown.
+
+    Examples:
+        >>> try:
+        ...     message = orders.peek(1)
+        ... except UpgradeRequired as error:
+        ...     print(error.version)  # install this one
     """
 
     def __init__(self, message: str, version: str = "") -> None:
@@ -175,38 +233,88 @@ class UpgradeRequired(RqDlqError):
 
 
 class UnprocessableMessage(RqDlqError):
-    """The body cannot be decoded as the queue's type, or no handler knows the message."""
+    """The body cannot be decoded as the queue's type, or no handler knows the message.
+
+    Examples:
+        >>> sent = broker.queue("raw", type=bytes).send(b"no JSON")
+        >>> (message,) = broker.queue("raw", type=int).peek()
+        >>> message.body
+        Traceback (most recent call last):
+        rq_dlq.errors.UnprocessableMessage: the body cannot be decoded as int: JSON is …
+    """
 
 
 class UnfitMessage(UnprocessableMessage):
     """The message can be read, and this program does not take it: its task, its arguments, its type or size.
 
     Another version of the program may take it.
+
+    Examples:
+        >>> (message,) = broker.queue("orders", type=int).peek()
+        >>> message.body
+        Traceback (most recent call last):
+        rq_dlq.errors.UnfitMessage: the body cannot be decoded as int: Expected `int`, got `object`
     """
 
 
 class InvalidInput(RqDlqError, ValueError):
-    """An argument makes no sense; nothing was done."""
+    """An argument makes no sense; nothing was done.
+
+    Examples:
+        >>> mails.dlq.purge()
+        Traceback (most recent call last):
+        rq_dlq.errors.InvalidInput: purge without a condition would take every message, …
+    """
 
 
 class InvalidName(InvalidInput):
-    """The name cannot be the name of a queue."""
+    """The name cannot be the name of a queue.
+
+    Examples:
+        >>> broker.queue("my orders")
+        Traceback (most recent call last):
+        rq_dlq.errors.InvalidName: 'my orders' cannot name a queue: use letters, digits …
+    """
 
 
 class InvalidMessage(InvalidInput):
-    """The id, a header, the priority or the body cannot be sent."""
+    """The id, a header, the priority or the body cannot be sent.
+
+    Examples:
+        >>> orders.send({"total": 1.0}, priority=12)
+        Traceback (most recent call last):
+        rq_dlq.errors.InvalidMessage: priority 12: use a whole number from 0 (last) to 9 (first)
+    """
 
 
 class MessageTooLarge(InvalidMessage):
-    """The encoded message is larger than the broker's `max_message_bytes`."""
+    """The encoded message is larger than the broker's `max_message_bytes`.
+
+    Examples:
+        >>> orders.send("x" * 2_000_000)
+        Traceback (most recent call last):
+        rq_dlq.errors.MessageTooLarge: a message of 2,000,002 bytes is over the limit …
+    """
 
 
 class InvalidDuration(InvalidInput):
-    """The value is neither a number of seconds, nor a timedelta, nor text such as "1m30s"."""
+    """The value is neither a number of seconds, nor a timedelta, nor text such as "1m30s".
+
+    Examples:
+        >>> orders.send({"total": 1.0}, delay="soon")
+        Traceback (most recent call last):
+        rq_dlq.errors.InvalidDuration: delay: 'soon' is not a duration. Pass seconds or …
+    """
 
 
 class PolicyError(InvalidInput):
-    """A policy makes no sense, or contradicts itself."""
+    """A policy makes no sense, or contradicts itself.
+
+    Examples:
+        >>> RedeliveryPolicy(multiplier=0.5)
+        Traceback (most recent call last):
+        rq_dlq.errors.PolicyError: multiplier is 0.5. Pass a number, 1 or more
+    """
 
 
 class FilterError(InvalidInput):
@@ -220,7 +328,13 @@ class FilterError(InvalidInput):
 
 
 class ConfigurationError(RqDlqError):
-    """An app, a setting or an optional dependency is missing."""
+    """An app, a setting or an optional dependency is missing.
+
+    Examples:
+        >>> Broker("http://localhost:6379")
+        Traceback (most recent call last):
+        rq_dlq.errors.ConfigurationError: 'http://localhost:6379' is not a Redis URL …
+    """
 
 
 class Poison(Exception):

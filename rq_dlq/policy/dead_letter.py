@@ -30,6 +30,10 @@ class DeadLetterStrategy:
         process_non_persistent: False: a message sent with `persistent=False` is dropped, and counted,
             when it would die; by default it is kept (True).
         expiration: seconds after which a dead letter is dropped, and counted; None, the default: never.
+
+    Examples:
+        >>> isinstance(orders.settings().dead_letter, DeadLetterStrategy)
+        True
     """
 
     process_expired: bool | UnsetType
@@ -87,6 +91,10 @@ class IndividualDeadLetterStrategy(DeadLetterStrategy):
 
         Returns:
             The strategy.
+
+        Examples:
+            >>> IndividualDeadLetterStrategy.activemq().prefix
+            'ActiveMQ.DLQ.Queue.'
         """
         return IndividualDeadLetterStrategy(
             prefix="ActiveMQ.DLQ.Queue.", process_expired=True, process_non_persistent=False

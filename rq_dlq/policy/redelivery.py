@@ -57,6 +57,8 @@ class RedeliveryPolicy:
         >>> policy = RedeliveryPolicy(initial_delay="1s", max_delay="10m", collision_avoidance=0)
         >>> [policy.delay(n) for n in (1, 2, 3, 12)]
         [1.0, 2.0, 4.0, 600.0]
+        >>> policy.arithmetic.NAME
+        'rq'
     """
 
     initial_delay: float
@@ -134,6 +136,10 @@ class RedeliveryPolicy:
 
         Raises:
             InvalidInput: n is below 1, or r is outside -1 to 1 (a ValueError).
+
+        Examples:
+            >>> RedeliveryPolicy(initial_delay="1s").delay_ms(3, r=0)
+            4000
         """
         if n < 1:
             raise InvalidInput(f"n is {n}. Redeliveries are counted from 1")
@@ -152,6 +158,11 @@ class RedeliveryPolicy:
 
         Returns:
             Seconds.
+
+        Examples:
+            >>> policy = RedeliveryPolicy(initial_delay="1s", collision_avoidance=0.5)
+            >>> policy.delay(3, r=-1), policy.delay(3, r=0), policy.delay(3, r=1)
+            (2.0, 4.0, 6.0)
         """
         return self.delay_ms(n, r, None if previous is None else round(previous * 1000)) / 1000
 
@@ -170,6 +181,14 @@ class RedeliveryPolicy:
 
         Raises:
             InvalidInput: n is not from 0 to 10,000.
+
+        Examples:
+            >>> print(RedeliveryPolicy(delays=["1s", "1m"], max_redeliveries=3).preview())
+            n  earliest  nominal  latest  elapsed
+            1        1s       1s      1s       1s
+            2        1m       1m      1m     1m1s
+            3        1m       1m      1m     2m1s
+            dead-lettered after 3 redeliveries, 2m1s
         """
         return Preview.of(self.arithmetic, self.max_redeliveries, n)
 
@@ -189,6 +208,11 @@ class RedeliveryPolicy:
 
         Raises:
             InvalidInput: an argument is invalid, or it would take millions of deliveries.
+
+        Examples:
+            >>> simulation = RedeliveryPolicy(max_redeliveries=3).simulate(messages=100, outage="5m")
+            >>> simulation.messages, simulation.dead
+            (100, 100)
         """
         plan = Plan(self.arithmetic, self.max_redeliveries)
         return Simulation.of(plan, messages, outage, rate, seed)
@@ -222,6 +246,11 @@ class RedeliveryPolicy:
 
         Raises:
             PolicyError: a setting is unknown or makes no sense.
+
+        Examples:
+            >>> policy = RedeliveryPolicy.artemis(redelivery_delay=5_000, redelivery_delay_multiplier=2)
+            >>> policy.delay(1), policy.delay(2), policy.max_redeliveries
+            (5.0, 10.0, 9)
         """
         return RedeliveryPolicy(**arguments.artemis(settings))
 
@@ -242,6 +271,11 @@ class RedeliveryPolicy:
 
         Raises:
             PolicyError: a setting is unknown or makes no sense.
+
+        Examples:
+            >>> policy = RedeliveryPolicy.activemq(maximumRedeliveries=4, redeliveryDelay=2_000)
+            >>> policy.delay(1), policy.delay(2), policy.max_redeliveries
+            (1.0, 2.0, 4)
         """
         return RedeliveryPolicy(**arguments.activemq(settings))
 
@@ -267,6 +301,10 @@ class RedeliveryPolicy:
 
         Raises:
             PolicyError: a setting is unknown or makes no sense, or backoff is longer than max_deliver.
+
+        Examples:
+            >>> RedeliveryPolicy.jetstream(max_deliver=4, backoff=["1s", "5s"]).max_redeliveries
+            3
         """
         return RedeliveryPolicy(**arguments.jetstream(settings))
 
@@ -284,6 +322,11 @@ class RedeliveryPolicy:
 
         Raises:
             PolicyError: AckWait is not a duration of a millisecond or more; a number is seconds.
+
+        Examples:
+            >>> policy = RedeliveryPolicy.nats_streaming(ack_wait="10s")
+            >>> policy.delay(7), policy.max_redeliveries
+            (10.0, None)
         """
         check.duration(ack_wait, "ack_wait", 1)
         return RedeliveryPolicy(delays=[ack_wait], max_redeliveries=None)
@@ -302,6 +345,12 @@ class RedeliveryPolicy:
 
         Raises:
             PolicyError: no policy does exactly that; it says what comes closest.
+
+        Examples:
+            >>> from tenacity import stop_after_attempt, wait_fixed
+            >>> policy = RedeliveryPolicy.from_tenacity(wait=wait_fixed(2), stop=stop_after_attempt(5))
+            >>> policy.delay(1), policy.max_redeliveries
+            (2.0, 4)
         """
         from rq_dlq.policy import tenacity  # noqa: PLC0415 - an extra
 
@@ -317,6 +366,13 @@ class RedeliveryPolicy:
 
         Returns:
             The keyword arguments `wait` and `stop`.
+
+        Examples:
+            >>> from tenacity import Retrying
+            >>> for attempt in Retrying(**RedeliveryPolicy(max_redeliveries=3).as_tenacity()):
+            ...     with attempt:
+            ...         print("paid")
+            paid
         """
         from rq_dlq.policy import tenacity  # noqa: PLC0415 - an extra
 

@@ -70,6 +70,10 @@ class EntryFields(_Everywhere, total=False):
         who send; None: only where they pass that, for an hour.
     results_bytes: how much memory they may take, about; the oldest go first: "64MB", or a number; None: that.
     breaker: when a dependency counts as down: a `Breaker`, its text or a mapping; None: never.
+
+    Examples:
+        >>> broker.policies.set("orders.#", redelivery={"max_redeliveries": 3}, rate="100/s")
+        1
     """
 
     redelivery: RedeliveryPolicy | Mapping[str, object] | UnsetType
@@ -80,6 +84,11 @@ class Declared(_Everywhere, total=False):
 
     redelivery: as in `EntryFields`; None: not declared.
     The other fields are those of `EntryFields`.
+
+    Examples:
+        >>> imports = broker.queue("imports", redelivery={"max_redeliveries": 3}, max_in_flight=8)
+        >>> imports.settings().max_in_flight
+        8
     """
 
     redelivery: RedeliveryPolicy | Mapping[str, object] | UnsetType | None
@@ -121,6 +130,11 @@ class QueueSettings:
         dead_name: of the queue's dead-letter queue, also where dead letters are dropped.
         expired_name: of its expiry queue.
         sources: of every field, in a fixed order.
+
+    Examples:
+        >>> settings = orders.settings()
+        >>> settings.redelivery.max_delay, settings.rate, settings.dead_name
+        (600.0, None, 'DLQ.orders')
     """
 
     redelivery: RedeliveryPolicy

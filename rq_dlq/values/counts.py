@@ -191,6 +191,8 @@ class QueueStats:
         >>> stats = orders.stats()
         >>> stats.waiting, stats.totals["sent"]
         (1, 1)
+        >>> stats.waiting
+        1
     """
 
     name: str

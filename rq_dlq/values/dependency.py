@@ -20,6 +20,12 @@ class DependencyStats:
         paused: whether somebody has paused it.
         until: when that ends (UTC); None: when somebody resumes it.
         dead: ids of messages that died in the window of failures by which it was noticed.
+
+    Examples:
+        >>> changed = orders.dependency("payments").pause(until="10m")
+        >>> stats = orders.dependency("payments").stats()
+        >>> stats.dependency, stats.open, stats.paused, stats.waiting
+        ('payments', True, True, 0)
     """
 
     dependency: str

@@ -32,6 +32,13 @@ class Cause:
             the functions of the user's code that were running, six for the text without its variable parts.
         traceback: the end of the traceback, at most 2,000 characters; empty for all but the newest failure.
         version: of the program that failed (`Broker(version=…)`); empty: it named none.
+
+    Examples:
+        >>> (letter,) = mails.dlq.browse()
+        >>> print(letter.cause)
+        no address
+        >>> letter.cause.type, letter.cause.message, len(letter.cause.fingerprint)
+        ('', 'no address', 12)
     """
 
     type: str = ""
@@ -140,6 +147,11 @@ class Event:
         delay: seconds until the redelivery; 0 if the message died or went back at once.
         consumer: the consumer that held the message; for a redrive, the one that asked for it.
         cause: what went wrong.
+
+    Examples:
+        >>> (letter,) = mails.dlq.browse()
+        >>> [(event.event, event.delivery, event.cause.message) for event in letter.history]
+        [('poisoned', 1, 'no address')]
     """
 
     event: str

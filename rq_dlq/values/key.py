@@ -29,6 +29,13 @@ class KeyStats:
         held_by: those that hold a seat, at most a hundred: the id, and the consumer that works on it, or "".
         limit: how many may hold a seat, where this key has a limit of its own; None: what the rule says.
         next_at: until then the rate of keys lets none of them in (UTC); None: it does, or there is no rate.
+
+    Examples:
+        >>> orders = broker.queue("orders", per_key=PerKey(order=True))
+        >>> sent = orders.send_many([Message(n, id=f"o-{n}", key="customer-7") for n in range(3)])
+        >>> stats = orders.key("customer-7").stats()
+        >>> stats.blocked, stats.head, stats.held_by
+        (2, 'o-1', (('o-0', ''),))
     """
 
     key: str

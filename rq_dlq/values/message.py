@@ -98,6 +98,18 @@ class Received(Answering, Generic[T]):
         >>> (message,) = orders.peek()
         >>> message.id, message.body, message.delivery_count
         ('order-41', {'total': 9.5}, 0)
+        >>> message.queue, message.original_queue, message.data, message.headers
+        ('orders', 'orders', b'{"total":9.5}', {})
+        >>> message.key, message.dependency, message.priority, message.part
+        (None, None, 4, 'live')
+        >>> message.attempt, message.redelivered, message.untried, message.released, message.redriven
+        (0, False, 0, 0, 0)
+        >>> message.charged, message.nacked, message.lapsed, message.history, message.progress_made
+        (0, 0, 0, (), None)
+        >>> message.reason, message.died_at, message.fingerprint, str(message.cause)
+        ('', None, '', '')
+        >>> message.expires_at, message.due == round(message.enqueued_at.timestamp() * 1000)
+        (None, True)
     """
 
     _body: Any = _UNREAD
@@ -312,6 +324,10 @@ class DeadLetter(Received[T]):
         >>> (letter,) = mails.dlq.browse()
         >>> letter.id, letter.reason, letter.cause.message
         ('mail-1', 'poison', 'no address')
+        >>> letter.original_queue, letter.died_at >= letter.enqueued_at
+        ('mails', True)
+        >>> letter.fingerprint == letter.cause.fingerprint
+        True
     """
 
     @property

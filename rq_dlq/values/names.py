@@ -67,6 +67,11 @@ class Naming:
     Args:
         dead: of dead-letter queues.
         expired: of expiry queues.
+
+    Examples:
+        >>> shop = Broker(broker.url, naming=Naming(dead=Template("DEAD.")))
+        >>> shop.queue("orders").settings().dead_name
+        'DEAD.orders'
     """
 
     dead: Template = Template("DLQ.")

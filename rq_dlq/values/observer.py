@@ -26,6 +26,16 @@ class Sending:
         carried: headers that observers put into the messages. A message that has one of these names keeps its
             own, and gets none of them.
         count: how many messages were sent; 0 until the call ends.
+
+    Examples:
+        >>> class Trace(Observer):
+        ...     def sending(self, sending):
+        ...         print(sending.queue, sending.id)
+        ...         sending.carried["trace"] = "7f"
+        ...         return super().sending(sending)
+        >>> trace = broker.observe(Trace())
+        >>> sent = broker.queue("orders").send({"total": 1.0}, id="order-42")
+        orders order-42
     """
 
     queue: str
@@ -50,6 +60,15 @@ class Settled:
             the dead letter.
         delivery: if a handler or a `with` block had it; else None: it was settled by hand, or its body could
             not be decoded.
+
+    Examples:
+        >>> class Log(Observer):
+        ...     def settled(self, settled):
+        ...         print(settled.id, settled.outcome, settled.error)
+        >>> log = broker.observe(Log())
+        >>> (delivery,) = broker.queue("orders").claim()
+        >>> settlement = delivery.nack("the shop is closed")
+        order-41 redelivered the shop is closed
     """
 
     queue: str
@@ -86,6 +105,17 @@ class Observer:
 
         Returns:
             A context that is left when they are sent, or with the error of the call.
+
+        Examples:
+            >>> from contextlib import contextmanager
+            >>> class Timer(Observer):
+            ...     @contextmanager
+            ...     def sending(self, sending):
+            ...         yield
+            ...         print("sent", sending.count)
+            >>> timer = broker.observe(Timer())
+            >>> sent = broker.queue("orders").send({"total": 1.0})
+            sent 1
         """
         del sending
         return nullcontext()
@@ -99,6 +129,20 @@ class Observer:
         Returns:
             A context that is left when the call or the block ends, or with its error. The message is settled
             after that.
+
+        Examples:
+            >>> from contextlib import contextmanager
+            >>> class Timer(Observer):
+            ...     @contextmanager
+            ...     def handling(self, delivery):
+            ...         yield
+            ...         print("handled", delivery.id)
+            >>> timer = broker.observe(Timer())
+            >>> for delivery in broker.queue("orders").claim():
+            ...     with delivery:
+            ...         print(delivery.body["total"])
+            9.5
+            handled order-41
         """
         del delivery
         return nullcontext()
@@ -108,4 +152,14 @@ class Observer:
 
         Args:
             settled: the message, how it was settled, and when.
+
+        Examples:
+            >>> class Log(Observer):
+            ...     def settled(self, settled):
+            ...         if settled.outcome == "dead":
+            ...             print(settled.queue, settled.id, settled.cause)
+            >>> log = broker.observe(Log())
+            >>> (delivery,) = broker.queue("orders").claim()
+            >>> settlement = delivery.poison("no address")
+            orders order-41 no address
         """

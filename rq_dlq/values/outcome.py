@@ -41,6 +41,14 @@ class Outcome:
             unprocessable or expired; empty: it is not.
         cause: of a failure or an end: nacked, lapsed, poisoned, dead_lettered (by an operator), retired
             (it was kept long enough); empty: none of these.
+
+    Examples:
+        >>> stock = broker.queue("stock", outcomes=1_000)
+        >>> sent = stock.send("tea", id="tea-1")
+        >>> settled = stock.poison(stock.claim(), "none left")
+        >>> (outcome,) = stock.outcomes()
+        >>> outcome.id, outcome.event, outcome.reason, outcome.attempt
+        ('tea-1', 'dead', 'poison', 1)
     """
 
     event_id: str

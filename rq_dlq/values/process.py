@@ -28,6 +28,11 @@ class ConsumerReport(msgspec.Struct, frozen=True):
         oldest: how long it has held the oldest of them, seconds; None: it holds none.
         takes: by task, what it takes there; a queue without tasks has one entry, for its bodies, without a
             name. None: an earlier version, which does not say.
+
+    Examples:
+        >>> report = ConsumerReport(concurrency=4, held=2, oldest=1.5)
+        >>> report.concurrency - report.held  # so many more it may take
+        2
     """
 
     concurrency: int
@@ -55,6 +60,12 @@ class ProcessReport(msgspec.Struct, frozen=True):
         longest: its longest round, milliseconds.
         swept, promoted, expired, retired, grouped, reindexed, written, fired, redriven: messages since it
             began.
+
+    Examples:
+        >>> queues = {"orders": ConsumerReport(concurrency=4, held=2, oldest=1.5)}
+        >>> report = ProcessReport(process="web-1:4711", queues=queues, ago=2.0)
+        >>> report.state, report.held, report.oldest, report.up, report.gone
+        ('working', 2, 1.5, 2.0, False)
     """
 
     process: str = ""

@@ -53,6 +53,12 @@ class Sent(str):
         Raises:
             InvalidInput: the message was sent without `result=True`, by a queue that does not declare
                 `results`, or its session is not committed.
+
+        Examples:
+            >>> sent = orders.send({"total": 7.0}, id="order-42", result=True)
+            >>> sent.result(wait="10ms")
+            Traceback (most recent call last):
+            rq_dlq.errors.ResultUnavailable: message order-42 of 'orders' is not done yet: …
         """
         del wait
         message = f"message {self} was sent without result=True, or in a session: use queue.result(id)"

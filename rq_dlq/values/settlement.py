@@ -27,6 +27,12 @@ class Settlement(NamedTuple):
         delay: seconds until it is redelivered, of one that was kept from its dead-letter queue, or until
             another program may have it, of one that was passed on.
         opened: the dependency that counts as down since this failure, so its breaker is open now; or empty.
+
+    Examples:
+        >>> (delivery,) = orders.claim()
+        >>> settlement = delivery.nack("the shop is closed", delay="1h")
+        >>> settlement.id, settlement.outcome, settlement.delay, bool(settlement)
+        ('order-41', 'redelivered', 3600.0, True)
     """
 
     id: str

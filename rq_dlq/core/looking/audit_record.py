@@ -31,6 +31,12 @@ class AuditRecord:
         how: what it changes in the messages, in words; empty: nothing.
         number: of the messages that were changed, so far; 0: it changes none, or it is a redrive (`counts`).
         act: the id of what was done, which may take many calls; empty: it took one.
+
+    Examples:
+        >>> removed = orders.purge(all=True, by="anna")
+        >>> (record,) = broker.audit(1)
+        >>> record.who, record.did, record.which, record.queue
+        ('anna', 'purged', '1 message (ready, scheduled: all)', 'orders')
     """
 
     at: datetime

@@ -64,6 +64,14 @@ class Explanation:
         next: what happens next, a sentence.
         at: when, by the server's clock (UTC); None: the time is not known.
         message: the message itself; None where it is gone or unknown.
+
+    Examples:
+        >>> explanation = orders.explain("order-41")
+        >>> explanation.place, explanation.next
+        ('ready', 'the next claim takes it, after those before it')
+        >>> explanation = mails.explain("mail-1")
+        >>> explanation.place, explanation.why
+        ('dead', 'poison (no address)')
     """
 
     id: str

@@ -76,6 +76,11 @@ class Overview:
         unreachable: the queues that could not be read, sorted by name.
         unlisted: why the list of queues could not be read: the queues are those of the overview before, and
             new ones are missing; empty: it was read.
+
+    Examples:
+        >>> overview = broker.overview()
+        >>> overview.by_name["mails"].stats.dead, overview.gaps
+        (1, [])
     """
 
     at: datetime
@@ -112,6 +117,12 @@ class Overview:
 
         Returns:
             By the queue's name, then by the name of the counter (`QueueStats.totals`).
+
+        Examples:
+            >>> before = broker.overview()
+            >>> sent = orders.send({"total": 1.0})
+            >>> broker.overview(before).grown(before)["orders"]["sent"]
+            1
         """
         return {queue.name: _grown(queue, before.by_name.get(queue.name, queue)) for queue in self.queues}
 

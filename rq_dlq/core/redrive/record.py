@@ -26,6 +26,12 @@ class Refusal:
     Attributes:
         id: of the message.
         why: a sentence.
+
+    Examples:
+        >>> job = mails.dlq.redrive(all=True, edit=lambda mail: {"to": mail["address"]})
+        >>> for refusal in job.refusals:
+        ...     print(refusal.id, refusal.why)
+        mail-1 KeyError: 'address'
     """
 
     id: str
@@ -43,6 +49,11 @@ class RedrivePlan:
         gone: of the ids that were asked for, how many are no dead letters here.
         refused: of the eligible, how many the edit refuses: they stay dead.
         refusals: which, and why; the first hundred.
+
+    Examples:
+        >>> plan = mails.dlq.redrive(all=True, dry_run=True)
+        >>> plan.eligible, plan.refused
+        (1, 0)
     """
 
     eligible: int
@@ -65,6 +76,11 @@ class RedriveCounts:
         undone: how many an undo took back.
         expired: how many stay dead, since the time to live that was to be kept is over.
         refused: how many stay dead, since they could not be edited, or the other queue has their ids.
+
+    Examples:
+        >>> job = mails.dlq.redrive(all=True)
+        >>> job.counts.eligible, job.counts.moved
+        (1, 1)
     """
 
     eligible: int = 0

@@ -261,6 +261,11 @@ class Schedule:
         declared: a task in code says it.
         body: what it sends.
         headers: what it sends beside it.
+
+    Examples:
+        >>> schedule = orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
+        >>> schedule.name, schedule.rule, schedule.missed, schedule.next_at.hour
+        ('nightly', '0 3 * * *', 'last', 3)
     """
 
     queue: str
