@@ -38,7 +38,7 @@ class Scene:
     stats: QueueStats
     elapsed: float = 0.0
     rate: float = 0.0
-    now: str = "the workers start"
+    now: str = ""
     events: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
 
 
@@ -151,6 +151,7 @@ class Play:
 def perform(stage: Stage, view: View, sending: float) -> Figures:
     """Run the demo, from the first flight to the last sum."""
     play = Play(stage, view, sending)
+    play.tell(f"{len(stage.workers.all)} workers start", "the workers start")
     play.until(lambda: all(worker.started for worker in stage.workers.all))
     play.tell(f"{len(stage.workers.all)} workers run; {len(stage.flights):,} flights are being sent")
     play.begin()

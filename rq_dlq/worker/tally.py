@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq.core.keyed.keyed import said
 from rq_dlq.core.policies import policies
 from rq_dlq.errors import Poison, Redeliver, RqDlqError
 from rq_dlq.values.durations import human
@@ -142,7 +143,7 @@ def _report(
         level = min(LEVELS[settlement.outcome], _purpose(error))
         seen = (settlement.outcome == "dead" and level == logging.ERROR) or logger.isEnabledFor(logging.DEBUG)
         trace = _of_user(error) if seen and isinstance(error, BaseException) else None
-        then = _then(settlement, settings)
+        then = _then(delivery, settlement, settings)
         what = "passed on" if settlement.outcome == "passed_on" else f"{tried} failed"
         line = "%s: %s: %s; %s"
         logger.log(level, line, where, what, _text(error), then, exc_info=trace, extra=fields)
@@ -172,7 +173,7 @@ def _text(error: BaseException | str | None) -> str:
     return visible_line(": ".join(filter(None, (kind, Cause.of(error).message[:MOST]))))
 
 
-def _then(settlement: Settlement, settings: QueueSettings | None) -> str:
+def _then(delivery: Leased[Any], settlement: Settlement, settings: QueueSettings | None) -> str:
     """What becomes of the message."""
     match settlement.outcome:
         case "dead":
@@ -184,6 +185,8 @@ def _then(settlement: Settlement, settings: QueueSettings | None) -> str:
             return "discarded, as the queue's dead-letter strategy says"
         case "settled":
             return "what became of it is not known here: the reply to an earlier try was lost"
+        case "redelivered" if not settlement.delay and settings and settings.breaker and said(delivery)[1]:
+            return f"back as soon as {said(delivery)[1]} is up"  # while that counts as down, it waits
         case _:
             stays = {"passed_on": "it rests for another version, ", "kept": "stays a dead letter, "}
             wait = human(round((settlement.delay or 0) * 1000))

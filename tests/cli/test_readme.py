@@ -172,7 +172,7 @@ def test_async(typist: Typist) -> None:
 
 def test_policies(typist: Typist, broker: rq_dlq.Broker) -> None:
     code, commands = blocks(chapter("Policies"))
-    run_in_order([f"from rq_dlq import RedeliveryPolicy\n{code[1]}"])
+    run_in_order([code[1]])
     typist.type(*commands)
     assert broker.policies.explain("mail.eu").dead_name == "MAIL.DEAD"
 

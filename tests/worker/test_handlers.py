@@ -17,7 +17,9 @@ import pytest
 
 import rq_dlq
 from rq_dlq import (
+    Breaker,
     ConfigurationError,
+    Message,
     Poison,
     Redeliver,
     RedeliveryPolicy,
@@ -492,6 +494,23 @@ def test_each_failure_is_a_line_and_a_death_has_its_traceback(
         ("a m: try 2 of 2 failed: ValueError: no stock; dead letter in DLQ.a", "ERROR"),
     ]
     assert [bool(record.exc_info) for record in failures] == [level == logging.DEBUG, True]
+
+
+def test_the_line_of_a_failure_names_what_its_message_waits_for(broker: rq_dlq.Broker, caplog: Any) -> None:
+    """Not "back in 0s", while the breaker lets one probe after the other fail."""
+    queue = broker.queue("a", breaker=Breaker(distinct=2), redelivery=after("1h"))
+
+    def fail(_: Any, __: Any) -> None:
+        message = "503"
+        raise ConnectionError(message)
+
+    register(queue, "def", fail)
+    queue.send_many([Message("x", id=id) for id in ("m", "n")], dependency="payments")
+    broker.run(burst=True)
+    assert [line.rpartition("; ")[2] for line in caplog.messages if " failed: " in line] == [
+        "back in 1h",
+        "back as soon as payments is up",
+    ]
 
 
 def test_the_line_of_a_failure_names_the_policy_in_force(broker: rq_dlq.Broker, caplog: Any) -> None:
