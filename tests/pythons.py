@@ -85,7 +85,7 @@ def is_used(programs: Path, folder: Path) -> bool:
     variables = outside(programs) | {"HOME": str(folder)}
     shop = [str(programs / "python"), "shop.py"]
     ran = subprocess.run(shop, cwd=folder, env=variables, check=False, stdout=subprocess.PIPE, text=True)
-    demo = [str(programs / "rq-dlq"), "demo", "--rows", "300", "--seconds", "5"]
+    demo = [str(programs / "rq-dlq"), "demo", "--rows", "300", "--seconds", "6"]
     shown = subprocess.run(demo, cwd=folder, env=variables, check=False, stdout=subprocess.DEVNULL)
     return ran.returncode == 0 and ran.stdout == said and shown.returncode == 0
 
