@@ -103,7 +103,7 @@ class BrokerRefused(RqDlqError):
     Examples:
         >>> Broker(broker.url, durability="fsync").queues()
         Traceback (most recent call last):
-        rq_dlq.errors.BrokerRefused: the server cannot keep durability='fsync': its …
+        rq_dlq.errors.BrokerRefused: the server …
     """
 
     indeterminate = False
