@@ -65,7 +65,7 @@ spark-matrix: ## the tests of Spark on the oldest and the newest versions that a
 redis-matrix: ## the tests of connections on the oldest and the newest versions of redis-py that are promised
 	python3 -m tests.connections.versions
 
-python-matrix: ## wheel and sdist on each Python that is promised and here: installed, used, tested; three minutes each
+python-matrix: ## wheel and sdist on each Python that is promised and here: installed, used, tested; some minutes each
 	python3 -m tests.pythons
 
 bench: ## the benchmarks, after the tests of their programs
