@@ -14,6 +14,7 @@ SENTENCES = {
     "demo": "See it work: real flights, a service that fails, a worker that is killed.",
     "dlq": "Look at dead letters, bring them back, remove them.",
     "doctor": "Check whether the server is fit for queues.",
+    "error": "Explain an error: its cause, and what to do.",
     "key": "Look at the keys of a queue, by which it orders or limits messages.",
     "maintain": "Maintain the queues of the namespace.",
     "mcp": "Let an assistant look at queues and dead letters; it changes nothing.",

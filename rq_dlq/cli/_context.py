@@ -70,16 +70,22 @@ pass_context = click.make_pass_decorator(Context)
 
 
 class Failure(click.ClickException):
-    """One sentence for the user, and an exit code."""
+    """One sentence for the user, and an exit code.
 
-    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+    Args:
+        error: the error behind it, whose page is named in a second line.
+    """
+
+    def __init__(self, message: str, exit_code: int = FAILED, error: BaseException | None = None) -> None:
         super().__init__(message)
         self.exit_code = exit_code  # type: ignore[misc]  # click reads it from here
+        self.page = error.page if isinstance(error, RqDlqError) else ""
 
     def show(self, file: Any = None) -> None:
         """Print it on stderr."""
         error = click.style("Error:", fg="red", bold=True)
-        click.echo(f"{error} {visible(self.message)}", file=file, err=True, color=self.show_color)
+        more = click.style(f"\nmore: {self.page}", dim=True) if self.page else ""
+        click.echo(f"{error} {visible(self.message)}{more}", file=file, err=True, color=self.show_color)
 
 
 class Answering(click.Command):
@@ -211,9 +217,10 @@ class Commands(Group):
         except KeyboardInterrupt as error:
             raise Failure("; ".join(filter(None, ("stopped", sentence(error)))), PART_WAY) from None
         except RqDlqError as error:
-            if context.verbose > 1:
-                traceback.print_exception(error)
-            raise Failure(sentence(error), exit_code(error)) from None
+            traced = context.verbose > 1
+            if traced:
+                traceback.print_exception(error)  # which names the page
+            raise Failure(sentence(error), exit_code(error), None if traced else error) from None
 
 
 @contextmanager
@@ -228,7 +235,13 @@ def errors_visible() -> Generator[None]:
 
 def sentence(error: BaseException) -> str:
     """The error's text and its notes, in one line."""
-    return "; ".join(filter(None, [str(error), *getattr(error, "__notes__", ())]))
+    return "; ".join(filter(None, [str(error), *notes(error)]))
+
+
+def notes(error: BaseException) -> list[str]:
+    """The error's notes, but for the one that names its page, which has a line of its own."""
+    found: list[str] = getattr(error, "__notes__", [])
+    return found[:-1] if isinstance(error, RqDlqError) else found
 
 
 def exit_code(error: RqDlqError) -> int:

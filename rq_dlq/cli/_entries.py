@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from rq_dlq.cli import _fields
-from rq_dlq.cli._context import PART_WAY, Context, Failure, sentence
+from rq_dlq.cli._context import PART_WAY, Context, Failure, notes, sentence
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import Column
 from rq_dlq.client.settings import known_url
@@ -88,12 +88,13 @@ def set_all(
             context.output.say(f"set {pattern}: it matches {many(matched, 'queue')}")
             _say_gone(context, before.get(pattern), entry)
     except (KeyboardInterrupt, RqDlqError) as error:
-        if not done and not hasattr(error, "__notes__"):
+        if not done and not notes(error):
             raise
         why = sentence(error) or "interrupted"
         raise Failure(
             f"stopped part-way, after {done} of {len(reading.entries)} entries: {why}. Repeat the command",
             PART_WAY,
+            error,
         ) from None
 
 

@@ -23,6 +23,7 @@ EXAMPLES: Final = {  # the words after `rq-dlq`: what follows them
     "dlq tail": "orders --lines 20 -o jsonl",
     "dlq unmute": "orders 3eb416",
     "doctor": "--queue orders",
+    "error": "LeaseLost",
     "key": "ls orders",
     "key limit": "orders customer-7 4",
     "key ls": "orders",

@@ -264,7 +264,7 @@ def jobs(context: Context, name: str, *, job_id: str | None, verb: str | None, b
     try:
         getattr(job, verb)(by=by)
     except InvalidInput as error:  # its state does not allow that
-        raise Failure(str(error)) from None
+        raise Failure(str(error), error=error) from None
     if verb == "resume":
         drive(context, name, job)
         return

@@ -27,7 +27,7 @@ def result(context: Context, /, name: str, message_id: str, *, wait: float) -> N
     try:
         value = context.broker.queue(name).result(message_id, wait=wait or None)
     except (ResultError, ResultUnavailable) as error:
-        raise Failure(str(error)) from None
+        raise Failure(str(error), error=error) from None
     shown = value.decode(errors="replace") if isinstance(value, bytes) else value
     text = shown if isinstance(shown, str) else msgspec.json.encode(shown).decode()
     context.output.either(text, {"queue": name, "id": message_id, "result": shown})

