@@ -19,7 +19,7 @@ FLOWN = (
     "pulling 10,000",
     "NeverDeparted",
     "archived: 10,088 events, 14 dead letters",
-    "dead letters: 14; rows of the CSV that nobody can mend: 14",
+    "dead letters: 14; rows of the CSV that cannot be repaired: 14",
 )
 DOWN = {"queue": "orders*", "where": "error LIKE '%TimeoutError'", "max_redriven": 1}
 
