@@ -8,13 +8,13 @@
     │   └── MissingRights            the Redis user lacks a right
     ├── DataLoss                 a checkpoint and its queue disagree about what was done
     ├── KnownId                  the queue has a message with an id that was to be new
-    ├── LeaseLost                the token is stale: somebody else has the message, or it is gone
+    ├── LeaseLost                the token is stale: another consumer has the message, or it is gone
     ├── ResultError              the message ended without a result
     ├── ResultUnavailable        there is no result, not yet or not any more
     ├── UpgradeRequired          a later version wrote data in a form that this one cannot read
     ├── UnprocessableMessage     the body cannot be decoded
-    │   └── UnfitMessage             it can, but this program does not take the message: another version may
-    ├── InvalidInput             (also a ValueError) an argument makes no sense
+    │   └── UnfitMessage             this program does not take the message: another version may
+    ├── InvalidInput             (also a ValueError) an argument is not valid
     │   ├── InvalidName              a queue name
     │   ├── InvalidMessage           an id, a header, a priority, a body that does not encode
     │   │   └── MessageTooLarge
