@@ -242,7 +242,9 @@ def imported_here(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 def test_a_syntax_error_has_one_place(shell: Shell) -> None:
     (shell.directory / "spelt.py").write_text("def\n")
     told = CliRunner(env=shell.env).invoke(main, ["worker", "spelt"])
-    assert told.output.endswith("SyntaxError: invalid syntax (spelt.py, line 1)\n")
+    text, page = told.output.splitlines()
+    assert text.endswith("SyntaxError: invalid syntax (spelt.py, line 1)")
+    assert page == "more: rq-dlq error ConfigurationError"
 
 
 @pytest.mark.usefixtures("imported_here")

@@ -87,8 +87,9 @@ async def test_a_server_that_is_not_trusted(opened: Opening, server: Server, tmp
 
 async def test_another_host(opened: Opening, server: Server, certificate: Certificate) -> None:
     async with opened(f"rediss://localhost:{server.port}/0?{certificate.trusted}") as broker:
-        with pytest.raises(BrokerUnavailable, match=r"not for localhost: use a name that it has in the URL$"):
+        with pytest.raises(BrokerUnavailable) as raised:
             await broker.queues()
+    assert str(raised.value).endswith("not for localhost: use a name that it has in the URL")
 
 
 async def test_a_file_that_is_not_there(opened: Opening, server: Server) -> None:
