@@ -270,7 +270,7 @@ class UnfitMessage(UnprocessableMessage):
     """The message can be read, and this program does not take it: its task, its arguments, its type or size.
 
     Cause: the sender has another version of the program, or larger limits. Another worker may take the
-    message, so it waits ten minutes for one, and is a dead letter after that.
+    message, so it waits for one, ten minutes if there is none, and is a dead letter after that.
 
     What to do: start workers of the version that takes it, or raise `max_message_bytes` for them; if the
     message is dead by then, redrive it.
