@@ -24,10 +24,12 @@ from rq_dlq.core.settling.settle import family_of, release
 from rq_dlq.core.steps.step import WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.state import first_delivery
+from rq_dlq.values.wanted import ALL
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.values.wanted import Wanted
 
 CLAIM = 500  # messages in one claim of a batch: about 2 ms of Redis
 LOOKED_AT = 50  # claims whose lists one command reads: about 1 MB
@@ -184,22 +186,32 @@ def sizes_of(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
     return sizes
 
 
-def read_claim(keys: QueueKeys, token: str, first: int, limit: int, *, histories: bool = True) -> Steps[Page]:
+def read_claim(keys: QueueKeys, token: str, first: int, limit: int, wanted: Wanted = ALL) -> Steps[Page]:
     """What a claim still holds of the `limit` messages from the `first` on; it changes nothing.
 
     This takes no script. The record and the history of a message do not change while a claim holds it, and
     the states are read last: what is held then was held before. They are read again after the histories,
-    which few messages have. No command reads more than the claim was given at once: about half a megabyte,
-    or one message.
+    which few messages have. If neither is wanted, the claim's counter is read last instead: nearly always it
+    says that nothing was settled. No command reads more than the claim was given at once: about half a
+    megabyte, or one message.
+
+    Args:
+        wanted: of each message; the record is always read.
     """
     given: list[bytes] = yield calls.places(keys, token)
     ids = [message_id for message_id in given[first : first + limit] if message_id]
     if not ids:
         return Page([], [], [], [], token=token)
+    if not wanted.state and not wanted.history:
+        records, (count,) = yield Batch(
+            [page_calls.cells(keys, "messages", ids), calls.held_counts(keys, [token])]
+        )
+        if count == len(given) - given.count(b"") and None not in records:
+            return Page(ids, records, [], [], token=token)
     records, states = yield Batch([page_calls.cells(keys, part, ids) for part in ("messages", "states")])
-    stories: list[bytes | None] = [None] * len(ids) if histories else []
+    stories: list[bytes | None] = [None] * len(ids) if wanted.history else []
     fresh = first_delivery(token)
-    told = [n for n, state in enumerate(states) if state and state != fresh] if histories else []
+    told = [n for n, state in enumerate(states) if state and state != fresh] if wanted.history else []
     if told:
         some = [ids[n] for n in told]
         again = yield Batch([page_calls.cells(keys, part, some) for part in ("history", "states")])
