@@ -54,8 +54,7 @@ class Slice:
     def pages(self, limit: int, wanted: Wanted) -> Iterator[Steps[Page]]:
         """The messages that the claim still holds, `limit` in one call."""
         for first in range(self.first, self.end, limit):
-            size = min(limit, self.end - first)
-            yield batches.read_claim(self.keys, self.token, first, size, wanted)
+            yield batches.read_claim(self.keys, self.token, first, min(limit, self.end - first), wanted)
 
 
 def read_slices(

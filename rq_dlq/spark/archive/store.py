@@ -198,7 +198,7 @@ def check(store: Store, table: Table, rows: DataFrame) -> None:
     )
     distinct = F.count_distinct(F.struct(*table.key)).alias("wanted")
     counts = found.groupBy("queue").agg(distinct, F.count("*").alias("all"), F.count("there").alias("there"))
-    for row in counts.orderBy("queue").collect():
+    for row in sorted(counts.collect()):
         if not row["wanted"] == row["all"] == row["there"]:
             has, wanted = row["there"], row["wanted"]
             raise RqDlqError(
