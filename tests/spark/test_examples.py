@@ -55,7 +55,6 @@ def elsewhere(spark: SparkSession, tmp_path: Path) -> str:
     return "viewfs://archive/out/run"
 
 
-@pytest.mark.timeout(400)  # three runs, of some twenty Spark jobs each
 def test_runs_add_what_is_new_show_what_died_of_what_and_trim(  # noqa: PLR0917 - fixtures
     spark: SparkSession,
     broker: rq_dlq.Broker,
