@@ -21,6 +21,7 @@ from rq_dlq.spark.dropped import DropListener
 from rq_dlq.spark.offsets import Offset, Position
 from tests.each import each
 from tests.servers import wait_until
+from tests.spark.conftest import DEADLOCK
 from tests.spark.versions import since
 
 streams = since(4, 2)
@@ -84,9 +85,9 @@ def send_apart(queue: Any, count: int, raw: Any) -> list[str]:
     return ids
 
 
-def acked(queue: Any) -> int:
-    """How many messages were."""
-    return int(queue.stats().totals.get("acked", 0))
+def wait_for_acks(queue: Any, count: int) -> None:
+    """Wait until so many messages were acked, however long Spark takes to begin."""
+    wait_until(lambda: queue.stats().totals.get("acked", 0) == count, DEADLOCK)
 
 
 def has_passed(raw: Any, time: int) -> bool:
@@ -125,9 +126,9 @@ def test_a_redelivery_is_late_by_the_time_of_sending(
     (held,) = queue.claim(1, lease="1h")
     send_apart(queue, 3, raw)
     with running(spark, transform, sink, tmp_path, "update"):
-        wait_until(lambda: acked(queue) == 3)
+        wait_for_acks(queue, 3)
         held.nack(ValueError("not now"))
-        wait_until(lambda: acked(queue) == 4)  # what Spark drops is acked, too
+        wait_for_acks(queue, 4)  # what Spark drops is acked, too
         if warning:
             wait_until(lambda: warning in caplog.text)
     assert sum(counts) == (3 if warning else 4)
@@ -158,7 +159,7 @@ def test_a_redelivery_is_a_duplicate_by_its_id(
         got.extend(row.id for row in frame.exceptAll(bad).collect())
 
     with running(spark, distinct(*columns), sink, tmp_path):
-        wait_until(lambda: acked(queue) == 3)
+        wait_for_acks(queue, 3)
         if warning:
             wait_until(lambda: warning in caplog.text)
     assert sorted(got) == sorted(sent[1:] if warning else sent)
@@ -179,7 +180,7 @@ def test_windows_over_what_succeeded_have_every_message(
 
     columns = ["id", "batch", "enqueued_at", "delivery_count"]
     with running(spark, lambda frame: frame.select(*columns), sink, tmp_path):
-        wait_until(lambda: acked(queue) == 3)
+        wait_for_acks(queue, 3)
     windows = spark.read.parquet(str(out)).groupBy(functions.window("enqueued_at", "1 day")).count()
     assert sum(row["count"] for row in windows.collect()) == 3
 
