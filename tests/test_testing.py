@@ -349,11 +349,6 @@ PROGRAM = """
 """
 
 
-def test_the_fixture_of_a_program(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(textwrap.dedent(PROGRAM))
-    installed(pytester).assert_outcomes(passed=1)
-
-
 def test_the_same_on_a_server(pytester: pytest.Pytester, empty_socket: str) -> None:
     run(pytester, PROGRAM, f"--rq-dlq-redis=unix://{empty_socket}?db=8").assert_outcomes(passed=1)
 
@@ -413,12 +408,12 @@ def test_without_fakeredis_it_says_what_to_do(pytester: pytest.Pytester) -> None
     run(pytester, code).stdout.fnmatch_lines(["*pip install 'rq-dlq?testing?'*"])
 
 
-def test_the_page_works(pytester: pytest.Pytester) -> None:
-    """The program and the tests of docs/testing.md, as they stand there."""
+def test_the_fixture_of_a_program_and_the_page(pytester: pytest.Pytester) -> None:
+    """The program and the tests of docs/testing.md, as they stand there; and a program of a few lines."""
     page = (Path(__file__).parents[1] / "docs" / "testing.md").read_text()
     app, *tests = re.findall(r"```python\n(?:# \w+\.py\n)?(.*?)```", page, re.DOTALL)
-    pytester.makepyfile("\n".join(tests), app=app)
-    installed(pytester).assert_outcomes(passed=5)
+    pytester.makepyfile("\n".join(tests), app=app, test_program=textwrap.dedent(PROGRAM))
+    installed(pytester).assert_outcomes(passed=5 + 1)
 
 
 def test_time_fires_the_schedules_that_a_worker_declared(broker: TestBroker) -> None:

@@ -136,7 +136,7 @@ def stops(raw: Any, name: str, every: int = 1) -> Iterator[tuple[World, Call[Any
             return
 
 
-# What must hold; each check tries the points of a step, every one or one of so many, and says how many it tried
+# What must hold; each check tries every point of a step, or one of so many, and says how many it tried
 
 
 def nothing_is_lost(raw: Any, name: str, every: int = 1) -> int:

@@ -22,7 +22,8 @@ from tests.verbs import VERBS, check_all_tried
 
 BY_NAME = {scope.name: scope for scope in SCOPES}
 SHOWN = [
-    pytest.param(fault, marks=() if n % 3 == 0 else pytest.mark.slow) for n, fault in enumerate(FAULTS.values())
+    pytest.param(fault, marks=() if n % 3 == 0 else pytest.mark.slow)
+    for n, fault in enumerate(FAULTS.values())
 ]
 """A third of them show by default that the search finds faults."""
 pytestmark = pytest.mark.parametrize("backend", ["real"], indirect=True)

@@ -1,7 +1,7 @@
 """T4: a stop anywhere in a script loses nothing, and a repetition completes it.
 
-By default a script is stopped at a part of its Redis calls, drawn anew in each run; `pytest -m slow` stops it at
-each of them, as `python -m tests.proofs.reliability T4` does.
+By default a script is stopped at a part of its Redis calls, drawn anew in each run. `pytest -m slow` stops it
+at each of them, as `python -m tests.proofs reliability T4` does.
 """
 
 from __future__ import annotations
