@@ -29,7 +29,7 @@ from tests.servers.sentinels import Watched
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     """For all servers here."""
     if not knows_tls(needed()):
-        pytest.skip("this redis-server was built without TLS: use Debian's, for one")  # in CI as well
+        pytest.skip("no redis-server with TLS here: apt-get install redis-server")  # in CI as well
     if reason := missing("openssl"):
         pytest.skip(reason)
     return Certificate.made(tmp_path_factory.mktemp("certificate"))

@@ -121,7 +121,7 @@ async def test_a_bearer_s_token_is_checked_where_it_stands_for_a_mark(opened: Op
 
 
 def test_a_blocking_broker_is_refused() -> None:
-    web = pytest.importorskip("rq_dlq.web", reason="the extra `web` is not installed")
+    web = pytest.importorskip("rq_dlq.web", reason="no web extra here: pip install -e '.[web]'")
     with rq_dlq.Broker("redis://h") as broker, pytest.raises(ConfigurationError, match=r"rq_dlq\.asyncio"):
         web.app(broker, token=TOKEN)
 
