@@ -135,6 +135,7 @@ async def test_what_cannot_be_muted(broker: Any, raw: Any) -> None:
     assert not (await queue.dlq.groups())[0].muted
 
 
+@pytest.mark.parametrize("broker", ["async"], indirect=True)  # the letters of a name are made by hand
 async def test_a_shared_name_mutes_in_each_of_its_queues(broker: Any) -> None:
     await broker.policies.set("#", dead_letter=SharedDeadLetterStrategy("buried"))
     for name in ("a", "b"):
