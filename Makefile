@@ -31,9 +31,10 @@ docs: ## the site, in build/site; a warning or a dead link fails
 test: ## the tests; for some of them: pytest tests/policy -k jitter
 	@.ci/run tests
 
-slow: ## what `pytest` leaves out: the long tests, and the other ways of each test
+slow: ## what `pytest` leaves out: the long tests, the other ways of each test, many examples of what is drawn
 	pytest -m other_way -n auto
 	pytest -m slow --timeout 0
+	pytest --hypothesis-profile many -n auto tests/policy tests/test_filters.py tests/test_schedule_rules.py tests/behaviour/test_session_faults.py
 
 proofs: ## the proofs, one after the other; what each takes and shows: docs/proofs.md
 	python3 -m tests.proofs all
@@ -65,7 +66,7 @@ spark-matrix: ## the tests of Spark on the oldest and the newest versions that a
 redis-matrix: ## the tests of connections on the oldest and the newest versions of redis-py that are promised
 	python3 -m tests.connections.versions
 
-python-matrix: ## the tests on each version of Python that is promised, where it is installed; ten minutes each
+python-matrix: ## wheel and sdist on each Python that is promised and here: installed, used, tested; some minutes each
 	python3 -m tests.pythons
 
 bench: ## the benchmarks, after the tests of their programs

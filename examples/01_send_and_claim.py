@@ -2,7 +2,7 @@
 
 from rq_dlq import Broker
 
-broker = Broker()  # $RQ_DLQ_URL, else an embedded server
+broker = Broker()  # $RQ_DLQ_URL, or an embedded server if that is not set
 orders = broker.queue("example-orders", lease="30s")
 orders.purge(all=True)
 

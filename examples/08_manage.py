@@ -1,4 +1,4 @@
-"""What an operator does: set policies for many queues, and select messages by a condition."""
+"""Verbs of operators: set policies for many queues, and select messages by a condition."""
 
 from rq_dlq import Broker, SharedDeadLetterStrategy
 

@@ -135,7 +135,7 @@ def main(rows: int) -> bool:
         ours = sums.agg(F.sum("departed"), F.sum("delay"), F.sum("cancelled"))
         equal = side_by_side(ours, clean.groupBy("carrier").agg(*map(F.expr, SUMS)))
         dirty = flights.where("dep_delay is null and tailnum is null").count()
-        print(f"dead letters: {queue.stats().dead:,}; rows of the CSV that nobody can mend: {dirty:,}")
+        print(f"dead letters: {queue.stats().dead:,}; rows of the CSV that cannot be repaired: {dirty:,}")
         return equal and queue.stats().dead == dirty
 
 

@@ -59,7 +59,7 @@ async def main() -> None:
     await mails.send({"a": 1}, headers={"task": "add"})  # as another version may; it does not fit this one
     await broker.run(burst=True)  # without burst: until SIGTERM or SIGINT
     for message in await mails.select(places=["scheduled"]).browse():
-        print(f"rests for another version: {message.history[-1].cause.message}")
+        print(f"waits for another version: {message.history[-1].cause.message}")
     await mails.purge(all=True)
     print("1 + 2 =", await add(1, 2))  # calls the function, here
     await broker.close()

@@ -1,6 +1,6 @@
-"""Archives what became of messages, shows what died of what, and redrives by rules.
+"""Archives the outcomes of messages, shows the causes of death, and redrives by rules.
 
-It plays with a queue of its own, and needs Java, pyspark and the extra "spark". For your queues:
+It works on a queue of its own, and needs Java, pyspark and the extra "spark". For your queues:
 
     12_spark_archive.py --queue 'orders*' --out s3a://bucket/archive --rules rules.toml --apply --trim
 """
@@ -105,7 +105,7 @@ def cell(value: object) -> Text:
 
 
 def redrive(broker: Broker, rules: dict[str, dict[str, Any]], queues: Sequence[str], *, apply: bool) -> None:
-    """Say what the rules would bring back. Then do it: a mistake in a rule was found by now."""
+    """Say how many messages the rules would bring back. Then do it: by now a mistake in a rule was found."""
     asked = []
     for title, rule in rules.items():
         if "where" not in rule:
@@ -125,10 +125,10 @@ def redrive(broker: Broker, rules: dict[str, dict[str, Any]], queues: Sequence[s
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--queue", help="names or patterns with *, comma-separated; else one is played with")
-    parser.add_argument("--out", help="a directory, or the URL of one; else a temporary one")
+    parser.add_argument("--queue", help="names or patterns with *, comma-separated; default: an example")
+    parser.add_argument("--out", help="a directory, or its URL; default: a temporary directory")
     parser.add_argument("--format", choices=("parquet", "delta"), default="parquet", help="of the archive")
-    parser.add_argument("--since", type=datetime.fromisoformat, help="report only what happened since then")
+    parser.add_argument("--since", type=datetime.fromisoformat, help="report only events since then")
     parser.add_argument("--trim", action="store_true", help="drop archived events from Redis")
     parser.add_argument("--rules", type=Path, help="a file such as rules.toml: which dead letters come back")
     parser.add_argument("--apply", action="store_true", help="redrive them")

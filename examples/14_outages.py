@@ -1,4 +1,4 @@
-"""Payments are down for a while: nobody dies of it, and the rest goes on."""
+"""Payments are down for a while: no message dies of it, and other work continues."""
 
 import time
 from collections import Counter

@@ -11,7 +11,7 @@ bank = {"answers": False}
 
 
 def work(*_: object) -> None:
-    """What a worker does, which usually is another process."""
+    """The part of a worker, which is usually another process."""
     while deliveries := cards.claim(count=100):
         if bank["answers"]:
             cards.ack(deliveries)

@@ -9,7 +9,7 @@ reports = broker.queue("reports", redelivery=RedeliveryPolicy(max_redeliveries=0
 
 
 def work() -> None:
-    """What a worker does: the second try finds the data."""
+    """The part of a worker: the second try finds the data."""
     for data in (None, [1200, 800]):
         (delivery,) = reports.claim(wait="20s")
         if data is None:

@@ -1,8 +1,8 @@
-"""What other policies would have done with the same failures. `12_spark_archive.py` shows it.
+"""The outcomes of other policies for the same failures. `12_spark_archive.py` shows them.
 
 The rule: the n-th delivery of a message ends as it did, whenever it comes. So a message that failed five
 times and then succeeded is lost under a policy of three redeliveries. One that died is tried again under a
-policy of more; how that would have ended is unknown. A redelivery waits `policy.delay(n, r=0)`.
+policy of more; how those tries would have ended is unknown. A redelivery waits `policy.delay(n, r=0)`.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,24 +1,27 @@
--- Ends a session: what it sent and what it acked take effect together, in several queues, or not at all. On a cluster
--- the queues must share a hash tag. That all is sent is noted before anything is acked, so a repetition acks the rest
--- (I12). What is too large for one script was staged, and is moved afterwards (`move_staged`). Returns 1 and which
--- messages were not sent, since a dead letter has their id: the queue's number, and the position of the id among the
--- arguments, in pairs, below 0 where a known message has another key; 0 and what is not held: the queue's number and the id, in
--- pairs; -1 where a queue was deleted since the client opened it; -2 where what was staged has outlived its time to live. In the
--- last three nothing was done.
+-- What a session, or an ack that sends, sends and acks takes effect together, in several queues, or not at all. On a cluster the
+-- queues must share a hash tag. That all is sent is noted before anything is acked, so a repetition acks the rest (I12). What is
+-- too large for one script was staged, and is moved afterwards (`move_staged`). Returns 1 and which messages were not sent
+-- (lib/send_shares). Or nothing was done: 0 and what is not held: the queue's number and the id, in pairs; -1: a queue was deleted
+-- since the client opened it; -2: what was staged has outlived its time to live; -3 and which ids are known (lib/refuse_known).
 local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance moves what was staged
--- items from ARGV[3]: opening, acks, id, token; groups, delay, ttl, count, id, payload; member, length
--- For each queue its opening (`lib/is_open.lua`); the number of its acks and those; then the number of its groups of
--- messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of messages; then the list that is
--- staged for it, as in `committed`, and its length; empty and 0: none.
+local strict = ARGV[3] == '1' -- a known id refuses all of it
+-- items from ARGV[4]: opening, acks, id, token, result; groups, delay, ttl, count, id, payload; member, length
+-- For each queue its opening (`lib/is_open.lua`); the number of its acks and those, with their results (`lib/keep_results.lua`);
+-- then the number of its groups of messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of
+-- messages; then the list that is staged for it, as in `committed`, and its length; empty and 0: none.
 -- needs: done, note_done, now, read_share
 local function queue(n)
   -- needs: add, add_staged, has_staged, remove_acked, let_go; keys: states, settings; family: n
   local q = { states = states, add = add, add_staged = add_staged, remove_acked = remove_acked, let_go = let_go }
   q.has_staged, q.opening = has_staged, redis.call('HGET', settings, 'opening')
+  if strict then
+    -- needs: known_in
+    q.known_in = known_in
+  end
   return q
 end
 
-local queues, lost, refused, at = {}, { 0 }, nil, 3
+local queues, lost, refused, at = {}, { 0 }, nil, 4
 while at <= #ARGV do
   local n = #queues + 1
   local q = queue(n)
@@ -35,31 +38,26 @@ if #lost > 1 then
 elseif refused then
   return { refused }
 end
-local blocked = {}
-for n, q in ipairs(done and {} or queues) do
-  for _, group in ipairs(q.groups) do
-    local known = q.add(ARGV, group.first, group.first + 2 * group.size - 1, group.delay, group.ttl, '')
-    for k = 1, #known, 2 do
-      local item = group.first + 2 * known[k] - 2
-      if known[k + 1]:find('^dead') then
-        blocked[#blocked + 1], blocked[#blocked + 2] = n, item
-      end
-      if known[k + 1]:find('/key', 1, true) then
-        blocked[#blocked + 1], blocked[#blocked + 2] = n, -item
-      end
-    end
+if strict and not done then
+  -- needs: refuse_known
+  local known = refuse_known(queues)
+  if known then
+    return known
   end
-  q.add_staged(q.member, grace)
 end
+local blocked
 if done then
   -- needs: known_before
   blocked = known_before()
-else -- cut off before this, a repetition sends the rest; after it, acks the rest
+else
+  -- needs: send_shares
+  blocked = send_shares(queues)
+  -- cut off before this, a repetition sends the rest; after it, acks the rest
   note_done(1, #blocked > 0 and table.concat(blocked, ' ') .. ' ' or '')
 end
 for _, q in ipairs(queues) do
   if #q.ids > 0 then
-    q.remove_acked(q.ids, q.texts, {})
+    q.remove_acked(q.ids, q.texts, q.results)
     q.let_go(q.held)
   end
 end

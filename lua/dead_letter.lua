@@ -1,18 +1,17 @@
--- An operator sends waiting messages to the dead-letter queue. Returns how many.
+-- An operator sends waiting messages to the dead-letter queue. Returns what lib/changed does.
 local number, place, by, reason, act = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- place: ready, scheduled or expired; reason: cells of a cause; act: as in lib/note_act
 -- items from ARGV[6]: id
 -- needs: done
 if done then
-  return done
+  -- needs: changed_before
+  return changed_before()
 end
--- needs: note_done, note_act, each_chosen, remember_expiry, remember, bury, leave, attempts; keys: ready, scheduled, expired
+-- needs: changed, each_chosen, remember_expiry, remember, bury, leave, attempts; keys: ready, scheduled, expired
 local index = ({ ready = ready, scheduled = scheduled, expired = expired })[place]
-local buried = each_chosen(index, 6, function(id, state, head, member)
+return changed(each_chosen(index, 6, function(id, state, head, member)
   remember_expiry(id, state)
   remember(id, 'dead_lettered', attempts(state), 0, by, reason)
   bury(id, state, head, 'dead', 'poison', { cause = 'dead_lettered', consumer = by, error = reason })
   leave(id, index, member)
-end)
-note_act(act, buried)
-return note_done(buried)
+end))

@@ -1,7 +1,7 @@
 -- Settles messages that failed: redelivered by the policy, or after a delay that the caller gives; dead when the
 -- budget is spent. A failure may count against the dependency of its message (lib/strike); the verdict of the one by which that
--- counts as down has the dependency after it. Returns for each what became of it, or a verdict; -2 where the policy is of a kind that only a later
--- version knows: then nothing is done.
+-- counts as down has the dependency after it. Returns for each what became of it, or a verdict; -2 where the policy is of a
+-- kind that only a later version knows: then nothing is done.
 -- drains
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 local delay, charge, error = tonumber(ARGV[4]), ARGV[5] == '1', ARGV[6] -- delay: milliseconds; empty: the policy's

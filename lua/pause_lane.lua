@@ -1,5 +1,5 @@
--- Pauses a lane, all messages with one key or one dependency, or resumes it: then they are let in, and for ten minutes no failures
--- open the breaker of the dependency. Returns 1 if that changed anything, else 0.
+-- Pauses a lane, all messages with one key or one dependency, or resumes it: then they are let in, and for ten minutes no
+-- failures open the breaker of the dependency. Returns 1 if that changed anything, else 0.
 -- drains
 local number, of, name = tonumber(ARGV[1]), ARGV[2], ARGV[3] -- of: key or dependency; name: its text
 local paused, ends, after = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]) -- paused: 1, or 0 to resume

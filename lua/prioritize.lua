@@ -1,15 +1,16 @@
--- Changes the priority of waiting messages: the one byte of a record that may change. Returns how
--- many.
+-- Changes the priority of waiting messages: the one byte of a record that may change. Returns what
+-- lib/changed does.
 local number, place, priority, act = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 -- place: ready or scheduled; act: as in lib/note_act
 -- items from ARGV[5]: id
 -- needs: done
 if done then
-  return done
+  -- needs: changed_before
+  return changed_before()
 end
--- needs: note_done, note_act, each_chosen, put, leave, EXPIRES, with_head, BLOCKED; keys: messages, ready, scheduled
+-- needs: changed, each_chosen, put, leave, EXPIRES, with_head, BLOCKED; keys: messages, ready, scheduled
 local index = place == 'ready' and ready or scheduled
-local changed = each_chosen(index, 5, function(id, state, head, member, score)
+return changed(each_chosen(index, 5, function(id, state, head, member, score)
   local record = redis.call('HGET', messages, id)
   local flags = record:byte(8)
   if not flags then -- the record is damaged
@@ -20,6 +21,4 @@ local changed = each_chosen(index, 5, function(id, state, head, member, score)
   leave(id, index, member, put(id, state, head, place == 'scheduled' and (score < BLOCKED or score), nil, function()
     redis.call('HSET', messages, id, record)
   end))
-end)
-note_act(act, changed)
-return note_done(changed)
+end))

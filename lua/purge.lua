@@ -1,5 +1,4 @@
--- Removes waiting messages for good. What is leased is left alone. Returns how many, and after which row the range goes
--- on.
+-- Removes waiting messages for good. Leased messages stay. Returns what lib/changed does.
 -- drains
 local number, place, limit = ARGV[1], ARGV[2], ARGV[3] -- place: ready, scheduled, dead or expired
 local score, member = ARGV[4], ARGV[5] -- of the row after which the range begins
@@ -8,13 +7,13 @@ local act = ARGV[8] -- as in lib/note_act
 -- items from ARGV[9]: id; none: the first `limit` of the range
 -- needs: done
 if done then
-  -- needs: range_done
-  return range_done()
+  -- needs: changed_before
+  return changed_before()
 end
--- needs: note_done, note_act, each_chosen, ungroup, drop, leave, outcome; keys: ready, scheduled, dead, expired, counters
+-- needs: changed, each_chosen, ungroup, drop, leave, outcome; keys: ready, scheduled, dead, expired, counters
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 local range = { limit = limit, score = score, member = member, last_score = last_score, last_member = last_member }
-local purged, next_score, next_member = each_chosen(index, 9, function(id, state, head, row)
+local purged, next_score, next_member, leased = each_chosen(index, 9, function(id, state, head, row)
   if place == 'dead' then
     ungroup(state, row)
   end
@@ -22,10 +21,7 @@ local purged, next_score, next_member = each_chosen(index, 9, function(id, state
   leave(id, index, row)
   outcome('purged', id, head, state, 0)
 end, range)
-if purged == 0 then
-  return { 0, next_score, next_member } -- without a note, which a full Redis 6.2 would refuse
+if purged > 0 then
+  redis.call('HINCRBY', counters, 'purged', purged)
 end
-redis.call('HINCRBY', counters, 'purged', purged)
-note_act(act, purged)
-note_done(purged, next_score .. ' ' .. next_member .. ' ')
-return { purged, next_score, next_member }
+return changed(purged, next_score, next_member, leased)

@@ -1,6 +1,6 @@
 -- Returns dead letters or expired messages to their queue: the same id, a fresh budget, the history kept. Each
--- message moves in one step, so none is lost or doubled on the way. Returns how many, and after which row the range goes
--- on.
+-- message moves in one step, so none is lost or doubled on the way. Returns what
+-- lib/changed does.
 local number, part, by, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local score, member = ARGV[5], ARGV[6] -- of the row after which the range begins
 local last_score, last_member = ARGV[7], ARGV[8] -- of the last row of the range
@@ -8,18 +8,16 @@ local act = ARGV[9] -- as in lib/note_act
 -- items from ARGV[10]: id; none: the first `limit` of the range
 -- needs: done
 if done then
-  -- needs: range_done
-  return range_done()
+  -- needs: changed_before
+  return changed_before()
 end
--- needs: note_done, note_act, each_chosen, bring_back, wake_one; keys: dead, expired
+-- needs: changed, each_chosen, bring_back, wake_one; keys: dead, expired
 local source = part == 'dead' and dead or expired
 local range = { limit = limit, score = score, member = member, last_score = last_score, last_member = last_member }
-local redriven, next_score, next_member = each_chosen(source, 10, function(id, state, head, row)
+local redriven, next_score, next_member, leased = each_chosen(source, 10, function(id, state, head, row)
   bring_back(id, state, head, source, row, by, '')
 end, range)
 if redriven > 0 then
   wake_one()
 end
-note_act(act, redriven)
-note_done(redriven, next_score .. ' ' .. next_member .. ' ')
-return { redriven, next_score, next_member }
+return changed(redriven, next_score, next_member, leased)

@@ -1,8 +1,8 @@
--- Reads a range of an index, a page a call, and changes nothing. A row that stays where it is is seen exactly once,
--- whatever comes and goes between two pages: the next page begins after the score and the member of the last row, even
--- where that row is gone (from the newest on, it ends at the row before the first). Returns the score and the member
--- at which the next page begins or ends (empty: the range is over; a page of about half a megabyte is full), then the
--- ids, the records, the states and the histories, each a list. An id is nil where there is no such message. Of `leased`, the ids are the claims' tokens.
+-- Reads a range of an index, a page a call, and changes nothing. A row that stays where it is is seen exactly once, whatever
+-- comes and goes between two pages: the next page begins after the score and the member of the last row, even where that row is
+-- gone (from the newest on, it ends at the row before the first). Returns the score and the member at which the next page
+-- begins or ends (empty: the range is over; a page of about half a megabyte is full), then the ids, the records, the states and
+-- the histories, each a list. An id is nil where there is no such message. Of `leased`, the ids are the claims' tokens.
 local place, order = ARGV[1], ARGV[2] -- place: as in browse, or groups; order: oldest or newest first
 local record, state, story = ARGV[3], ARGV[4], ARGV[5] -- what to return: whole, head or no; yes or no; yes or no
 local limit, score, member = tonumber(ARGV[6]), ARGV[7], ARGV[8] -- of the row after which the range begins

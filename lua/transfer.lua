@@ -1,23 +1,23 @@
--- Moves or copies waiting messages to another queue of the same hash tag (lib/hand_over). Returns how many: none where the
--- other queue was deleted since the client looked for it.
+-- Moves or copies waiting messages to another queue of the same hash tag (lib/hand_over). Returns what lib/changed does; it
+-- changes none where the other queue was deleted since the client looked for it.
 local number, place, keep, by, reason, opening = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local act = ARGV[7] -- as in lib/note_act; keep: 1 to copy; reason: cells of a cause
 -- items from ARGV[8]: id
 -- needs: done
 if done then
-  return done
+  -- needs: changed_before
+  return changed_before()
 end
--- needs: note_done, note_act, each_chosen, hand_over, wake_there, is_there; keys: ready, scheduled, dead, expired
+-- needs: changed, each_chosen, hand_over, wake_there, is_there; keys: ready, scheduled, dead, expired
 if not is_there then
-  return 0
+  return { 0, '', '', 0 }
 end
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 local how = { copies = keep == '1' }
-local moved = each_chosen(index, 8, function(id, state, head, member)
+local moved, next_score, next_member, leased = each_chosen(index, 8, function(id, state, head, member)
   return hand_over(id, state, head, index, member, by, reason, how)
 end)
 if moved > 0 then
   wake_there()
 end
-note_act(act, moved)
-return note_done(moved)
+return changed(moved, next_score, next_member, leased)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rq_dlq.values import runner
 from rq_dlq.values.version import __version__ as __version__
 
-TYPE_CHECKING = False  # for type checkers True, and without an import of typing
+TYPE_CHECKING = False  # True for type checkers, without importing typing
 
 if TYPE_CHECKING:
     from typing import Any
@@ -16,7 +16,7 @@ else:
     def __getattr__(name: str) -> object:
         """Import the public names on the first use of one.
 
-        So an import of the package is done at once, and the command line is there to be interrupted.
+        So importing the package is immediate, and Ctrl-C can interrupt the command line from the start.
         """
         if not name.startswith("_") or name == "__all__":
             from rq_dlq import _public  # noqa: PLC0415
@@ -24,7 +24,7 @@ else:
             try:
                 return getattr(_public, name)
             except AttributeError:
-                if name in globals():  # a module that it imported
+                if name in globals():  # a submodule that the import bound
                     return globals()[name]
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
@@ -35,7 +35,7 @@ else:
 
 @runner.register
 def _worker(broker: Any, until: Any) -> Any:
-    """The worker, for `broker.run()`: only the top of the package knows both."""
+    """The worker, for `broker.run()`: only the top of the package imports both."""
     from rq_dlq.worker import Worker  # noqa: PLC0415 - only where handlers run
 
     return Worker(broker, until=until)

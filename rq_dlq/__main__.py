@@ -2,11 +2,11 @@
 
 import sys
 
-INTERRUPTED = 130  # what a shell says of a program that Ctrl-C ended
+INTERRUPTED = 130  # the exit status that shells report for a program ended by Ctrl-C
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C ends it without a traceback, also while it is imported."""
+    """Run the command line. Ctrl-C ends it without a traceback, even during imports."""
     try:
         from rq_dlq.cli import main as run  # noqa: PLC0415 - which takes most of the time
 

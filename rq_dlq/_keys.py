@@ -1,7 +1,7 @@
 """Every Redis key.
 
 A queue, its dead letters and its expired messages are one family: they share a hash tag. So every operation
-is one script on one node of a cluster, and a message that dies moves to another index, not to another key.
+is one script on one node of a cluster. A message that dies moves to another index; its key stays the same.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ class QueueKeys(Keys):
         return {name: self._key(name) for name in NAMES}
 
     def sender(self, nonce: str) -> str:
-        """The register of a sender: the number of its last call here; it expires."""
+        """The register of a sender: the number of its last call to this queue; it expires."""
         return self._key(f"sender:{nonce}")
 
     def stage(self, job: str, attempt: str) -> str:
-        """The messages that one attempt of a job wrote, until they are committed and moved."""
+        """The messages that one attempt of a job staged, until they are committed and moved."""
         return self._key(f"stage:{job}:{attempt}")
 
     def job(self, job: str) -> str:
-        """What a job has committed; it expires."""
+        """The commits of a job; it expires."""
         return self._key(f"job:{job}")
 
     def stream(self, query: str) -> str:
@@ -69,11 +69,11 @@ class QueueKeys(Keys):
         return self._key(f"redrive:{job}")
 
     def result(self, message_id: str) -> str:
-        """A channel, not a key: what became of this message is published there."""
+        """A channel, not a key: the outcome of this message is published there."""
         return f"{self['results']}:{message_id}"
 
     def heard(self, nonce: str) -> str:
-        """A channel, too: of the one that listens for all who wait in a process."""
+        """Another channel: that of the listener that serves all waiting callers of a process."""
         return self._key(f"heard:{nonce}")
 
     @property
@@ -83,12 +83,12 @@ class QueueKeys(Keys):
 
     @property
     def settings(self) -> str:
-        """The queue's settings; where many queues are looked at, their other keys are not worked out."""
+        """The queue's settings; a property, so that reading many queues does not build their other keys."""
         return self._key("settings")
 
     @property
     def silent(self) -> str:
-        """A key that never exists: clients that wait for dead letters sleep on it, not on `wake`."""
+        """A key that never exists: clients waiting for dead letters block on it instead of on `wake`."""
         return self._key("silent")
 
     def __getitem__(self, name: str) -> str:
@@ -97,7 +97,7 @@ class QueueKeys(Keys):
 
 @dataclass(frozen=True)
 class MoreKeys(Keys):
-    """The keys of a queue, and others by their names: of a sender, a job, or another queue (`to_…`)."""
+    """The keys of a queue, plus named keys of a sender, a job, or another queue (`to_…`)."""
 
     queue: QueueKeys
     others: Mapping[str, str]
@@ -149,12 +149,12 @@ def aliases(namespace: str) -> str:
 
 
 def cancelled(namespace: str, process: str) -> str:
-    """The list of notices for the worker processes of a name: what they hold is cancelled."""
+    """The list of cancellation notices for the worker processes with this name."""
     return f"{namespace}:cancelled:{process}"
 
 
 def audit(namespace: str) -> str:
-    """The stream of what was done to the map of policies, and of queues that were deleted."""
+    """The stream of changes to the map of policies, and of deleted queues."""
     return f"{namespace}:audit"
 
 

@@ -49,6 +49,7 @@ from rq_dlq.policy import (
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
 )
+from rq_dlq.values.changed import Changed
 from rq_dlq.values.counts import ErrorGroup, QueueStats
 from rq_dlq.values.dependency import DependencyStats
 from rq_dlq.values.failure import Cause, Event
@@ -69,6 +70,7 @@ __all__ = [
     "BrokerSettings",
     "BrokerUnavailable",
     "Cause",
+    "Changed",
     "ConfigurationError",
     "ConsumerReport",
     "CrossSlot",

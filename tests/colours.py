@@ -60,7 +60,7 @@ class Awaited:
             return _plain(value) if callable(value) else _face(value)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            return _face(value(*_bare(args), **kwargs))
+            return _face(value(*_bare(args), **{name: _bare(given) for name, given in kwargs.items()}))
 
         return call
 

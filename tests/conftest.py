@@ -32,8 +32,10 @@ from tests.servers.warm import Warm
 
 ROOT = Path(__file__).parent.parent
 
-hypothesis.settings.register_profile("patient", deadline=None)  # the machine may be busy
-hypothesis.settings.load_profile("patient")
+# Without deadlines: the machine may be busy. Each run draws anew, and remembers what failed.
+hypothesis.settings.register_profile("few", deadline=None, max_examples=30)
+hypothesis.settings.register_profile("many", deadline=None, max_examples=300)  # `make slow`
+hypothesis.settings.load_profile("few")
 
 
 def pytest_configure(config: pytest.Config) -> None:

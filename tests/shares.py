@@ -13,8 +13,6 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 SPARK = "tests/spark/"
-CONNECT = f"{SPARK}test_connect.py"
-"""Starts a process with a session of its own."""
 QUICK = "tests/test_each.py"
 """Shows at once that the run goes."""
 FIRST = (
@@ -42,7 +40,7 @@ class Shares(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 def share_of(nodeid: str) -> str:
     """Its file, whose tests have servers in common; all of Spark's tests have one session."""
     file = nodeid.split("::", 1)[0]
-    return SPARK if file.startswith(SPARK) and file != CONNECT else file
+    return SPARK if file.startswith(SPARK) else file
 
 
 def rank(nodeid: str) -> int:
@@ -53,8 +51,8 @@ def rank(nodeid: str) -> int:
 
 
 def processes() -> int:
-    """Two more than there are processors, since tests also wait: for servers, for leases, for processes."""
-    return (os.cpu_count() or 1) + 2
+    """One more than there are processors, since tests also wait; each takes seconds to collect all tests."""
+    return (os.cpu_count() or 1) + 1
 
 
 def compile_once(directory: Path) -> None:

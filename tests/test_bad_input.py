@@ -238,7 +238,7 @@ def test_flags(option: str, flag: Any, queue: Any) -> None:
 
 @each("before", [0, 5, True, "now", [], object()])
 def test_what_is_no_overview(before: Any, queue: Any) -> None:
-    with pytest.raises(InvalidInput, match="Pass what an earlier overview") as raised:
+    with pytest.raises(InvalidInput, match="Pass the return value of an earlier overview") as raised:
         queue._broker.overview(before)
     sentence(raised.value)
 
@@ -342,7 +342,7 @@ def test_what_is_no_policy(policy: Any, queue: Any) -> None:
 
 @each("name", ["DLQ.a", "EXP.a"])
 def test_a_policy_where_there_is_no_redelivery(name: str, queue: Any) -> None:
-    with pytest.raises(InvalidInput, match="has no policy: what fails there stays there"):
+    with pytest.raises(InvalidInput, match="has no policy, since messages that fail there stay there"):
         queue._broker.queue(name, redelivery=RedeliveryPolicy())
 
 
@@ -476,7 +476,7 @@ def test_a_server_that_is_not_there(url: str, password: str, nobody: str, caplog
     assert time.monotonic() - begin < 10
     text = sentence(raised.value)
     assert text.startswith("cannot reach redis://")
-    assert text.endswith("start Redis, set RQ_DLQ_URL, or drop the URL to use the embedded server")
+    assert text.endswith("start Redis, set RQ_DLQ_URL, or omit the URL to use the embedded server")
     shown = "".join(traceback.format_exception(raised.value)) + caplog.text
     for where in (text, shown, repr(broker), repr(broker.queue("a")), broker.url, repr(broker.settings)):
         assert password not in where

@@ -20,10 +20,13 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 import rq_dlq
+from rq_dlq.cli import main
 from tests.needs import missing
 from tests.servers import Server, wait_until
+from tests.servers.warm import Warm, WarmProcess
 from tests.telemetry.test_health import ask
 
 ROOT = Path(__file__).parent.parent
@@ -72,16 +75,18 @@ def rewired(words: Sequence[str], port: int = 0) -> list[str]:
 
 
 @contextmanager
-def process(words: Sequence[str], env: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """Run a command beside the program, until a SIGTERM ends it in order."""
-    with subprocess.Popen(
-        rewired(words),
-        cwd=DEPLOY,
-        env=os.environ | env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as running:
+def process(
+    words: Sequence[str], env: Mapping[str, str], warm: Warm | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a command beside the program, until a SIGTERM ends it in order.
+
+    Args:
+        warm: what it begins from; None: it starts by itself.
+    """
+    command, pipe = rewired(words), subprocess.PIPE
+    options: Any = {"cwd": DEPLOY, "env": os.environ | env, "stdout": pipe, "stderr": pipe, "text": True}
+    begins = WarmProcess(warm, command[3:], **options) if warm else subprocess.Popen(command, **options)
+    with begins as running:
         try:
             yield running
             running.send_signal(signal.SIGTERM)
@@ -145,12 +150,12 @@ def containers() -> list[Any]:
 
 
 @pytest.mark.parametrize("container", containers(), ids=lambda container: container["name"])
-def test_the_probes_of_kubernetes_are_answered(container: Any, env: dict[str, str]) -> None:
+def test_the_probes_of_kubernetes_are_answered(container: Any, env: dict[str, str], warm: Warm) -> None:
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     probes = [probe["httpGet"] for name, probe in container.items() if name.endswith("Probe")]
     words = image(container)
     assert words[-1] == f"0.0.0.0:{min(ports.values())}"
-    with process(words, env) as running:
+    with process(words, env, warm) as running:
         port = port_of(running)
         for path in [probe["path"] for probe in probes] or ["/metrics"]:
             wait_until(lambda path=path: ask(port, path)[0] == 200)  # type: ignore[misc]
@@ -169,13 +174,15 @@ def test_systemd_takes_the_units(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_what_the_units_start_tells_systemd(path: Path, env: dict[str, str], tmp_path: Path) -> None:
+def test_what_the_units_start_tells_systemd(
+    path: Path, env: dict[str, str], tmp_path: Path, warm: Warm
+) -> None:
     env |= {"NOTIFY_SOCKET": f"{tmp_path}/notify", "WATCHDOG_USEC": "60000000"}
     heard: list[str] = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(env["NOTIFY_SOCKET"])
         manager.settimeout(60)
-        with process(unit(path)["Service"]["ExecStart"].split(), env):
+        with process(unit(path)["Service"]["ExecStart"].split(), env, warm):
             while "READY=1" not in heard:
                 heard += manager.recv(4096).decode().splitlines()
         while "STOPPING=1" not in heard:
@@ -231,8 +238,7 @@ def test_keda_asks_for_figures_that_there_are(env: dict[str, str]) -> None:
     figure, queue, states = asked.groups()
     with rq_dlq.Broker(env["RQ_DLQ_URL"], namespace=env["RQ_DLQ_NAMESPACE"]) as broker:
         broker.queue(queue).send("x")
-    command = [*PROGRAMS["rq-dlq"], "metrics"]
-    said = subprocess.run(command, env=os.environ | env, capture_output=True, text=True, check=True).stdout
+    said = CliRunner(env=env).invoke(main, ["metrics"]).stdout
     sample = re.compile(rf'^{figure}{{queue="{queue}",state="({states})"}} ([\d.]+)$', re.MULTILINE)
     found = dict(sample.findall(said))
     assert found == {"ready": "1.0", "leased": "0.0"}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from pathlib import Path
 
 import yaml
 
+from rq_dlq.values.version import __version__
 from tests.behaviour.cases import NOT_RUN
 from tests.cases import FOLDER, load
 from tests.each import each
@@ -70,3 +72,30 @@ def test_every_row_of_migrating_names_what_shows_it() -> None:
         for row in rows:
             shown_by = row.rstrip("|").rpartition("|")[2]
             assert CASE.search(shown_by) or LOCAL.search(shown_by), row
+
+
+def test_the_newest_release_in_the_changelog_is_the_version() -> None:
+    """Or what comes is not released: then the version is above those that are."""
+    headings = re.findall(r"^## \[(.+?)\](?: - (\S+))?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    unreleased = [name for name, _ in headings if name == "Unreleased"]
+    released = [name for name, day in headings if day and date.fromisoformat(day) > date(2026, 1, 1)]
+    assert [name for name, _ in headings] == unreleased + released
+    assert (__version__ not in released) if unreleased else (__version__ == released[0])
+
+
+WORDS = """
+countdown, eta, retry_backoff, acks_late, visibility timeout, result backend, chord, group, chain, beat,
+rate_limit, priority, prefetch, time_limit, revoke, signals, flower,
+job dependencies, unique jobs, cron, failure_ttl, depends_on, job.meta,
+max_age, throws, middleware, pipeline, barrier,
+flow producer, sandboxed processors, deduplication, stalled, lifo, repeat,
+fifo, message group id, dead-letter queue, long polling, receipt handle, maxReceiveCount,
+dead letter exchange
+"""
+
+
+def test_words_of_other_queues_are_found() -> None:
+    """What users of Celery, RQ, dramatiq, BullMQ, SQS and RabbitMQ search for."""
+    text = (ROOT / "docs" / "how-do-i.md").read_text(encoding="utf-8").lower()
+    words = [word.strip().lower() for word in WORDS.split(",")]
+    assert not [word for word in words if word not in text]

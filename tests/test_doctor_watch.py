@@ -26,7 +26,7 @@ from tests.servers.acl import rules_of
 from tests.test_doctor import ALWAYS, MASTER, replicated
 
 Said = list[tuple[str, str]]
-UNKNOWN = "unknown: the server does not report it (let this user run {} (+{}))"
+UNKNOWN = "unknown: the server does not report it (grant this user {} (+{}))"
 
 
 class Told:

@@ -31,7 +31,7 @@ WELL = {
 DRIFTS = [
     ("appendonly", "no", "append-only file is off"),
     ("appendfsync", "everysec", "appendfsync is everysec"),
-    ("no-appendfsync-on-rewrite", "yes", "is rewritten nothing reaches the disk"),
+    ("no-appendfsync-on-rewrite", "yes", "is rewritten, writes do not reach the disk"),
     ("maxmemory-policy", "allkeys-lru", "maxmemory-policy is allkeys-lru"),
 ]
 

@@ -145,7 +145,7 @@ async def test_of_many_the_error_has_the_ids_that_are_in_doubt(pair: Pair) -> No
 
     with pytest.raises(Unconfirmed, match="1,000 messages: in the queue") as raised:
         await queue.send_many(thousands())
-    assert raised.value.__notes__ == ["1,000 messages before it were sent"]
+    assert raised.value.__notes__[:-1] == ["1,000 messages before it were sent"]
     assert await counts(queue) == {"ready": 2_000}
     there = await queue.select(limit=2_500).browse()
     assert set(raised.value.ids) == {message.id for message in there if message.body >= 1_000}
@@ -320,7 +320,7 @@ def test_a_server_without_wait_is_refused() -> None:
     pool = fakeredis.FakeRedis(server=fakeredis.FakeServer()).connection_pool
     with (
         Broker(pool=pool, durability="replicated") as broker,
-        pytest.raises(BrokerRefused, match="asks replicas by WAIT"),
+        pytest.raises(BrokerRefused, match="needs WAIT"),
     ):
         broker.queue("q").send("x")
 

@@ -235,7 +235,7 @@ def test_fakeredis_says_that_its_data_will_be_gone(client: Callable[..., Client]
     first = client(RQ_DLQ_EMBEDDED="fakeredis")
     answer = first.answer()
     assert "in memory" in answer["says"]
-    assert "all data are lost" in answer["says"]
+    assert "all data is lost" in answer["says"]
     one, two = connect(answer), connect(client().answer())
     one.rpush("queue", "a\r\nb", "c")
     assert two.lrange("queue", 0, -1) == ["a\r\nb", "c"]

@@ -1,4 +1,4 @@
-"""The examples run as they are, and print what they say."""
+"""The examples run as they are, and print what they say: the first as a program, the others begin warm."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.needs import need
+from tests.servers.warm import Warm, WarmProcess
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
@@ -36,7 +38,7 @@ SAYS = {
     "10_tasks.py": [
         "the arguments do not fit add(a: int, b: int): Expected `int`, got `str`",
         "to Emmy: Willkommen, born 1882",
-        "rests for another version: the arguments do not fit add(a: int, b: int): Object missing",
+        "waits for another version: the arguments do not fit add(a: int, b: int): Object missing",
         "1 + 2 = 3",
     ],
     "13_keys.py": ["3 workers killed, 240 orders done", "0 customers out of order"],
@@ -47,7 +49,7 @@ SAYS = {
     ],
     "15_canary.py": [
         "100 dead: ConnectionRefusedError",
-        "5 came back, then it paused: 0 of 5 messages that came to an end were acked",
+        "5 came back, then it paused: 0 of 5 messages that ended were acked",
         "100 came back, then it is done; 0 are dead",
     ],
     "16_results.py": [
@@ -66,13 +68,18 @@ SAYS = {
 @pytest.mark.parametrize(
     "path", [path for path in EXAMPLES if SPARK not in path.name], ids=lambda path: path.name
 )
-def test_an_example_runs(path: Path, redis_socket: str) -> None:
+def test_an_example_runs(path: Path, redis_socket: str, warm: Warm) -> None:
     if "sentry" in path.name:
         need("sentry_sdk", extra="dev")
     environment = {**os.environ, "RQ_DLQ_URL": f"unix://{redis_socket}", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(path)]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    options: Any = {"env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with (
+        subprocess.Popen([sys.executable, str(path)], **options)
+        if path == EXAMPLES[0]
+        else WarmProcess(warm, [], module=path.stem, cwd=path.parent, **options)
+    ) as example:
+        stdout, stderr = example.communicate()
+    assert example.returncode == 0, stderr
     for line in SAYS[path.name]:
-        assert line in result.stdout
-    assert result.stdout.count("reported:") in {0, 2}  # to Sentry: each group of dead letters once
+        assert line in stdout
+    assert stdout.count("reported:") in {0, 2}  # to Sentry: each group of dead letters once

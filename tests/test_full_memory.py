@@ -48,6 +48,16 @@ def test_a_send_is_refused_and_adds_nothing(full: tuple[Broker, Any]) -> None:
     assert audit(raw, "q")["ready"] == 300
 
 
+def test_an_ack_that_sends_is_refused_and_its_message_is_held(full: tuple[Broker, Any]) -> None:
+    broker, raw = full
+    (delivery,) = broker.queue("q").claim()
+    for send in ([(broker.queue("q"), "y")], [(broker.queue("other"), "y")]):
+        with pytest.raises(BrokerRefused, match="out of memory"):
+            delivery.ack(send=send)
+    assert (delivery.outcome, audit(raw, "q")["leased"]) == (None, 1)
+    assert delivery.ack().outcome == "acked"
+
+
 def test_an_ack_goes_on_whose_result_finds_no_room(full: tuple[Broker, Any]) -> None:
     """From Redis 7 on scripts that drain a queue may go beyond the limit; then it finds room."""
     broker, raw = full

@@ -50,9 +50,9 @@ GUESSES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (
         lambda at: at["Queue"].retry("id"),
         AttributeError,
-        "queue.dlq.redrive(group=…) brings dead letters back",
+        "queue.dlq.redrive(group=…) moves dead letters back",
     ),
-    (lambda at: at["Broker"].enqueue("orders", "x"), AttributeError, "queue(name) gives a queue"),
+    (lambda at: at["Broker"].enqueue("orders", "x"), AttributeError, "queue(name) returns a queue"),
     (lambda at: at["Broker"].actor(print), AttributeError, "@broker.task(queue=…)"),
     (lambda at: at["Broker"].periodic_task(60), AttributeError, '@broker.task(every="1h")'),
     (lambda at: at["Broker"].task(crontab="* * * * *"), TypeError, 'every="1h" or cron="0 7'),
@@ -63,7 +63,7 @@ GUESSES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda at: at["Delivery"].payload, AttributeError, "the content is .body"),
     (lambda at: at["Delivery"].attempts_made, AttributeError, "delivery_count counts the deliveries"),
     (lambda at: at["Delivery"].change_visibility(60), AttributeError, "extend() restarts the lease"),
-    (lambda at: at["DeadLetters"].retry_all(), AttributeError, "redrive(…) brings dead letters back"),
+    (lambda at: at["DeadLetters"].retry_all(), AttributeError, "redrive(…) moves dead letters back"),
     (lambda at: at["DeadLetters"].clear(), AttributeError, "all of them with all=True"),
     (
         lambda at: at["Queue"].schedule("a", "x", countdown=5),
@@ -120,7 +120,11 @@ GUESSES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
         'how long a call may run is timeout="20s" of',
     ),
     (lambda at: at["Broker"].queue("a", visibility_timeout=5), PolicyError, 'lease="30s" of the queue'),
-    (lambda at: at["Broker"].queue("a", max_messages=5), PolicyError, "claim(count=…) is how many messages"),
+    (
+        lambda at: at["Broker"].queue("a", max_messages=5),
+        PolicyError,
+        "claim(count=…) sets how many messages",
+    ),
     (
         lambda at: at["Broker"].queue("a", max_retries=5),
         PolicyError,

@@ -22,7 +22,6 @@ def test_spark_begins_first_and_in_one_process() -> None:
     files = ["tests/test_docs.py::a", "tests/spark/test_read.py::b[1]", "tests/spark/test_write.py::c[x::y]"]
     assert sorted(files, key=shares.rank) == [*files[1:], files[0]]
     assert [*map(shares.share_of, files)] == ["tests/test_docs.py", shares.SPARK, shares.SPARK]
-    assert shares.share_of(f"{shares.CONNECT}::test_a") == shares.CONNECT, "it waits for a process of its own"
 
 
 def test_what_only_computes_begins_last() -> None:

@@ -222,19 +222,19 @@ def test_without_a_handler_nothing_runs_inline(broker: TestBroker) -> None:
     producer = library.Broker("redis://production.example:6379").queue("orders")
     with (
         broker.inline(),
-        pytest.raises(ConfigurationError, match=r"'orders' has no handler of it: .* to drain\(\)"),
+        pytest.raises(ConfigurationError, match=r"'orders' has no handler for it: .* to drain\(\)"),
     ):
         producer.send("x")
     assert orders.stats().ready == 0
     producer.send("x")
-    with pytest.raises(ConfigurationError, match="'orders' has no handler of it"):
+    with pytest.raises(ConfigurationError, match="'orders' has no handler for it"):
         broker.drain(producer)
     assert broker.drain(orders) == {"acked": 1}
 
 
 async def test_without_a_handler_nothing_runs_inline_when_awaited(broker: TestBroker) -> None:
     producer = rq_dlq.asyncio.Broker("redis://production.example:6379").queue("orders")
-    with broker.inline(), pytest.raises(ConfigurationError, match="'orders' has no handler of it"):
+    with broker.inline(), pytest.raises(ConfigurationError, match="'orders' has no handler for it"):
         await producer.send("x")
     assert orders.stats().ready == 0
 
@@ -263,7 +263,7 @@ async def test_tasks_may_send_inline_at_the_same_time(colour: str, broker: TestB
             sending = [asyncio.create_task(send(1))]
             await asyncio.to_thread(begun.wait, 60)
             try:
-                with pytest.raises(ConfigurationError, match="'nobody' has no handler of it"):
+                with pytest.raises(ConfigurationError, match="'nobody' has no handler for it"):
                     await own.queue("nobody").send("x")
                 sending += [asyncio.create_task(send(2)), asyncio.create_task(send(3))]
                 await asyncio.wait(sending, timeout=0.1)
@@ -349,11 +349,6 @@ PROGRAM = """
 """
 
 
-def test_the_fixture_of_a_program(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(textwrap.dedent(PROGRAM))
-    installed(pytester).assert_outcomes(passed=1)
-
-
 def test_the_same_on_a_server(pytester: pytest.Pytester, empty_socket: str) -> None:
     run(pytester, PROGRAM, f"--rq-dlq-redis=unix://{empty_socket}?db=8").assert_outcomes(passed=1)
 
@@ -398,7 +393,7 @@ def test_a_fault_that_did_not_happen_fails_the_test(pytester: pytest.Pytester) -
     """
     result = run(pytester, code)
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*these faults did not happen*reply of 'claim'*"])
+    result.stdout.fnmatch_lines(["*these faults did not occur*reply of 'claim'*"])
 
 
 def test_without_fakeredis_it_says_what_to_do(pytester: pytest.Pytester) -> None:
@@ -413,12 +408,12 @@ def test_without_fakeredis_it_says_what_to_do(pytester: pytest.Pytester) -> None
     run(pytester, code).stdout.fnmatch_lines(["*pip install 'rq-dlq?testing?'*"])
 
 
-def test_the_page_works(pytester: pytest.Pytester) -> None:
-    """The program and the tests of docs/testing.md, as they stand there."""
+def test_the_fixture_of_a_program_and_the_page(pytester: pytest.Pytester) -> None:
+    """The program and the tests of docs/testing.md, as they stand there; and a program of a few lines."""
     page = (Path(__file__).parents[1] / "docs" / "testing.md").read_text()
     app, *tests = re.findall(r"```python\n(?:# \w+\.py\n)?(.*?)```", page, re.DOTALL)
-    pytester.makepyfile("\n".join(tests), app=app)
-    installed(pytester).assert_outcomes(passed=5)
+    pytester.makepyfile("\n".join(tests), app=app, test_program=textwrap.dedent(PROGRAM))
+    installed(pytester).assert_outcomes(passed=5 + 1)
 
 
 def test_time_fires_the_schedules_that_a_worker_declared(broker: TestBroker) -> None:

@@ -30,7 +30,7 @@ def queue(name: str = "orders", **found: Any) -> QueueOverview:
     "found, died, level, what, ago",
     [
         ({"ready": 3, "oldest": UNTAKEN}, 0, None, None, None),
-        ({"ready": 3, "oldest": 31}, 0, "bad", "3 ready, the oldest for 31s, and nobody takes them", 31),
+        ({"ready": 3, "oldest": 31}, 0, "bad", "3 ready, the oldest for 31s, and no consumer takes them", 31),
         ({"ready": 3, "leased": 1, "oldest": SLOW}, 0, None, None, None),
         ({"ready": 3, "leased": 1, "oldest": 61}, 0, "warn", "3 ready, the oldest for 1m1s", 61),
         ({"ready": 3, "leased": 1, "oldest": 61, "paused": True}, 0, "warn", "paused, 3 waiting", None),

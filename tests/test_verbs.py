@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -14,6 +15,9 @@ from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import counts
 from tests.conftest import Clock
 from tests.contents import contents
+from tests.each import each
+from tests.model import lanes
+from tests.model.keyed_world import KeyedWorld
 from tests.model.world import Beginning, World
 from tests.verbs import SELECTED, VERBS, Again, Verb, check_all_tried
 from tests.verbs.scene import set_up
@@ -67,6 +71,34 @@ def test_who_may_run_a_script() -> None:
     assert {name: set(role.scripts) for name, role in ROLES.items()} == {
         name: {verb.name for verb in VERBS.values() if name in verb.roles} for name in ROLES
     }
+
+
+# Messages with a key (I17)
+
+
+@cache
+def keyed(raw: Any) -> Beginning:
+    """The world in order of keys, made once for a server."""
+    return Beginning.of(KeyedWorld(raw))
+
+
+@each("verb", VERBS.values())
+@pytest.mark.parametrize("backend", ["real"], indirect=True)
+def test_each_verb_minds_the_order_of_keys(verb: Verb, raw: Any) -> None:
+    """In work, blocked and scheduled: a verb on chosen messages is tried on blocked ones, too."""
+    chooses = verb.call(KeyedWorld(raw, beginning=keyed(raw))).args.get("place") == "ready"
+    for place in ("ready", "scheduled") if chooses else ("",):
+        world = KeyedWorld(raw, beginning=keyed(raw))
+        call = verb.call(world)
+        call = call._replace(args={**call.args, "place": place}) if place else call
+        before = lanes.look(raw, world.keys)
+        world.queue.run(call)
+        after = contents(raw)
+        world.queue.run(call, repeated=True)
+        assert contents(raw) == after, "a repetition changed something more"
+        if raw.hget(world.keys["settings"], "per_key") == b"order":  # else the verb has set another rule
+            seen = lanes.look(raw, world.keys)
+            lanes.check(seen, before, "order", settled=True, whole=True, overtaking=True)
 
 
 # A repetition (I12)

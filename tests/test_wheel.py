@@ -16,6 +16,7 @@ from tests.assembled_lua import assembled
 ROOT = Path(__file__).resolve().parent.parent
 CARRIED = "rq_dlq/_scripts/assembled/"
 LUA = {str(file.relative_to(ROOT)) for file in (ROOT / "lua").rglob("*.lua")}
+# What programs say
 ROUND_TRIP = """\
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -33,11 +34,14 @@ with rq_dlq.Broker(pool=fakeredis.FakeRedis().connection_pool) as broker:
     print(len(queue.dlq.browse()), queue.dlq.redrive(all=True).counts.moved, queue.stats().ready)
 """
 MOVED = """\
-import sys
-sys.path.insert(0, sys.argv[1])
 from rq_dlq.testing.clock import CLOCK, MOVED_CLOCK
 print(all(CLOCK in MOVED_CLOCK[name].source for name in ("send", "claim", "nack")))
 """
+DEMO = """\
+from rq_dlq.cli.demo import example_of
+print(example_of("demo").workers.APP)
+"""
+"""The module that the workers of `rq-dlq demo` import."""
 ALONE = """\
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -69,11 +73,6 @@ def told(program: str, path: Path, cwd: Path, *options: str) -> list[str]:
     return ran.stdout.splitlines()
 
 
-def round_trip(path: Path, cwd: Path) -> list[str]:
-    """What a program says that sends, claims and redrives."""
-    return told(ROUND_TRIP, path, cwd)
-
-
 EXPECTED = ["True {'n': 1} 2", "1 1 1"]
 
 
@@ -97,19 +96,10 @@ def test_it_works_unpacked_elsewhere(wheel: Path, tmp_path: Path) -> None:
     target = tmp_path / "site"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(target)  # as pip does, which `.ci/run wheel` has install it
-    assert round_trip(target, tmp_path) == EXPECTED
-    assert demo_in(target, tmp_path) == "rq_dlq.examples.flights"
-    assert demo_in(ROOT, tmp_path) == "examples.flights"
-    assert told(MOVED, target, tmp_path) == ["True"]
+    unpacked = told(f"{ROUND_TRIP}{MOVED}{DEMO}", target, tmp_path)
+    assert unpacked == [*EXPECTED, "True", "rq_dlq.examples.flights"]
     shutil.rmtree(target / "rq_dlq" / "lua")
-    assert round_trip(target, tmp_path) == EXPECTED, "it assembles what it carries"
-
-
-def demo_in(path: Path, cwd: Path) -> str:
-    """The module that the workers of `rq-dlq demo` import."""
-    code = "from rq_dlq.cli.demo import example_of; print(example_of('demo').workers.APP)"
-    (module,) = told(f"import sys; sys.path.insert(0, sys.argv[1]); {code}", path, cwd)
-    return module
+    assert told(ROUND_TRIP, target, tmp_path) == EXPECTED, "it assembles what it carries"
 
 
 def test_scripts_are_assembled_where_nothing_is_installed(tmp_path: Path) -> None:
@@ -118,8 +108,8 @@ def test_scripts_are_assembled_where_nothing_is_installed(tmp_path: Path) -> Non
 
 
 def test_it_works_as_a_zip_on_the_path(wheel: Path, tmp_path: Path) -> None:
-    assert round_trip(wheel, tmp_path) == EXPECTED
+    assert told(ROUND_TRIP, wheel, tmp_path) == EXPECTED
 
 
 def test_it_works_as_a_bare_checkout(tmp_path: Path) -> None:
-    assert round_trip(ROOT, tmp_path) == EXPECTED
+    assert told(ROUND_TRIP + DEMO, ROOT, tmp_path) == [*EXPECTED, "examples.flights"]

@@ -13,7 +13,7 @@ from .view import view_of
 
 
 def run(rows: int | None, seconds: float, out: Console, err: Console) -> Figures:
-    """Send so many flights (None: all) within the seconds, and measure what becomes of them."""
+    """Send this many flights (None: all) within the seconds, and measure their outcomes."""
     stage = Stage(rows)
     with stage.up(), view_of(stage, out, err) as view:
         return perform(stage, view, seconds)

@@ -16,8 +16,8 @@ from .sums import Figures, Outage, many
 TICK = 0.02  # seconds
 PATIENCE = 120.0  # seconds without any change after which something is wrong
 OUTAGE = 0.1  # when the outage begins, as a part of the time of sending
-MOST_DEAD = 100  # so many messages run out of tries in the outage, or every eighth payment if these are fewer
-DISTINCT = 10  # so many payments fail until their service counts as down, or every eighth if these are fewer
+MOST_DEAD = 100  # messages that run out of tries in the outage; or every eighth payment, if that is less
+DISTINCT = 10  # failed payments until their service counts as down; or every eighth, if that is less
 DOWN = 2.0  # seconds of the outage with a breaker
 TRIES = 3  # a machine that is very busy may let a redriven message fail again
 LOOK = 1.5  # seconds in which a person can read the screen
@@ -32,18 +32,18 @@ class Scene:
         elapsed: seconds since the start.
         rate: messages acked in the last second.
         now: what is happening.
-        events: what happened, each with its time in seconds.
+        events: the events so far, each with its time in seconds.
     """
 
     stats: QueueStats
     elapsed: float = 0.0
     rate: float = 0.0
-    now: str = "the workers start"
+    now: str = ""
     events: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
 
 
 class View(Protocol):
-    """What the play shows itself to."""
+    """The audience of the play: a terminal or a log."""
 
     def told(self, scene: Scene) -> None:
         """Something happened."""
@@ -53,7 +53,7 @@ class View(Protocol):
 
 
 class Play:
-    """Runs the clock: sends what is due, counts, shows."""
+    """Runs the clock: sends the flights that are due, counts, shows."""
 
     def __init__(self, stage: Stage, view: View, sending: float) -> None:
         self.stage = stage
@@ -63,9 +63,9 @@ class Play:
         self._began = time.monotonic()
         self._sending_since: float | None = None  # when sending began
         self._owed = [n for n, flight in enumerate(stage.flights) if flight.owed]
-        self._most = self.payment(1, 4)  # so many flights may be sent in this scene
+        self._most = self.payment(1, 4)  # the most flights that are sent in this scene
         self._hurry = False  # whether they are sent at once
-        self._changed: tuple[object, ...] = ()  # what the last change was
+        self._changed: tuple[object, ...] = ()  # after the last change
         self._changed_at = self._began
         self._acked: deque[tuple[float, int]] = deque()
 
@@ -151,6 +151,7 @@ class Play:
 def perform(stage: Stage, view: View, sending: float) -> Figures:
     """Run the demo, from the first flight to the last sum."""
     play = Play(stage, view, sending)
+    play.tell(f"{len(stage.workers.all)} workers start", "the workers start")
     play.until(lambda: all(worker.started for worker in stage.workers.all))
     play.tell(f"{len(stage.workers.all)} workers run; {len(stage.flights):,} flights are being sent")
     play.begin()
@@ -169,7 +170,7 @@ def _outage(play: Play, begin: float) -> None:
     payments.down = True
     since = play.sent_for
     play.allow(play.payment(2, 4))
-    play.tell("the payment service fails", "the payment service is down: what it refuses is redelivered")
+    play.tell("the payment service fails", "the payment service is down: refused payments are redelivered")
     enough = max(1, min(MOST_DEAD, play.payments // 8))
     play.until(lambda: play.exhausted >= enough)
     payments.down = False
@@ -201,7 +202,7 @@ def _murder(play: Play) -> None:
 
 
 def _outage_with_a_breaker(play: Play) -> Outage:
-    """The payment service fails again; this time the queue notices, and nobody runs out of tries."""
+    """The payment service fails again; this time the queue notices, and no message runs out of tries."""
     stage, book = play.stage, play.stage.payments.book
     play.until(lambda: stage.sent == play.payment(3, 4) and _is_empty(play))
     stage.guard(max(2, min(DISTINCT, play.payments // 8)))
@@ -211,7 +212,7 @@ def _outage_with_a_breaker(play: Play) -> Outage:
     play.tell("the payment service fails again; now the queue has a breaker")
     play.send_the_rest()
     play.until(lambda: stage.queue.dependency(DEPENDENCY).stats().open)
-    play.tell("the breaker is open: what needs the payment service waits, and is not charged")
+    play.tell("the breaker is open: messages that need the payment service wait, uncharged")
     play.until(lambda: stage.sent == len(stage.flights) and play.sent_for - since > DOWN)
     waited, back = play.scene.stats.waiting + play.scene.stats.leased, play.sent_for
     stage.payments.down = False

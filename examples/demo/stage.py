@@ -21,7 +21,7 @@ FILE = Path(app.__file__).with_name("flights.csv")
 
 
 def read_flights(rows: int | None) -> list[app.Flight]:
-    """The flights of the file, or so many of them, evenly spread."""
+    """The flights of the file, or a number of them, evenly spread."""
     with FILE.open(newline="") as file:
         found = [{key: cell or None for key, cell in row.items()} for row in csv.DictReader(file)]
     rows = min(rows or len(found), len(found))
@@ -30,13 +30,13 @@ def read_flights(rows: int | None) -> list[app.Flight]:
 
 
 class Stage:
-    """The parts, and what the stopwatches show.
+    """The parts, and the times of the stopwatches.
 
     Attributes:
         sent: the number of flights that were sent.
         waits: seconds from when a message was due (sent, or to be redelivered) until it was paid, except for
             redriven messages and those that waited for the service, which come back all at once.
-        held: what the killed worker held and still holds: ids, and how often each had been delivered by then.
+        held: ids of the messages that the killed worker holds, and how often each had been delivered by then.
         rescued: seconds from the kill to the redelivery, of each message that it held.
     """
 
@@ -46,14 +46,14 @@ class Stage:
         self.payments = Payments(self._on_paid)
         self.workers = Workers(WORKERS, self.payments.address)
         self.sent = 0
-        self._needs: str | None = None  # what flights say that are paid for
+        self._needs: str | None = None  # the dependency of flights that are paid for
         self.waits: list[float] = []
         self.held: dict[str, int] = {}
         self.rescued: list[float] = []
         # The server's clock, by ours.
         self._ahead = app.broker.overview().at.timestamp() - time.monotonic()
         self._killing = threading.Lock()
-        self._doomed = False  # whoever pays next
+        self._doomed = False  # the worker that pays next is killed
         self._killed_at = 0.0
         self._lapsed = 0  # leases that ended before the kill, as on a very busy machine
 
@@ -66,13 +66,13 @@ class Stage:
     # Called by the play
 
     def send_until(self, number: int) -> None:
-        """Send flights until so many are sent."""
+        """Send flights until this many are sent."""
         flights = self.flights[self.sent : number]
         messages = [Message(one, dependency=self._needs if one.owed else None) for one in flights]
         self.sent += len(self.queue.send_many(messages))
 
     def guard(self, distinct: int) -> None:
-        """Give the queue a breaker; from now on flights say what paying for them needs.
+        """Give the queue a breaker; from now on flights name the service that paying for them needs.
 
         Args:
             distinct: flights that fail until it opens.
@@ -106,7 +106,7 @@ class Stage:
         alone = (one for one in leased if not (one.redriven or one.dependency))
         self.waits += [now - message.due / 1000 for message in alone]
         with self._killing:
-            if self._doomed and leased:  # else the worker was so slow that its lease is over
+            if self._doomed and leased:  # otherwise the worker was so slow that its lease has ended
                 self._doomed = False
                 self._lapsed = self.queue.stats().totals.get("lapsed", 0)
                 self._killed_at = time.monotonic()

@@ -20,7 +20,7 @@ def many(number: int, what: str, more: str = "") -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Outage:
-    """What an outage did while the queue had a breaker.
+    """The effects of an outage while the queue had a breaker.
 
     Attributes:
         seconds: how long it was.
@@ -39,7 +39,7 @@ class Outage:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What was measured.
+    """The measurements.
 
     Attributes:
         left: messages that are neither acked nor dead nor expired.

@@ -1,4 +1,4 @@
-"""What the demo shows: a live picture on a terminal, plain lines elsewhere."""
+"""The output of the demo: a live picture on a terminal, plain lines elsewhere."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

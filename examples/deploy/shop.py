@@ -8,7 +8,7 @@ broker = Broker(version=os.environ.get("SHOP_VERSION", ""))
 orders = broker.queue("orders")
 
 
-# A call that runs longer fails. The grace periods of what stops a worker are longer than this.
+# A call that runs longer fails. The grace periods in the files beside this one are longer.
 @orders.handler(concurrency=4, timeout="30s")
 def charge(order) -> None:
     print("charged", order["id"], flush=True)

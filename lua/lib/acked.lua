@@ -1,15 +1,17 @@
 -- Removes messages that were acked, and accounts for them. Statements, as in lib/chosen.
 --   ids, texts: of the messages, and the states that they had
---   given: id → its result (lib/keep_results)
+--   given: id → its result (lib/kept)
 -- needs: keys: counters, settings, strikes, lanes; locals: ids, texts, given
 -- gives: acked
 local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
-local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated')
+local values = redis.call(
+  'HMGET', settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated', 'results', 'results_bytes'
+)
 local noted, dedup_window, per_key, gated = values[1], values[2], values[3], values[5]
-local acked, note, heads, once_gone, count_success
+local acked, note, heads, once_gone, successes, probes
 if (values[4] or gated) and redis.call('EXISTS', strikes, lanes) > 0 then
-  -- needs: succeeded
-  count_success = succeeded(ids, texts)
+  -- needs: succeeded, probed
+  successes, probes = succeeded, probed
 end
 if noted or dedup_window then
   -- needs: now
@@ -33,20 +35,22 @@ for n, id in ipairs(ids) do
   end
 end
 if with_result then -- first, so that what is gone has its result
-  -- needs: now, keep_results
-  local became, acked_at = {}, 'acked ' .. string.format('%.0f', now) .. ' '
-  for n, id in ipairs(with_result) do
-    became[n] = acked_at .. (given[id] or '')
+  -- needs: now
+  local ended, ends, acked_at = with_result, {}, 'acked ' .. string.format('%.0f', now) .. ' '
+  for n, id in ipairs(ended) do
+    ends[n] = acked_at .. (given[id] or '')
   end
-  keep_results(with_result, became)
+  local kept_for, most_bytes = values[6], values[7]
+  -- needs: kept
 end
 do
   -- needs: gone
   acked = gone
 end
 redis.call('HINCRBY', counters, 'acked', acked)
-if count_success then
-  count_success()
+if successes then
+  -- needs: count_successes
+  count_successes(successes, probes, gated)
 end
 if noted then
   note(ids, heads, texts)

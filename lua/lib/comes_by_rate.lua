@@ -1,17 +1,18 @@
 -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
 -- keeps its seat and is due then, as nobody else is let in before.
 --   own: the score of its seat
--- needs: rule, BY_RATE, slot_of; keys: seats
+-- needs: rule, digits, BY_RATE, slot_of; keys: seats
 -- gives: comes_by_rate
 local function comes_by_rate(id, lane, own)
   local slot = own == lane and slot_of(lane)
   if slot then
     return false, rule.in_order and slot or nil
   elseif own == lane then
-    if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
+    local score = digits(lane) .. BY_RATE
+    if redis.call('ZCOUNT', seats, score, score) > 0 then
       return false
     end
-    redis.call('ZADD', seats, lane + BY_RATE, id)
+    redis.call('ZADD', seats, score, id)
   end
   return true
 end

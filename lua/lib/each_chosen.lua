@@ -1,7 +1,8 @@
--- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
--- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
--- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
--- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
+-- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is
+-- about: the ids from ARGV[first] on, or, where there are none, those of `range`: its `ids`, or those of its rows
+-- (lib/rows_of_range). Skips those that do not wait there, and those of a later form, which stay as they are. Returns how many
+-- there were for which `visit` did not return false, then the score and the member of the last row that was looked at, where
+-- the range goes on after it, else empty; then how many of the ids are being processed.
 -- needs: id_of, head_of, parse_state, member_of, left_over; keys: states
 -- gives: each_chosen
 local function drop_rest(left)
@@ -10,7 +11,7 @@ local function drop_rest(left)
 end
 
 local function each_chosen(index, first, visit, range)
-  local ids, rows, seen, count = {}, {}, {}, 0
+  local ids, rows, seen, count, leased = {}, {}, {}, 0, 0
   local next_score, next_member = '', ''
   if #ARGV >= first then
     for i = first, #ARGV do
@@ -43,8 +44,10 @@ local function each_chosen(index, first, visit, range)
           drop_rest(id)
         end
         redis.call('ZREM', index, member)
+      elseif state and state.mark == '+' then
+        leased = leased + 1
       end
     end
   end
-  return count, next_score, next_member
+  return count, next_score, next_member, leased
 end

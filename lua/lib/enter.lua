@@ -1,9 +1,9 @@
 -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
--- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
--- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
--- twice, or to give one back twice, changes nothing.
+-- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
+-- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
+-- member of a set: to take one twice, or to give one back twice, changes nothing.
 --   full: lanes that were found full, for a call that only enters; nil: look
--- needs: rule, BLOCKED, id_of, is_closed, free_seats, seat_in; keys: seats, scheduled
+-- needs: rule, BLOCKED, id_of, is_closed, digits, free_seats, seat_in; keys: seats, scheduled
 -- gives: enter
 local function enter(id, lane, full)
   if rule.limit == math.huge then
@@ -11,7 +11,7 @@ local function enter(id, lane, full)
   end
   local has_room = not (full and full[lane] or is_closed(lane))
   if has_room then
-    local score = BLOCKED + lane
+    local score = digits(BLOCKED + lane)
     local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
     -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
     has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0

@@ -1,16 +1,17 @@
--- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
--- is ready that has come so. And the score of the seat that it takes.
--- needs: rule, limit_of, BY_RATE; keys: seats
+-- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+-- none is ready that has come so. And the score of the seat that it takes.
+-- needs: rule, limit_of, digits, BY_RATE; keys: seats
 -- gives: free_seats, seat_in
 local function free_seats(lane)
-  local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+  local score = digits(lane)
+  local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
   if rule.interval and free > 0 then
     -- needs: slot_of
-    free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+    free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
   end
   return free
 end
 
 local function seat_in(lane)
-  return rule.interval and lane + BY_RATE or lane
+  return rule.interval and digits(lane) .. BY_RATE or digits(lane)
 end

@@ -1,7 +1,8 @@
 -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
 -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
 --   room: so many of each lane, whether seats are free or not; nil: as many as are
--- needs: rule, BLOCKED, now, id_of, is_blocked_row, score_of, wake_one, is_gated, free_seats, seat_in; keys: messages, states, seats, ready, scheduled
+-- needs: rule, BLOCKED, now, id_of, is_blocked_row, score_of, wake_one, is_gated, digits, free_seats, seat_in
+-- needs: keys: messages, states, seats, ready, scheduled
 -- gives: heads_in
 local MOST = 1000 -- rows that one call looks at (I9)
 local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
@@ -11,11 +12,13 @@ local place_of = {} -- by the first byte of a row, which stands for its priority
 -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
 local function next_score(first)
   local band = score_of(9 - first, 0)
-  if not place_of[first] then
-    local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+  if not rule.in_turn then
+    return digits(band + now + 1)
+  elseif not place_of[first] then
+    local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
     place_of[first] = last > now and last < now + 60000 and last or now + 1
   end
-  place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+  place_of[first] = place_of[first] + STEP
   return string.format('%.17g', band + place_of[first])
 end
 
@@ -25,8 +28,8 @@ local function heads_of(lanes, room)
   for _, lane in ipairs(lanes) do
     local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
     if free > 0 then
-      local score = string.format('%.0f', BLOCKED + lane)
-      for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+      local score = digits(BLOCKED + lane)
+      for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', digits(free))) do
         rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
       end
     end

@@ -1,7 +1,7 @@
 -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has a seat of its key or gets one,
 -- else it waits for that in the lane of its key. Who lets through checks record and state, as lib/let_in does.
 --   count: at most so many; first: from this place in the lane on
--- needs: now, BLOCKED, PASS, id_of, is_blocked_row, read_record, enter, is_closed, score_of, wake_one
+-- needs: now, BLOCKED, digits, PASS, id_of, is_blocked_row, read_record, enter, is_closed, score_of, wake_one
 -- needs: keys: messages, states, seats, ready, scheduled
 -- gives: let_through
 local SPARE = 20 -- rows that it looks at besides, in place of those that do not come through (I9)
@@ -16,7 +16,7 @@ local function has_seat(id, record)
 end
 
 local function let_through(number, count, first)
-  local score, through = string.format('%.0f', BLOCKED + number), 0
+  local score, through = digits(BLOCKED + number), 0
   if count < 1 then
     return
   end

@@ -5,7 +5,7 @@
 --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 -- needs: setting, now, read_json, attempts; keys: outcomes
--- An event that ends a message for who waits for its result is kept for them, too (lib/keep_results).
+-- An event that ends a message for who waits for its result is kept for them, too (lib/kept).
 -- gives: outcome
 local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
 local names = {} -- of consumers, by their JSON

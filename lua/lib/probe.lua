@@ -1,11 +1,11 @@
 -- Lets one message of a dependency through whose breaker is open, if none is on its way: each time another of the first twenty,
 -- so that no message keeps it open. The wait until the next one doubles. Where nobody waits two times in a row, it is closed.
--- needs: now, BLOCKED, breaker, let_through, write_lane; keys: scheduled, seats
+-- needs: now, BLOCKED, digits, breaker, let_through, write_lane; keys: scheduled, seats
 -- gives: probe
 local FIRST = 20
 
 local function probe(number, lane)
-  local score = string.format('%.0f', BLOCKED + number)
+  local score = digits(BLOCKED + number)
   local waiting = redis.call('ZCOUNT', scheduled, score, score)
   local wait = math.min(lane.wait or breaker.probe, breaker.longest)
   lane.due = now + wait

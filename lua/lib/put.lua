@@ -2,8 +2,8 @@
 -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
 -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
 -- row: its index and its member.
---   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped back, a message that was ready may
---   be due in the future.
+--   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped
+--   back, a message that was ready may be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
 -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).

@@ -1,5 +1,5 @@
 -- Opens a lane that is paused: that of a key lets in who has a seat, or gets one; that of a dependency drains.
--- needs: now, rule, breaker, let_in, drain, write_lane, BLOCKED; keys: scheduled
+-- needs: now, rule, breaker, let_in, drain, write_lane, BLOCKED, digits; keys: scheduled
 -- gives: reopen
 local ROWS = 1000 -- of a key without a rule; the rest comes by lib/tend (I9)
 local AT_FIRST = 32
@@ -17,7 +17,7 @@ local function reopen(number, lane)
     let_in({ number })
     return
   end
-  local score, due = string.format('%.0f', BLOCKED + number), {}
+  local score, due = digits(BLOCKED + number), {}
   for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, ROWS)) do
     due[#due + 1], due[#due + 2] = now, row
   end

@@ -1,6 +1,6 @@
 -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one, or
 -- has one since a send was cut off. `taken_seats`: lanes and ids, to be written before the rows.
--- needs: lanes_in, rule, BLOCKED, free_seats, seat_in; keys: seats, scheduled
+-- needs: lanes_in, rule, BLOCKED, digits, free_seats, seat_in; keys: seats, scheduled
 -- gives: score_in_lane, taken_seats
 local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats
 
@@ -8,7 +8,8 @@ local function room_of(lane)
   if somebody_waits == nil then
     somebody_waits = redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') > 0
   end
-  if somebody_waits and redis.call('ZCOUNT', scheduled, BLOCKED + lane, BLOCKED + lane) > 0 then
+  local score = digits(BLOCKED + lane)
+  if somebody_waits and redis.call('ZCOUNT', scheduled, score, score) > 0 then
     return 0
   end
   return free_seats(lane)
@@ -25,5 +26,5 @@ local function score_in_lane(id, payload)
     taken_seats[#taken_seats + 1], taken_seats[#taken_seats + 2] = seat_in(lane), id
     return false
   end
-  return not redis.call('ZSCORE', seats, id) and BLOCKED + lane
+  return not redis.call('ZSCORE', seats, id) and digits(BLOCKED + lane)
 end

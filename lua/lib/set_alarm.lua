@@ -1,7 +1,8 @@
 -- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live, a gate, a slot, the
--- end of a pause, one more by the rate. The others sleep on; without this a thousand of them would wake in the same millisecond. Returns
--- the milliseconds until then, -1 for a client that sleeps on.
--- needs: now, capacity, paced, gated, resumes, by_rate; keys: scheduled, expiring, leases, gates, slots, ready, alarm; args: alarmed, patience
+-- end of a pause, one more by the rate. The others sleep on; without this a thousand of them would wake in the same
+-- millisecond. Returns the milliseconds until then, -1 for a client that sleeps on.
+-- needs: now, capacity, paced, gated, resumes, by_rate
+-- needs: keys: scheduled, expiring, leases, gates, slots, ready, alarm; args: alarmed, patience
 -- gives: set_alarm
 local function set_alarm()
   local event = resumes or by_rate and redis.call('ZCARD', ready) > 0 and by_rate.at or nil

@@ -1,13 +1,13 @@
 -- Where keys count no more: makes blocked messages of these lanes due, some a call; when nobody waits, forgets the seats and
 -- the rule.
--- needs: now, BLOCKED, setting; keys: scheduled, seats, slots, settings, tended
+-- needs: now, BLOCKED, digits, setting; keys: scheduled, seats, slots, settings, tended
 -- gives: unblock
 local UNBLOCKED = 1000 -- rows a call (I9)
 
 local function unblock(lanes)
   local due = {}
   for _, lane in ipairs(lanes) do
-    local score = string.format('%.0f', BLOCKED + lane)
+    local score = digits(BLOCKED + lane)
     local most = UNBLOCKED - #due / 2
     for _, row in ipairs(most > 0 and redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, most) or {}) do
       due[#due + 1], due[#due + 2] = now, row

@@ -1,7 +1,8 @@
 -- The items that a send knows, each with the name of its message's place: ready, scheduled, leased, dead, expired or acked;
--- 'later' where only a later version can tell; and behind it '/key' where that has another key than it is sent with. Those that dead
--- letters block are counted.
---   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); else it came before in this call
+-- 'later' where only a later version can tell; and behind it '/key' where that has another key than it is sent with. Those that
+-- dead letters block are counted.
+--   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); else
+--   it came before in this call
 -- needs: head_of, parse_state, member_of, lanes_in; keys: states, scheduled, counters
 -- gives: with_places
 local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next

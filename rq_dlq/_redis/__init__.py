@@ -1,7 +1,7 @@
-"""The only room that talks to Redis: it runs steps, blocking or awaiting.
+"""The only package that talks to Redis: it runs steps, blocking or awaiting.
 
-Our own retries replace redis-py's, which would run a script twice without notice: here a repeated call is
-marked as a repetition (I12). Connections are redis-py's, without its command layer.
+The retries here replace redis-py's, which would silently run a script twice: here a repeated call is marked
+as a repetition (I12). Connections are redis-py's, without its command layer.
 """
 
 from importlib import import_module
@@ -23,7 +23,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the connections on their first use: redis-py and asyncio take as long as all the rest."""
+    """Import the connections on first use: importing redis-py and asyncio takes as long as all the rest."""
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
     message = f"module {__name__!r} has no attribute {name!r}"

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands
     from rq_dlq._redis.roles import Role
 
-# Every role may send these: the question about rights, which is not asked about itself.
+# Every role may send these: the check of rights, which does not check itself.
 QUESTION: Commands = [(b"MULTI",), (b"DISCARD",)]
-# Every role may send these too, though not every server needs them: to look at the server, to end a wait in
-# time, to select a database other than 0, to find the nodes of a cluster, to note who redrove.
+# Every role may also send these, though not every server needs them: to check the server, to end a wait in
+# time, to select a database other than 0, to find the nodes of a cluster, to record the redriver.
 USEFUL: Commands = [
     (b"INFO",),
     (b"PING",),
@@ -29,13 +29,13 @@ USEFUL: Commands = [
     (b"ASKING",),
     (b"ACL", b"WHOAMI"),
 ]
-READS = "%R~"  # of a key that is only read; known to Redis 7 and Valkey
+READS = "%R~"  # the right to only read a key; in Redis 7 and Valkey
 # The commands that need a key for more than reading. A script declares its keys for both.
 CHANGES = frozenset(
     b"BLPOP DEL EVALSHA HDEL HINCRBY HSET HSETNX LPOP LPUSH LTRIM PERSIST PEXPIRE PSETEX RPUSH SADD SET SREM "
     b"UNLINK XADD XDEL XTRIM ZADD ZREM".split()
 )
-# What a durability needs. CONFIG GET shows passwords, too, so only users who need it get it.
+# The rights for a durability. CONFIG GET also shows passwords, so only users who need it get it.
 BY_DURABILITY: Mapping[str, Commands] = {"fsync": [(b"CONFIG", b"GET")], "replicated": [(b"WAIT",)]}
 
 
@@ -48,22 +48,22 @@ def acl_line(
     *,
     reads: str = READS,
 ) -> str:
-    """A line of an ACL file; without its first word, the arguments of ACL SETUSER. It sets no password.
+    """A line of an ACL file, without a password; after its first word, the arguments of ACL SETUSER.
 
     Args:
-        role: whose rights the line grants.
+        role: the role whose rights the line grants.
         user: the name of the Redis user.
-        namespace: of the broker.
-        queue: the name of a queue, or a pattern, as Redis matches keys; "*": all queues.
-        durability: of the broker.
-        reads: how a key is granted that the role only reads; Redis 6.2 knows only "~", for writing, too.
+        namespace: the broker's namespace.
+        queue: the name of a queue, or a pattern in Redis' syntax; "*": all queues.
+        durability: the broker's durability.
+        reads: the prefix for keys that the role only reads; Redis 6.2 has only "~", which includes writing.
 
     Raises:
         InvalidInput: the user or the queue is not a single word.
     """
     for word in (user, queue):
         if not word or not word.isprintable() or " " in word:
-            raise InvalidInput(f"{shown(word)}: the ACLs of Redis take a single word here, without spaces")
+            raise InvalidInput(f"{shown(word)}: the ACLs of Redis need a single word here, without spaces")
     commands = role.needs(QueueKeys(namespace, queue), SCRIPTS)
     patterns = {
         (pattern_of(key, whole=queue == "*"), command[0] in CHANGES)

@@ -1,7 +1,7 @@
-"""Which node of a cluster gets a command. No sockets here, so both colours share it.
+"""Routes commands to the nodes of a cluster, without sockets, for both colours.
 
 A route yields a node and commands for it, and is sent the replies. If the node cannot be reached, the error
-is thrown in. A command that a node redirects to another node was not carried out: it goes there at once.
+is thrown in. A command that a node redirects was not carried out: it is sent to the other node immediately.
 After any other failure the map is read again, and the caller repeats the step as a repetition (I12).
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Step, Steps
 
 SLOTS = 16_384
-REDIRECTIONS = 5  # in one exchange; after that the caller waits before it tries again
+REDIRECTIONS = 5  # in one exchange; then the caller waits before the next attempt
 NO_KEY = {b"ACL", b"CLUSTER", b"CONFIG", b"INFO", b"PING", b"SCRIPT", b"TIME", b"WAIT"}
 
 
@@ -45,7 +45,7 @@ Redirected: TypeAlias = Generator[tuple[Node, "Commands"], list[Any], list["Unit
 
 
 def is_node() -> Steps[bool]:
-    """Whether the server is a node of a cluster. If the user has no right to ask, it counts as not."""
+    """Whether the server is a node of a cluster; False if the user has no right to ask."""
     try:
         return (yield Command((b"INFO", b"cluster"), lambda reply: b"cluster_enabled:1" in reply))  # type: ignore[no-any-return]
     except BrokerRefused:
@@ -54,13 +54,13 @@ def is_node() -> Steps[bool]:
 
 @dataclass
 class Cluster:
-    """What is known about a cluster. All connections of a broker share it.
+    """The state of a cluster, which all connections of a broker share.
 
     Attributes:
         seed: the node at the broker's URL.
         owners: the node of each slot; None: no node has the slot.
-        suspect: the node that failed last; None: the map is fresh.
-        failures: of all nodes; a fresh map may still have them.
+        suspect: the node that failed last; None: the map is up to date.
+        failures: the failures of nodes; an up-to-date map may still have these nodes.
     """
 
     seed: Node
@@ -69,7 +69,7 @@ class Cluster:
     failures: Failures = field(default_factory=Failures)
 
     def __post_init__(self) -> None:
-        self.suspect = self.seed  # the map was not read yet
+        self.suspect = self.seed  # the map has not been read yet
 
     @property
     def nodes(self) -> list[Node]:
@@ -77,7 +77,7 @@ class Cluster:
         return sorted(filter(None, {*self.owners}))
 
     def node_of(self, slot: int | None) -> Node:
-        """The node that has a slot; None: any node will do, best one that did not fail, or long ago."""
+        """The node of a slot; None: any node, preferably one that did not fail lately."""
         if slot is not None and (owner := self.owners[slot]):
             return owner
         if not self.failures:
@@ -85,18 +85,18 @@ class Cluster:
         return min(dict.fromkeys(filter(None, self.owners)), key=self.failures.at, default=self.seed)
 
     def note_failure(self, node: Node, error: Exception) -> None:
-        """A node could not be reached, so the map may be old. The error names it from here on."""
+        """Note that a node could not be reached, so the map may be outdated; the error then names it."""
         self.suspect = node
         self.failures.note(node, at_node(error, str(node)))
 
     def rests(self, node: Node) -> Exception | None:
-        """The error of a node that failed a moment ago: what has no hurry does not wait for it again."""
+        """The error of a node that failed a moment ago, which low-priority calls do not try again."""
         if failure := self.failures.recent(node):
-            self.suspect = node  # a replica may have its place by now
+            self.suspect = node  # a replica may have replaced it
         return failure
 
     def redirected(self, error: Any, node: Node) -> Node | None:
-        """The node to ask once, after ASK; None after MOVED, which updates the map instead."""
+        """The node to ask once, after ASK; None after MOVED, which updates the map."""
         there = _node(error.host, error.port, node)
         if not isinstance(error, exceptions.MovedError):
             return there
@@ -104,7 +104,7 @@ class Cluster:
         return None
 
     def look(self) -> Generator[tuple[Node, Commands], list[Any], None]:
-        """Read the map. Nodes that failed are asked last, and of those the one that failed last.
+        """Read the map. Failed nodes are asked last, the most recent failure at the very end.
 
         Raises:
             ConnectionError, TimeoutError: no node can be reached.
@@ -153,14 +153,14 @@ def _node(host: bytes | str | None, port: int, asked: Node) -> Node:
 
 @dataclass(slots=True)
 class Unit:
-    """A command with a key, and the commands without one that go with it: on the same connection, in order.
+    """A command with a key, and the commands without a key that must follow on the same connection.
 
     Attributes:
-        indices: of these commands among all of the exchange.
-        key: the index of the command with the key; None: no command has a key.
-        slot: of the key.
+        indices: the positions of these commands in the exchange.
+        key: the position of the command with the key; None: no command has a key.
+        slot: the slot of the key.
         shared: the key belongs to the namespace, not to a queue.
-        asked: a node that is asked to take the command although the slot is not its own yet.
+        asked: the node must be asked to run the command before it owns the slot.
     """
 
     indices: list[int] = field(default_factory=list[int])
@@ -170,14 +170,14 @@ class Unit:
     asked: Node | None = None
 
     def sent(self, commands: Commands) -> Iterator[tuple[Any, ...]]:
-        """What goes over the wire."""
+        """The commands to send, including ASKING."""
         for index in self.indices:
             if self.asked and index == self.key:
                 yield (b"ASKING",)
             yield commands[index]
 
     def receive(self, received: Iterator[Any], replies: list[Any]) -> Any:
-        """Store the replies at their indices; returns the reply to the command with the key."""
+        """Store the replies at their positions; returns the reply to the command with the key."""
         for index in self.indices:
             if self.asked and index == self.key:
                 next(received)
@@ -189,11 +189,11 @@ def route(cluster: Cluster, commands: Commands, *, apart: bool = False) -> Route
     """Send each command to the node that has its key; returns the replies in order, errors among them.
 
     Queues are independent, so commands for several queues are grouped by node. A key without a hash tag
-    belongs to all queues: a command on it keeps its position in the order, so a write is done before the
-    reads that follow it.
+    belongs to all queues: a command on it keeps its position in the order, so that a write precedes the reads
+    after it.
 
     Args:
-        apart: where a node cannot be reached, the error is the reply to its commands, and the others go on.
+        apart: if a node cannot be reached, the error is the reply to its commands, and the others continue.
     """
     if cluster.suspect is not None:
         yield from cluster.look()
@@ -231,7 +231,7 @@ def _send(
 def _said(
     cluster: Cluster, node: Node, commands: Commands, *, apart: bool
 ) -> Generator[tuple[Node, Commands], list[Any], Iterator[Any]]:
-    """What a node replies."""
+    """The replies of a node."""
     if apart and (failure := cluster.rests(node)):
         return repeat(failure)
     try:
@@ -267,7 +267,7 @@ def _units(commands: Commands) -> list[Unit]:
 
 
 def shares(cluster: Cluster, step: Step, scripts: Scripts) -> dict[Node, Batch]:
-    """The calls of a step by node. A step that runs no scripts has none."""
+    """The calls of a step by node; empty for a step without scripts."""
     calls: dict[Node, list[Any]] = {}
     for call in step.calls if isinstance(step, Batch) else [step] if isinstance(step, Call) else []:
         key = key_of(call.command(scripts))
@@ -276,7 +276,7 @@ def shares(cluster: Cluster, step: Step, scripts: Scripts) -> dict[Node, Batch]:
 
 
 def key_of(command: Sequence[Any]) -> str | None:
-    """The key that decides which node gets a command. All our keys are text."""
+    """The key that determines the node of a command. All our keys are text."""
     key = command[3:4] if command[0] == b"EVALSHA" else command[1:2]
     return None if command[0] in NO_KEY or not key else key[0]
 

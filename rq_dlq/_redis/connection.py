@@ -11,17 +11,17 @@ from rq_dlq._redis import pools
 from rq_dlq._redis.errors import code_of, named, refusal
 
 LATE: Final = object()
-"""In place of a reply that did not come in time."""
+"""In place of a reply that did not arrive in time."""
 ERROR_REPLIES: Final = (exceptions.ResponseError, exceptions.BusyLoadingError)
-"""What a connection raises for a reply that is an error."""
+"""The exceptions that a connection raises for an error reply."""
 
 
 def as_reply(error: Exception) -> Exception:
     """A server's error as a reply.
 
     Raises:
-        Passing: the server is a replica now, so the caller drops its connections and looks for the master; or
-            it is loading its data, and redis-py has closed the connection.
+        Passing: the server is now a replica, so the caller drops its connections and finds the master again;
+            or it is loading its data, and redis-py has closed the connection.
     """
     if code_of(error) == "READONLY" or isinstance(error, exceptions.BusyLoadingError):
         raise refusal(error) from None
@@ -29,7 +29,7 @@ def as_reply(error: Exception) -> Exception:
 
 
 def bounded(connection: Any) -> bool:
-    """Set our timeout on a connection that has none; returns whether it had none."""
+    """Set our timeout on a connection without one; returns whether it had none."""
     if connection.socket_timeout is not None:
         return False
     set_timeout(connection, pools.SOCKET_TIMEOUT)
@@ -37,25 +37,25 @@ def bounded(connection: Any) -> bool:
 
 
 def socket_of(connection: Any) -> Any:
-    """What a connection has of its own from connecting to disconnecting; it lasts no longer."""
+    """An object that identifies a connection from connecting to disconnecting."""
     found = getattr(connection, "_sock", None) or getattr(connection, "_writer", None)
     return found or _NoSocket()
 
 
 class _NoSocket:
-    """Equal to no other, so nothing is known about it."""
+    """Equal to no other object, so it is always new."""
 
 
 def set_timeout(connection: Any, seconds: float | None) -> None:
     """Set how long a connection waits for a reply."""
     connection.socket_timeout = seconds
     settimeout = getattr(getattr(connection, "_sock", None), "settimeout", None)
-    if settimeout is not None:  # a blocking one that is connected, and not fakeredis'
+    if settimeout is not None:  # a connected blocking socket, not that of fakeredis
         settimeout(seconds)
 
 
 def arguments(pool: Any) -> tuple[str, ...]:
-    """What the `get_connection` of a pool must be given: before redis-py 5.3 a command's name."""
+    """The arguments of a pool's `get_connection`: before redis-py 5.3 a command's name."""
     parameters = inspect.signature(pool.get_connection).parameters.values()
     wants = any(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters)
     return ("EVALSHA",) if wants else ()

@@ -1,4 +1,4 @@
-"""What an error of the server, or on the way to it, means: repeat the call, give up, or tell the user."""
+"""The meaning of server and network errors: repeat the call, or raise an error for the user."""
 
 from __future__ import annotations
 
@@ -16,36 +16,37 @@ from rq_dlq.errors import BrokerRefused, BrokerUnavailable, CrossSlot
 
 E = TypeVar("E", bound=BaseException)
 
-# The codes of states that pass, and what to do if one does not pass by itself.
+# The codes of temporary states, and what to do if one persists.
 _PASSES = {
     "LOADING": "it is loading its data: wait until it has",
     "READONLY": "it is a replica: wait for a failover to end, or use the URL of the master",
-    "MASTERDOWN": "it is a replica that has lost its master: start that, or use another server's URL",
+    "MASTERDOWN": "it is a replica that has lost its master: start the master, or use another server's URL",
     "NOREPLICAS": "too few replicas are online for changes: start them, or lower min-replicas-to-write",
-    "BUSY": "a script keeps it busy: `redis-cli SCRIPT KILL` ends one that has changed nothing",
+    "BUSY": "a script keeps it busy: `redis-cli SCRIPT KILL` ends a script that has changed nothing",
     "CLUSTERDOWN": "a slot of the cluster has no node: see `redis-cli --cluster check`",
-    "TRYAGAIN": "a slot of the cluster is on its way to another node: wait until it has arrived",
-    "ASK": "a slot of the cluster is on its way to another node: wait until it has arrived",
-    "MOVED": "a slot of the cluster is at another node",
+    "TRYAGAIN": "a slot of the cluster is moving to another node: wait until it has moved",
+    "ASK": "a slot of the cluster is moving to another node: wait until it has moved",
+    "MOVED": "a slot of the cluster is on another node: try again",
     "UNBLOCKED": "another client ended the wait: try again",
-    "NOSCRIPT": "its scripts are flushed again and again: find the client that runs SCRIPT FLUSH",
+    "NOSCRIPT": "its scripts are flushed repeatedly: find the client that runs SCRIPT FLUSH",
     "max number of clients": "it accepts no more connections: raise maxclients, or close some",
 }
 _ADVICE = {
     "OOM": "Redis is out of memory: raise maxmemory, or drain or purge queues (acks still work)",
     "NOAUTH": "the server requires a password: put it into the URL, redis://user:password@host",
-    "WRONGPASS": "user or password is wrong: correct the URL",
-    "no password": "its default user has no password: drop the password from the URL, or name a user in it",
+    "WRONGPASS": "the user or password is wrong: correct the URL",
+    "no password": "its default user has no password: remove the password from the URL, or add a user",
     "MISCONF": "Redis cannot write to disk and refuses changes: read the server's log, and free disk space",
     "WRONGTYPE": "a key of the queue holds something else{}: use another namespace, or remove the key",
 }
 
 _CROSS_SLOT = (
-    "the queues are on different nodes of the cluster, so one step cannot change both: "
-    "give them one hash tag, as in {shop}.orders and {shop}.invoices"
+    "the queues are on different nodes of the cluster, so one step cannot change both: give them the same "
+    "hash tag, as in {shop}.orders and {shop}.invoices"
 )
 
-# redis-py has classes for some codes, and drops the code from their text. Which ones depends on its version.
+# redis-py has classes for some codes, and removes the code from their text. Which codes depends on its
+# version.
 _KINDS: dict[str, type[exceptions.RedisError]] = {
     "OOM": exceptions.OutOfMemoryError,
     "LOADING": exceptions.BusyLoadingError,
@@ -58,42 +59,42 @@ _KINDS: dict[str, type[exceptions.RedisError]] = {
     "CROSSSLOT": exceptions.ClusterCrossSlotError,
     "NOSCRIPT": exceptions.NoScriptError,
 }
-START = "start Redis, set RQ_DLQ_URL, or drop the URL to use the embedded server"
-"""What helps who has typed a command, or runs a program."""
+START = "start Redis, set RQ_DLQ_URL, or omit the URL to use the embedded server"
+"""Advice for users of commands, and of programs."""
 START_NODE = "start it, or a replica of it; see `redis-cli --cluster check`"
 
 _TLS = {
     r"certificate has expired": "has a certificate that has expired: renew it",
     r"certificate is not valid for '?([^'(]*\w)": "has a certificate that is not for {}: use a name that it "
     "has in the URL",
-    r"certificate verify failed: ([^(]+\w)": "has a certificate that is not trusted ({}): name the authority "
-    "that signed it, as in ?ssl_ca_certs=/path/ca.pem",
-    r"(?i)wrong.version.number": "does not speak TLS: write redis:// in place of rediss://",
-    r"(?i)certificate.required": "wants a certificate of its clients: add ssl_certfile=… and ssl_keyfile=… "
+    r"certificate verify failed: ([^(]+\w)": "has a certificate that is not trusted ({}): pass that of its "
+    "authority, as in ?ssl_ca_certs=/path/ca.pem",
+    r"(?i)wrong.version.number": "does not use TLS: write redis:// instead of rediss://",
+    r"(?i)certificate.required": "requires client certificates: add ssl_certfile=… and ssl_keyfile=… "
     "to the URL",
 }
-"""What an error of TLS says, and what to do."""
+"""TLS errors, and what to do."""
 
 # Older servers wrap the error of a command in a script: "ERR Error running script …: -OOM …"
-# Drops the address, which is in the URL, and can have a part of a password that was cut apart like one.
+# Removes the address, which is in the URL and may contain part of a wrongly split password.
 _CONNECTING = re.compile(r"Error -?\d+ connecting\b.*\. (.+?)\.?", re.DOTALL)
 _NO_PASSWORD = re.compile(r"without any password configured|no password is set")
 _NO_CONNECTION_LEFT = re.compile(r"Too many connections|No connection available\.?")  # in redis-py's pools
 _CODE = re.compile(rf"(?:^|: -?)({'|'.join((*_KINDS, *_PASSES, *_ADVICE))})\b")
 
 
-class Passing(Exception):  # noqa: N818 - never leaves this room
-    """The server replied that it cannot do this now.
+class Passing(Exception):  # noqa: N818 - never leaves this package
+    """The server replied that it cannot do this at the moment.
 
     Attributes:
-        node: the address of a node that did not reply; empty: it did.
+        node: the address of a node that did not reply; empty: the server replied.
     """
 
     node = ""
 
 
 class Unheard(exceptions.ConnectionError):
-    """There was no connection, or it broke before a call was written whole: the server got no call.
+    """There was no connection, or it broke before the whole call was written: the server got no call.
 
     See its cause.
     """
@@ -107,24 +108,24 @@ _FINAL = (exceptions.AuthenticationError, exceptions.AuthorizationError)
 
 
 def is_final(error: BaseException) -> bool:
-    """Whether the server rejects this user. On a Unix socket redis-py may show that only as the cause."""
+    """Whether the server rejects this user. On a Unix socket redis-py may report that only as the cause."""
     return isinstance(error, _FINAL) or (error.__cause__ is not None and is_final(error.__cause__))
 
 
 def timed_out(error: BaseException) -> bool:
-    """Whether the server was waited for in vain, for a reply or for a connection."""
+    """Whether a reply or a connection timed out."""
     late = isinstance(error, exceptions.TimeoutError | TimeoutError)
     return late or (error.__cause__ is not None and timed_out(error.__cause__))
 
 
 def code_of(error: BaseException) -> str:
-    """The code of a server's error, if we know it; else empty."""
+    """The code of a server error, if it is known here; otherwise empty."""
     found = _CODE.search(str(error))
     return next((code for code, kind in _KINDS.items() if type(error) is kind), found[1] if found else "")
 
 
 def named(error: Exception) -> Exception:
-    """A server's error as its class, also if this redis-py raises that only from its cluster client."""
+    """A server error as its own class, even if this redis-py raises it only from its cluster client."""
     code, _, rest = str(error).partition(" ")
     return _KINDS[code](rest) if code in _KINDS else error
 
@@ -146,23 +147,23 @@ def refusal(error: Exception, command: Sequence[Any] = ()) -> Exception:
 
 
 def node_unavailable(url: str, error: Passing) -> NodeUnavailable:
-    """The same for a node of a cluster, where others may be reached."""
+    """The same for a node of a cluster, whose other nodes may be reachable."""
     found = NodeUnavailable(str(unavailable(url, error)))
     found.node = error.node
     return found
 
 
 def at_node(error: E, node: str) -> E:
-    """An error that names the node of a cluster at which it came about."""
+    """The error, which then names the node of the cluster that raised it."""
     error.__dict__["_rq_dlq_node"] = node
     return error
 
 
 def unavailable(url: str, error: BaseException) -> Exception:
-    """The error that a user sees for a failure on the way to the server.
+    """The error for the user after a failure to reach the server.
 
     Args:
-        url: of the server; its passwords are not shown.
+        url: the server's URL; its passwords are not shown.
         error: the failure; see `at_node`.
     """
     node = error.__dict__.get("_rq_dlq_node")
@@ -176,7 +177,7 @@ def unavailable(url: str, error: BaseException) -> Exception:
     if is_final(error):
         return BrokerRefused(f"{place}: {_ADVICE[_why_not_let_in(reason)]}")
     if isinstance(error, exceptions.ConnectionError) and code_of(error) in _PASSES:
-        error = refusal(error)  # a new connection was refused here, too
+        error = refusal(error)  # a new connection was refused here as well
     found = BrokerUnavailable(_what_to_do(place, error, reason, START_NODE if node else START))
     found.node = node or ""
     return found
@@ -191,18 +192,18 @@ def _why_not_let_in(reason: str) -> str:
 def _what_to_do(place: str, error: BaseException, reason: str, start: str) -> str:
     if isinstance(error, Passing):
         return f"{place} cannot do this at the moment: {error}"
-    # Its class, MaxConnectionsError, is younger than the oldest redis-py that we support.
+    # Its class, MaxConnectionsError, is newer than the oldest redis-py that we support.
     if isinstance(error, exceptions.ConnectionError) and _NO_CONNECTION_LEFT.fullmatch(str(error)):
         return (
             f"all connections to {place} are in use: raise max_connections in the URL, or in the pool that "
-            "was passed in; each thread or task that calls at the same time needs one"
+            "was passed in; each concurrent call of a thread or task needs one"
         )
     said = f"{error} {error.__context__}"
     for pattern, advice in _TLS.items():
         if found := re.search(pattern, said):
             return f"{place} {advice.format(*found.groups())}"
     if "rediss" in place and "No such file" in reason:
-        return f"a file that {place} names is not there: correct the path of its certificates or keys"
+        return f"a file in the URL of {place} does not exist: correct the path of its certificates or keys"
     if "redis://" in place and "reset by peer" in reason:
-        start = f"write rediss:// if it speaks TLS; else {start}"
+        start = f"write rediss:// if it uses TLS; otherwise {start}"
     return f"cannot reach {place} ({reason}): {start}"

@@ -1,4 +1,4 @@
-"""An exchange with a server as a generator, without the socket; both kinds of connections run it."""
+"""An exchange with a server as a generator, without the socket, for both kinds of connections."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Calls: TypeAlias = Sequence[Call[Any] | Command[Any]]
 Commands: TypeAlias = list[tuple[Any, ...]]
 Exchange: TypeAlias = Generator[Commands, list[Any], Any]
 
-LEAST_BLOCK = 0.002  # seconds: Redis 6.2 cuts 0.001 down to 0, which means for ever
+LEAST_BLOCK = 0.002  # seconds: Redis 6.2 rounds 0.001 down to 0, which means forever
 
 
 def perform(step: Step, scripts: Scripts, *, repeated: bool, timeout: float | None = None) -> Exchange:
     """Carry out a step; returns its result.
 
     Args:
-        timeout: seconds after which a connection stops waiting for a reply; a `Wait` is made shorter.
+        timeout: seconds after which a connection stops waiting for a reply; a `Wait` is shortened to less.
     """
     if isinstance(step, Wait):
         began = time.monotonic()
@@ -46,20 +46,20 @@ def perform(step: Step, scripts: Scripts, *, repeated: bool, timeout: float | No
 
 
 def exchange(calls: Calls, scripts: Scripts, *, repeated: bool, apart: bool = False) -> Exchange:
-    """Send calls and read their replies; scripts that the server does not know are loaded on the way.
+    """Send calls and read their replies; scripts missing on the server are loaded.
 
     Args:
-        apart: a passing error of a call is its result.
+        apart: a temporary error of a call is its result.
     """
     commands = [call.command(scripts) for call in calls]
     replies = yield commands
-    if not any(isinstance(reply, Exception) for reply in replies):  # nearly always
+    if not any(isinstance(reply, Exception) for reply in replies):  # the usual case
         return [call.read(reply, repeated) for call, reply in zip(calls, replies, strict=True)]
     unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
     if unknown:
-        # A plain command may refer to the calls before it (a WAIT): it is sent again with them.
+        # A plain command may refer to the calls before it (a WAIT): it is repeated with them.
         again = [i for i in range(unknown[0], len(calls)) if i in unknown or isinstance(calls[i], Command)]
-        # Each script is loaded right before its call, so that in a cluster both go to the same node.
+        # Each script is loaded right before its call, so that in a cluster both reach the same node.
         loads = {
             i: (b"SCRIPT", b"LOAD", scripts[call.script].source)
             for i in unknown
@@ -82,12 +82,12 @@ def exchange(calls: Calls, scripts: Scripts, *, repeated: bool, apart: bool = Fa
 
 
 def _failure(reply: Exception, command: tuple[Any, ...]) -> Exception:
-    """What an error in place of a reply means. In a cluster it may say that a node does not answer."""
+    """The error for an error reply. In a cluster it may mean that a node does not answer."""
     return reply if isinstance(reply, Passing) else refusal(reply, command)
 
 
 def conversation(steps: Steps[Any], scripts: Scripts) -> Exchange:
-    """Run steps to their end as one exchange, so on one connection; returns their result."""
+    """Run steps to their end as one exchange, on one connection; returns their result."""
     return drive(steps, partial(perform, scripts=scripts, repeated=False))
 
 
@@ -100,18 +100,18 @@ def packed(command: tuple[Any, ...]) -> bytes:
     if type(run) is Run:
         if not run.packed:
             run.packed = _words(command[: run.words])
-        _, _, rest = _pack(command[run.words :]).partition(b"\n")  # as `_words`, without its call
+        _, _, rest = _pack(command[run.words :]).partition(b"\n")  # like `_words`, without the call
         return b"*%d\r\n%b%b" % (len(command), run.packed, rest)
     return _packed_ids(command) if run == b"HMGET" else _pack(command)
 
 
 def _words(command: tuple[Any, ...]) -> bytes:
-    """A part of a command, without the number of its words."""
+    """Part of a command, without the number of its words."""
     return _pack(command).partition(b"\n")[2]
 
 
 def _packed_ids(command: tuple[Any, ...]) -> bytes:
-    """An HMGET: a join is ten times as fast where its fields have one length, as ids mostly do."""
+    """An HMGET: a join is ten times as fast if its fields have the same length, as most ids have."""
     ids = command[2:]
     if {*map(type, ids)} != {bytes} or len(lengths := {*map(len, ids)}) != 1:
         return _pack(command)

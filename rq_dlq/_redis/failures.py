@@ -1,6 +1,6 @@
-"""Which nodes of a cluster failed lately. All connections of a broker share it, as they share the map.
+"""The recent failures of a cluster's nodes, which all connections of a broker share.
 
-A fresh map still has a node that is dead: the others may have no replica to put in its place.
+An up-to-date map may still have a dead node: there may be no replica to replace it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TypeAlias
 from rq_dlq._redis.errors import Passing, is_final
 
 Address: TypeAlias = tuple[str, int]
-REST, LONGEST = 10.0, 60.0  # seconds; a node that is frozen costs a timeout each time it is asked
+REST, LONGEST = 10.0, 60.0  # seconds; a frozen node costs a timeout each time it is asked
 NEVER = (float("-inf"), Passing(), REST / 2)
 
 
 @dataclass
 class Failures:
-    """The nodes that have not answered since they failed. Each rests for twice as long as the time before.
+    """The nodes that have not answered since they failed. Each failure doubles a node's rest.
 
     Attributes:
         clock: seconds; tests pass another one.
@@ -31,10 +31,10 @@ class Failures:
     )
 
     def note(self, node: Address, error: Exception) -> None:
-        """A node could not be reached."""
+        """Note that a node could not be reached."""
         at, _, rest = self._last.get(node, NEVER)
         now = self.clock()
-        if now - at >= rest:  # else it is asked by what does not wait until it has rested
+        if now - at >= rest:  # otherwise an urgent call asked it early
             rest = min(LONGEST, 2 * rest)
         self._last[node] = now, error, rest
 
@@ -50,13 +50,13 @@ class Failures:
         return self._last.get(node, NEVER)[0]
 
     def recent(self, node: Address) -> Exception | None:
-        """The error of a node that failed a moment ago: what has no hurry does not wait for it again."""
+        """The error of a node that failed a moment ago, which low-priority calls do not try again."""
         at, error, rest = self._last.get(node, NEVER)
         return silence(node, error) if self.clock() - at < rest else None
 
 
 def silence(node: Address, error: Exception) -> Exception:
-    """The error in place of a node's replies, which names the node; the one at a Unix socket has no name."""
+    """The error in place of a node's replies, with the node's address, unless it is a Unix socket."""
     if is_final(error):
         return error
     host, port = node

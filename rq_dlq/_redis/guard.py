@@ -1,4 +1,4 @@
-"""Before a server takes messages in: can it still keep what the broker promises for them?"""
+"""Checks that a server still provides the broker's durability before it accepts messages."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from rq_dlq._scripts import Scripts
     from rq_dlq.core.steps.step import Steps
 
-PERIOD = 30.0  # seconds for which a look is good
-TAKE_IN = ("send", "commit", "commit_job")  # the scripts whose caller is promised something for its messages
+PERIOD = 30.0  # seconds for which a check is valid
+TAKE_IN = ("send", "commit", "commit_job")  # the scripts whose callers rely on the durability
 
 
 class Guard:
-    """Looks at a server again, before it takes messages in: on each new connection, and twice a minute.
+    """Checks a server again before it accepts messages: on each new connection, and twice a minute.
 
-    A server that was restarted, or that took the place of another one, is reached by a new connection. So
-    what a look has found holds for its connection alone, and a send goes through a connection that was
-    looked at. Whatever only settles or reads messages is not held up.
+    A server that was restarted, or that replaced another one, is reached by a new connection. So the result
+    of a check holds only for its connection, and a send uses a checked connection. Calls that only settle or
+    read messages are not delayed.
 
     Args:
-        check: steps that raise `BrokerRefused` where the server cannot keep the promise.
-        scripts: as the server runs them.
+        check: steps that raise `BrokerRefused` if the server cannot provide the durability.
+        scripts: the scripts for this server.
 
     Attributes:
         clock: seconds; tests pass another one.
@@ -38,21 +38,21 @@ class Guard:
         self.clock = time.monotonic
         self._check, self._scripts = check, scripts
         self._guarded = frozenset(scripts[name].sha for name in TAKE_IN)
-        # By socket, since a pool connects the same object again.
+        # By socket, since a pool reconnects the same object.
         self._good_until: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 
     def due(self, connection: Any, commands: Commands) -> bool:
-        """Whether to look before these commands."""
+        """Whether a check is due before these commands."""
         for command in commands:
             if command[0] == b"EVALSHA" and command[1] in self._guarded:
                 return self.clock() >= self._good_until.get(socket_of(connection), 0.0)
         return False
 
     def look(self, connection: Any) -> Exchange:
-        """Look at the server at the end of this connection.
+        """Check the server at the other end of this connection.
 
         Raises:
-            BrokerRefused: it cannot keep the promise.
+            BrokerRefused: it cannot provide the durability.
         """
         began = self.clock()
         yield from conversation(self._check(), self._scripts)

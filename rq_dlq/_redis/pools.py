@@ -1,8 +1,9 @@
-"""Connection pools of redis-py from one URL, in either colour.
+"""redis-py's connection pools from a URL, in either colour.
 
 redis://user:password@host:port/db, rediss://… (TLS, with redis-py's options as parameters),
-unix://user:password@/path?db=0, and through Sentinel redis+sentinel://user:password@host1,host2:26379/MASTER/db.
-valkey:// and valkeys:// mean the same as redis:// and rediss://.
+unix://user:password@/path?db=0, and through Sentinel
+redis+sentinel://user:password@host1,host2:26379/MASTER/db. valkey:// and valkeys:// mean the same as redis://
+and rediss://.
 """
 
 from __future__ import annotations
@@ -30,24 +31,24 @@ from rq_dlq._redis.urls import as_redis, check_host, check_marks, check_options,
 from rq_dlq.core.steps.step import MAX_BLOCK
 
 _DRIVER: dict[str, Any] = {}
-with suppress(ImportError):  # redis-py from 7.2 on would read its own version from disk for each connection
+with suppress(ImportError):  # since 7.2, redis-py would read its own version from disk for each connection
     from redis.driver_info import DriverInfo
 
     _DRIVER["driver_info"] = DriverInfo()
 
-# What it imports on its first call is imported now: in a child that is forked meanwhile it stays locked.
+# Its lazy imports are done now: a child forked during an import would inherit it locked.
 resources.files("rq_dlq")  # for the Lua files
 
 SOCKET_TIMEOUT = 5.0  # seconds
 CONNECT_TIMEOUT = 2.0
-HASTY = 1.0  # seconds, for what is done last
-SHORTEST_TIMEOUT = 2 * MAX_BLOCK / 1000  # a server that blocks on purpose must not look dead
+HASTY = 1.0  # seconds, for the last calls of a program
+SHORTEST_TIMEOUT = 2 * MAX_BLOCK / 1000  # a server in a blocking call must not look dead
 SENTINEL_PORT = 26_379
-SENTINEL_TIMEOUT = 1.0  # seconds; then the next sentinel is asked
+SENTINEL_TIMEOUT = 1.0  # seconds until the next sentinel is asked
 
 
 class _Sentinels(redis.sentinel.Sentinel):
-    """The sentinels, which know the master. The errors are ours: those of redis-py 6 and 7 show passwords."""
+    """The sentinels, which know the master. The errors are ours: redis-py 6 and 7 show passwords."""
 
     def discover_master(self, service_name: str) -> Any:
         """The master's host and port."""
@@ -70,8 +71,8 @@ class _AsyncSentinels(redis.asyncio.sentinel.Sentinel):
         return found
 
 
-# READONLY stays a refusal. redis-py would turn it into a connection error, which leaves open whether the
-# command was carried out.
+# READONLY stays a refusal. redis-py would turn it into a connection error, after which it is unknown whether
+# the command was carried out.
 class _Connection(redis.sentinel.SentinelManagedConnection):
     read_response: Any = redis.Connection.read_response
 
@@ -97,7 +98,7 @@ def _no_master(name: str, error: Exception) -> Exception:
 
 @dataclass(frozen=True, slots=True)
 class Colour:
-    """The parts of redis-py that come in two colours. The last field: classes without and with TLS."""
+    """The parts of redis-py that exist in both colours. The last field: classes without and with TLS."""
 
     connection: Any
     retry: Any
@@ -123,7 +124,7 @@ AWAITING = Colour(
 
 
 def pool_of(url: str, colour: Colour) -> Any:
-    """A pool of connections to the server, or to the master of the sentinels, that a URL names.
+    """A connection pool for the server, or the master of the sentinels, in a URL.
 
     Raises:
         ConfigurationError: the URL cannot be read.
@@ -138,7 +139,7 @@ def pool_of(url: str, colour: Colour) -> Any:
 
 
 def pool_at(pool: Any, host: str, port: int, colour: Colour) -> Any:
-    """A pool of connections to another node, with the settings of this pool: the same user, the same TLS."""
+    """A connection pool for another node, with the settings of this pool, such as user and TLS."""
     kind, settings = pool.connection_class, {**pool.connection_kwargs, "host": host, "port": port}
     if settings.pop("path", None) is not None:
         kind = colour.connection.Connection
@@ -148,13 +149,13 @@ def pool_at(pool: Any, host: str, port: int, colour: Colour) -> Any:
 
 
 def hasty(pool: Any, colour: Colour) -> Any:
-    """A pool of connections to the same server that wait no longer than a second."""
+    """A connection pool for the same server with a timeout of a second."""
     settings = {**pool.connection_kwargs, "socket_timeout": HASTY, "socket_connect_timeout": HASTY}
     return colour.connection.ConnectionPool(connection_class=pool.connection_class, **settings)
 
 
 def pools_of(pool: Any) -> list[Any]:
-    """A pool, and the pools of the sentinels that it asks."""
+    """A pool, and the pools of its sentinels."""
     sentinels = pool.sentinel_manager.sentinels if hasattr(pool, "sentinel_manager") else ()
     return [pool, *(sentinel.connection_pool for sentinel in sentinels)]
 
@@ -169,7 +170,7 @@ def _settings(url: str, colour: Colour) -> dict[str, Any]:
         "socket_connect_timeout": CONNECT_TIMEOUT,
         "protocol": 2,
         "health_check_interval": 0,
-        "max_connections": 1 << 20,  # a worker has one for each thread; redis-py 8 would stop at 100
+        "max_connections": 1 << 20,  # a worker uses one per thread; redis-py 8 would stop at 100
         **_DRIVER,
         **given,
         "socket_timeout": max(given.get("socket_timeout", SOCKET_TIMEOUT), SHORTEST_TIMEOUT),
@@ -207,7 +208,7 @@ def _address(host: str) -> tuple[str, int]:
 
 
 def _checked(pool: Any) -> Any:
-    """The pool, if a connection accepts its settings; redis-py raises TypeError for an unknown parameter."""
+    """The pool, if connections accept its settings; redis-py raises TypeError for an unknown parameter."""
     try:
         pool.connection_class(**pool.connection_kwargs)
     except exceptions.RedisError as error:

@@ -1,7 +1,8 @@
 """Checks the rights of the Redis user before a script runs for the first time.
 
-A script that lacks a right halfway leaves half of its work. So before its first run, its commands are queued
-in a transaction that is then discarded: the server checks rights when it queues a command, and runs none.
+A script that lacks a right stops halfway, with half of its work done. So before its first run, its commands
+are queued in a transaction, which is then discarded: the server checks rights when it queues a command, and
+runs none.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from rq_dlq._scripts import Scripts
     from rq_dlq.core.steps.step import Step
 
-# The commands of the scripts, by how many arguments they need besides a key: a server counts the arguments
+# The commands of the scripts, by their number of arguments besides a key: a server counts the arguments
 # before it checks the rights.
 _ARGUMENTS = {
     0: b"DEL EXISTS GET HGETALL HKEYS HLEN LLEN PERSIST UNLINK ZCARD",
@@ -29,14 +30,14 @@ _ARGUMENTS = {
     3: b"XADD",
 }
 FORMS = {name: (b"0",) * count for count, names in _ARGUMENTS.items() for name in names.split()}
-# A consumer that claims also has to settle, so all of these rights are checked before the first claim.
+# A consumer that claims must also settle, so all of these rights are checked before the first claim.
 _AFTER = {"claim": ("ack", "nack", "poison", "release", "pass_on", "extend")}
 # The plain commands that write.
 WRITES = frozenset(b"DEL HDEL HINCRBY HSET HSETNX LPOP LTRIM PEXPIRE RPUSH SADD SET SREM XADD XTRIM".split())
 
 
 class Rights:
-    """The rights that the user is known to have, so that each is checked only once.
+    """The checked rights of the user, so that each is checked only once.
 
     Attributes:
         proven: the scripts that the user may run.
@@ -49,7 +50,7 @@ class Rights:
     def unproven(self, step: Step) -> list[Call[Any] | Command[Any]]:
         """The commands that Redis may refuse after an earlier one of the same step succeeded.
 
-        A single plain command is not one of them: it is either done or refused.
+        A single plain command is not included: it is either done or refused.
         """
         if isinstance(step, Call):
             return [] if step.script in self.proven else [step]
@@ -64,7 +65,7 @@ class Rights:
         """Check, on one connection, that the user may run all of these calls.
 
         Raises:
-            MissingRights: the user may not; it names every missing right.
+            MissingRights: the user lacks rights; the error names all of them.
         """
         wanted: dict[bytes, tuple[Any, ...]] = {}
         for call in calls:
@@ -80,13 +81,13 @@ class Rights:
         self.proven |= {call.script for call in calls if isinstance(call, Call)}
 
     def forget(self) -> None:
-        """Check again: the next connection may be to another server, or a right was taken away."""
+        """Check again: the next connection may reach another server, or a right may have been revoked."""
         self.proven.clear()
         self._granted.clear()
 
 
 def _all_of(script: str, scripts: Scripts) -> set[bytes]:
-    """The commands of a script, and of the scripts that have to follow it."""
+    """The commands of a script, and of the scripts that must follow it."""
     return {name for one in (script, *_AFTER.get(script, ())) for name in scripts[one].commands}
 
 
@@ -102,8 +103,8 @@ def trials(names: Iterable[bytes], key: str) -> Iterator[tuple[Any, ...]]:
 def refused(commands: Commands) -> Generator[Commands, list[Any], list[str]]:
     """Queue commands in a transaction and discard it; returns the missing rights.
 
-    Run it on one connection, and close that after an error: a transaction may be open. Behind a proxy without
-    transactions nothing can be checked, and the list is empty.
+    Run it on one connection, and close that after an error: a transaction may be open. Through a proxy
+    without transactions nothing can be checked, and the list is empty.
 
     Raises:
         MissingRights: the user has no right to MULTI or DISCARD.

@@ -14,10 +14,10 @@ class Retries:
     """How long a call is repeated while Redis does not answer.
 
     Args:
-        attempts: tries in all; None: no limit.
-        seconds: from the first to the last try; None: no limit.
-        until: once it is set, there is no further try. Only the second one is made all the same, unless the
-            first has waited for Redis in vain: it may have met a connection that broke long before.
+        attempts: the number of tries; None: no limit.
+        seconds: the time from the first to the last try; None: no limit.
+        until: once this is set, there are no more tries, except a second one if the first did not time out:
+            it may have used a connection that broke long before.
     """
 
     attempts: int | None = 3
@@ -25,19 +25,19 @@ class Retries:
     until: threading.Event | None = None
 
     def end_with(self, error: BaseException) -> bool:
-        """Whether there is no second try after this error of the first one."""
+        """Whether the first try is the last one, after this error."""
         from rq_dlq._redis.errors import timed_out  # noqa: PLC0415 - not before there are connections
 
         over = self.until is not None and self.until.is_set()
         return self.attempts == 1 or (over and timed_out(error))
 
     def in_cluster(self) -> Retries:
-        """In their place where there are several nodes: to move a slot or to promote a replica takes 5 s."""
+        """The retries for a cluster, where moving a slot or promoting a replica takes 5 s."""
         fail_fast = (self.attempts, self.seconds) == (FAIL_FAST.attempts, FAIL_FAST.seconds)
         return replace(self, attempts=None, seconds=5.0) if fail_fast else self
 
     def settings(self) -> dict[str, Any]:
-        """For tenacity, if there is a second try; the first one is already over."""
+        """The settings for tenacity, for the tries after the first."""
         import tenacity  # noqa: PLC0415 - not before there are connections
 
         from rq_dlq._redis.errors import TRANSIENT, is_final  # noqa: PLC0415 - the same

@@ -1,4 +1,4 @@
-"""The rights of a Redis user: their names, and the error that lists the missing ones."""
+"""The rights of a Redis user: their names, and the error for missing ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IN_SCRIPT = re.compile(r"executing the script can't|ACL failure in script")
 
 
 def denied(command: Sequence[Any], reply: object) -> list[str]:
-    """The missing rights that a server's reply to a command names, as ACL SETUSER takes them."""
+    """The missing rights in a server's reply to a command, in the syntax of ACL SETUSER."""
     if not isinstance(reply, exceptions.NoPermissionError):
         return []
     if "access" not in str(reply):
@@ -29,7 +29,7 @@ def denied(command: Sequence[Any], reply: object) -> list[str]:
 
 
 def right_of(command: Sequence[Any]) -> str:
-    """The name of the right to a command: hget, script|load."""
+    """The name of the right for a command: hget, script|load."""
     words = command[:2] if command[0] in OF_SEVERAL else command[:1]
     return "|".join(_text(word).lower() for word in words)
 
@@ -47,7 +47,7 @@ def channels_of(command: Sequence[Any]) -> list[str]:
 
 
 def pattern_of(key: str, *, whole: bool = False) -> str:
-    """A pattern for all keys of the queue that a key belongs to; the key itself if it belongs to none.
+    """A pattern for all keys of a key's queue; the key itself if it belongs to no queue.
 
     Args:
         whole: the pattern is for all queues.
@@ -66,18 +66,18 @@ def missing(rights: Sequence[str]) -> MissingRights:
     """The error that names these rights."""
     message = (
         f"the Redis user lacks {' '.join(rights)}: nothing was done. Grant it with ACL SETUSER, or grant all "
-        "that its role needs: `rq-dlq acl` prints the line"
+        "rights of its role: `rq-dlq acl` prints the line"
     )
     return MissingRights(message, tuple(rights))
 
 
 def denial(reply: Exception, command: Sequence[Any]) -> MissingRights | None:
-    """The error for a command that the user has no right to; None: the reply is another error."""
+    """The error for a command without the right; None: the reply is another error."""
     text = str(reply)
     if _IN_SCRIPT.search(text):
         message = (
-            "the Redis user lacks a right, and a script stopped halfway: grant the right, and the next sweep "
-            f"repairs what the script left (the server replied: {text[:200]})"
+            "the Redis user lacks a right, and a script stopped halfway: grant the right; the next sweep "
+            f"then repairs the partial changes (the server replied: {text[:200]})"
         )
         return MissingRights(message)
     if not command and (named := _NAMED.search(text)):

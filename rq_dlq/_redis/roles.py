@@ -1,7 +1,7 @@
 """The roles of Redis users: producer, consumer, maintenance and read-only.
 
-A role is defined by what its programs send to Redis: scripts, whose commands are read from their text, and
-plain commands. The role's ACL line follows from that (`acl`), and so do the rights that a user lacks.
+A role is defined by the calls of its programs: scripts, whose commands are read from their text, and plain
+commands. The role's ACL line (`acl`) and the check for missing rights follow from these.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ ID, JOB, TOKENS = "id", ("job", "attempt"), ("token",)
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What programs of one kind send to Redis.
+    """The calls that programs of one kind send to Redis.
 
     Attributes:
-        does: what the role is for, in one line.
+        does: the purpose of the role, in one line.
         scripts: the scripts that the programs run.
-        plain: the other steps, on the keys of a queue.
+        plain: the steps without scripts, on the keys of a queue.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Role:
 
 
 def missing_rights(roles: Sequence[Role], keys: QueueKeys, scripts: Scripts) -> Exchange:
-    """Ask, on one connection, which rights a user lacks for all these roles on a queue; returns them.
+    """Find, on one connection, the rights that a user lacks for all these roles on a queue.
 
     Raises:
         MissingRights: the user has no right to ask.
@@ -92,13 +92,13 @@ def _key(keys: QueueKeys, name: str) -> str:
 
 
 def _running(keys: QueueKeys) -> Steps:
-    """How scripts are run."""
+    """The commands that run scripts."""
     yield Command((b"EVALSHA", "0" * 40, 1, keys["messages"]))
     yield Command((b"SCRIPT", b"LOAD", b"return 1"))
 
 
 def _opening(keys: QueueKeys) -> Steps:
-    """What comes before the first send or claim: register the queue's name, resolve its policies."""
+    """The steps before the first send or claim: register the queue's name, resolve its policies."""
     namespace = keys.namespace
     yield from _naming(keys)
     yield from _listing(keys)
@@ -106,7 +106,7 @@ def _opening(keys: QueueKeys) -> Steps:
 
 
 def _listing(keys: QueueKeys) -> Steps:
-    """Open a queue and list its name, or the other way round."""
+    """Open a queue, and list its name."""
     yield queue_calls.open_as(keys, ID)
     yield queue_calls.close(keys)
     yield queue_calls.register(keys)
@@ -114,7 +114,7 @@ def _listing(keys: QueueKeys) -> Steps:
 
 
 def _naming(keys: QueueKeys) -> Steps:
-    """Which queues there are, what their names mean, which policies they have."""
+    """Read the names of queues, their meanings and policies."""
     namespace = keys.namespace
     yield queue_calls.registered(namespace)
     yield queue_calls.is_registered(namespace, ID)
@@ -128,7 +128,7 @@ def _naming(keys: QueueKeys) -> Steps:
 
 
 def _upkeep(keys: QueueKeys) -> Steps:
-    """What is due, and what a job left unfinished."""
+    """Read due work and unfinished jobs."""
     yield queue_calls.clock()
     yield queue_calls.first_score(keys, "ready")
     yield page_calls.size(keys, "ready")
@@ -154,10 +154,10 @@ def _sending(keys: QueueKeys) -> Steps:
 
 
 def _staging(keys: QueueKeys) -> Steps:
-    """What is too large for one script, and the registers of senders."""
+    """Stage messages that are too large for one script, and keep the registers of senders."""
     yield job_calls.stage(keys, *JOB, [ID])
     yield job_calls.cut(keys, *JOB, 1)
-    yield job_calls.keep(keys, *JOB, 1)  # as senders.answered does, with another key
+    yield job_calls.keep(keys, *JOB, 1)  # like senders.answered, with another key
 
 
 def _consuming(keys: QueueKeys) -> Steps:
@@ -179,7 +179,7 @@ def _consuming(keys: QueueKeys) -> Steps:
 
 
 def _reporting(keys: QueueKeys) -> Steps:
-    """What a process tells of itself."""
+    """The report of a process."""
     yield process_calls.processes(keys.namespace)
     yield process_calls.note_process(keys.namespace, ID, b"{}")
     yield process_calls.forget_processes(keys.namespace, [ID])
@@ -187,13 +187,13 @@ def _reporting(keys: QueueKeys) -> Steps:
 
 
 def _scheduling(keys: QueueKeys) -> Steps:
-    """What schedules there are."""
+    """Read the schedules."""
     yield schedule_calls.record_of(keys, ID)
     yield schedule_calls.records(keys)
 
 
 def _reading(keys: QueueKeys) -> Steps:
-    """What claims hold."""
+    """Read the leased messages."""
     yield batch_calls.places(keys, ID)
     yield from (page_calls.cells(keys, part, [ID.encode()]) for part in ("messages", "history", "states"))
 
@@ -285,7 +285,7 @@ ROLES = {
         ),
         Role(
             "maintenance",
-            "maintains the queues, and does what operators do: redrive, purge, move, pause, set policies",
+            "maintains the queues, and runs the operators' verbs: redrive, purge, move, pause, set policies",
             (
                 *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "pause_lane", "reset", "delete"),
                 *("redrive", "purge", "cancel", "transfer", "prioritize", "deliver_now", "dead_letter"),
@@ -294,6 +294,6 @@ ROLES = {
             ),
             _maintaining,
         ),
-        Role("read-only", "looks at queues and messages, and changes nothing", _LOOKING, _looking),
+        Role("read-only", "reads queues and messages, and changes nothing", _LOOKING, _looking),
     )
 }

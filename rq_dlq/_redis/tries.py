@@ -1,4 +1,4 @@
-"""What became of the tries of a call."""
+"""The outcomes of the tries of a call."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class Tries:
-    """What became of the tries of a step so far.
+    """The outcomes of the tries of a step so far.
 
     Attributes:
-        indeterminate: one of them may have been carried out. A call was not if no server received it, or if
-            the server refused it; of several calls, others may have been.
+        indeterminate: a try may have been carried out. A single call was not if no server received it or the
+            server refused it; if there are several calls, others may have been.
     """
 
     def __init__(self, step: Step) -> None:
@@ -25,13 +25,13 @@ class Tries:
         self.indeterminate = False
 
     def failed(self, error: BaseException) -> None:
-        """A try has ended in this."""
+        """Note that a try ended in this error."""
         self.indeterminate |= not (self._whole and isinstance(error, Passing | Unheard))
 
     def of_last_try(self, error: Exception) -> Exception:
-        """The error that the last try ended in, which says whether the call may have been carried out."""
+        """The error of the last try, which says whether the call may have been carried out."""
         if isinstance(error, BrokerUnavailable | BrokerRefused):
             error.indeterminate = self.indeterminate
         if isinstance(error, BrokerRefused) and self.indeterminate:
-            error.add_note("a try before had no reply and may have been carried out")
+            error.add_note("an earlier try had no reply and may have been carried out")
         return error

@@ -1,4 +1,4 @@
-"""URLs as text: shown without passwords; a wrong one becomes an error with an example."""
+"""URLs as text: masking passwords, and errors with examples for invalid URLs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from rq_dlq.errors import ConfigurationError
 
-# A parameter that may be a secret, up to one that is known to be none: a secret may have an unescaped "&".
+# A parameter that may be secret, up to one that is known not to be: a secret may contain an unescaped "&".
 _SHOWN = (
     r"db|protocol|client_name|max_connections|retry_on_\w+|(?:socket_|health_check_)?(?:timeout|interval)"
     r"|socket_(?:connect_timeout|read_size|keepalive)|(?:decode|legacy)_responses|(?:sentinel_)?username"
@@ -18,14 +18,14 @@ _SHOWN = (
 )
 _PARAMETER = re.compile(rf"([?&;](?!(?:{_SHOWN})=)[^=&;]*=)(?:(?!&(?:{_SHOWN})=).)*", re.DOTALL)
 
-# With hosts that have at most a port. Whatever else follows a colon may be a password without the @ after it.
+# Hosts with at most a port. Any other text after a colon may be a password without its @.
 _PLAIN = re.compile(r"(?>(?:[\w+-]+://)?)(?:\[[\w:.%]*\]|[^:/?#]*)(?::\d+)?(?:[/?#,].*)?", re.DOTALL)
 
 
 def masked(url: str) -> str:
-    """The URL without its passwords, whatever else is wrong with it."""
+    """The URL without its passwords, even if the URL is not valid."""
     head, at, tail = _PARAMETER.sub(r"\1***", url).rpartition("@")
-    if not at and ("@" in url or not _PLAIN.fullmatch(tail)):  # a password that looks like something else
+    if not at and ("@" in url or not _PLAIN.fullmatch(tail)):  # a password that looks like another part
         scheme, slashes, _ = url.partition("://") if "://" in url else ("", "", url)
         return f"{scheme}{slashes}***"
     if not at:
@@ -41,15 +41,15 @@ _VALKEY = re.compile(r"valkey(?=s?(?:\+sentinel)?://)")
 
 
 def as_redis(url: str) -> str:
-    """A URL with Valkey's scheme, valkey:// or valkeys://, as redis-py reads it; another one as it is."""
+    """A URL with Valkey's scheme, valkey:// or valkeys://, rewritten for redis-py; others unchanged."""
     return "redis" + url[len("valkey") :] if _VALKEY.match(url) else url
 
 
 def check_scheme(url: str) -> None:
-    """Check that a URL begins as one of Redis does.
+    """Check that a URL has a scheme of Redis.
 
     Raises:
-        ConfigurationError: it does not; the text has no password of it.
+        ConfigurationError: it does not; the error shows no password.
     """
     if not as_redis(url).startswith(_SCHEMES):
         raise ConfigurationError(_refusal(url, "it does not begin with redis://"))
@@ -71,7 +71,7 @@ _OBJECT = re.compile(
     r"cache|\w+_(?:class|config|context|dispatcher|factory|func|handler|hash|info|options|packer|provider"
     r"|registry|state|type)"
 )
-LONGEST_TIMEOUT = 86_400  # seconds; an operating system has a limit, too
+LONGEST_TIMEOUT = 86_400  # seconds; operating systems also have a limit
 _MOST = 1 << 31
 _RANGES: dict[str, tuple[float, float, str]] = {
     "socket_timeout": (1e-3, LONGEST_TIMEOUT, "seconds, from 0.001 to a day"),
@@ -83,18 +83,18 @@ _RANGES: dict[str, tuple[float, float, str]] = {
     "db": (0, _MOST, "0 or more"),
 }
 _CERTIFICATES = ("none", "optional", "required")
-_INVALID = re.compile(r"Invalid value for '(\w+)'")  # in redis-py's errors, which quote no value
+_INVALID = re.compile(r"Invalid value for '(\w+)'")  # in redis-py's errors, which do not quote the value
 
 
 class UnusableError(ValueError):
-    """What is wrong with a URL; the text quotes nothing of it that may be secret."""
+    """A problem of a URL; the text quotes no parts that may be secret."""
 
 
 def check_marks(url: str) -> None:
-    """Check that no mark in a password has ended it: redis-py drops the rest without a word.
+    """Check that no special character ended a password: redis-py silently drops the rest.
 
     Raises:
-        UnusableError: a `#`, a `/` or a `?` has.
+        UnusableError: a `#`, a `/` or a `?` ended it.
     """
     before, _, parameters = url.partition("?")
     host, _, path = before.partition("://")[2].partition("/")
@@ -107,18 +107,18 @@ def check_marks(url: str) -> None:
 
 
 def check_path(url: str) -> None:
-    """Check that the path is the number of a database; redis-py reads another one as 0, or drops its slashes.
+    """Check that the path is a database number; redis-py reads other paths as 0, or drops their slashes.
 
     Raises:
-        ValueError: it is not one.
+        ValueError: it is not a number.
     """
     parts = urlsplit(url)
     if parts.scheme != "unix" and not _DATABASE.fullmatch(parts.path):
-        raise UnusableError("after the host comes /, and the number of a database")
+        raise UnusableError("after the host write / and the number of a database")
 
 
 def check_host(host: str) -> str:
-    """The host, if it can be looked up: a socket raises no error of the network for another one.
+    """The host, if it can be looked up; for other hosts a socket would not raise a network error.
 
     Raises:
         ValueError: it cannot.
@@ -126,29 +126,29 @@ def check_host(host: str) -> str:
     try:
         host.encode("idna")
     except UnicodeError:
-        raise UnusableError("in its host a part between dots is empty, too long, or no text") from None
+        raise UnusableError("in its host a part between dots is empty, too long, or not text") from None
     return host
 
 
 def check_options(given: Mapping[str, Any]) -> None:
-    """Check the parameters of a URL as redis-py has read them, since it does not check them.
+    """Check the parameters of a URL as parsed by redis-py, which does not check them.
 
     Raises:
         ValueError: one of them cannot be used.
     """
     for name, (least, most, allowed) in _RANGES.items():
-        if name in given and not least <= given[name] <= most:  # also if it is nan
-            raise UnusableError(f"{name} is {allowed}")
+        if name in given and not least <= given[name] <= most:  # true for nan
+            raise UnusableError(f"{name} must be {allowed}")
     for name, value in given.items():
         if name == "ssl_cert_reqs" and value not in _CERTIFICATES:
-            raise UnusableError(f"{name} is {', '.join(_CERTIFICATES[:-1])} or {_CERTIFICATES[-1]}")
+            raise UnusableError(f"{name} must be {', '.join(_CERTIFICATES[:-1])} or {_CERTIFICATES[-1]}")
         if isinstance(value, str) and _OBJECT.fullmatch(name):
-            raise UnusableError(f"{name} cannot be in a URL, since it is not a text or a number")
+            raise UnusableError(f"{name} cannot be in a URL, since it is not text or a number")
 
 
 @contextmanager
 def readable(url: str) -> Generator[None]:
-    """Turn redis-py's errors for a URL that it cannot read into one with an example.
+    """Turn redis-py's errors for an invalid URL into one with an example.
 
     Raises:
         ConfigurationError: redis-py cannot read the URL.
@@ -157,11 +157,11 @@ def readable(url: str) -> Generator[None]:
         yield
     except (ValueError, TypeError, AttributeError) as error:
         shown = masked(str(url))
-        # Where something is masked, redis-py's error is not shown, since it may quote a part of it.
+        # If a part is masked, redis-py's error is not shown, since it may quote that part.
         if isinstance(error, TypeError):
-            reason: object = "connections do not take one of its parameters"
+            reason: object = "connections do not accept one of its parameters"
         elif invalid := _INVALID.match(str(error)):
-            reason = f"{invalid[1]} is {_RANGES.get(invalid[1], ('', '', 'of another type'))[2]}"
+            reason = f"{invalid[1]} must be {_RANGES.get(invalid[1], ('', '', 'of another type'))[2]}"
         elif shown == str(url) or isinstance(error, UnusableError):
             reason = error
         else:

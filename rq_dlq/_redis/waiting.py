@@ -1,4 +1,4 @@
-"""Who waits in this process for what became of messages, and what the one that listens for all does."""
+"""The callers in this process that wait for ends of messages, and the work of their listener."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from rq_dlq.core.results.calls import Found
     from rq_dlq.core.steps.step import Steps
 
-LOOK_EVERY = 1.0  # seconds; so much a wake that was lost costs
+LOOK_EVERY = 1.0  # seconds; the delay after a lost notification
 
 
 class Place(NamedTuple):
-    """Where somebody waits, and what is to be done for it.
+    """The place of a waiting caller, and the steps needed for it.
 
     Attributes:
-        future: gets the end of the message.
-        starts: nobody listens yet.
-        tell: the channel of the one that listens and has to hear of this; empty: it will look anyway.
+        future: receives the end of the message.
+        starts: there is no listener yet.
+        tell: the channel on which to notify the listener; empty: it polls soon anyway.
     """
 
     future: Future[bytes]
@@ -42,15 +42,15 @@ class _Message:
     id: str
     callers: list[Future[bytes]] = field(default_factory=list["Future[bytes]"])
     last: Found | BrokerUnavailable | BrokerRefused | None = (
-        None  # what the last look found; None: none was yet
+        None  # the result of the last poll; None: there was no poll yet
     )
 
 
 class Waiting:
-    """The callers of one broker that wait, by the channels of their messages; safe with threads.
+    """The waiting callers of a broker, by the channels of their messages; thread-safe.
 
-    One listens for all: it subscribes to the channels, and looks at what is there when a subscription has
-    begun, and each second.
+    One listener serves all: it subscribes to the channels, and polls when a subscription has begun, and every
+    second.
     """
 
     def __init__(self) -> None:
@@ -60,14 +60,14 @@ class Waiting:
     def _forget(self) -> None:
         self._process = this_process()
         self._messages: dict[str, _Message] = {}
-        self._begun: set[str] = set()  # channels whose subscription has begun since the last look
-        self._own = ""  # the channel by which a new caller is made known; empty: nobody listens
-        self._rests = False  # who listens does not know of new callers until it is told
+        self._begun: set[str] = set()  # channels whose subscription has begun since the last poll
+        self._own = ""  # the channel that announces a new caller; empty: no listener
+        self._rests = False  # the listener sees new callers only after a notification
 
     def add(self, keys: QueueKeys, message_id: str) -> Place:
-        """Wait for a message."""
+        """Register a caller that waits for a message."""
         with self._lock:
-            if self._process != this_process():  # a forked child waits for nothing
+            if self._process != this_process():  # a forked child has no waiting callers
                 self._forget()
             channel, future = keys.result(message_id), Future[bytes]()
             message = self._messages.setdefault(channel, _Message(keys, message_id))
@@ -78,10 +78,10 @@ class Waiting:
             return Place(future, starts, tell)
 
     def remove(self, keys: QueueKeys, message_id: str, future: Future[bytes]) -> Found | None:
-        """Wait no longer; what the last look found, None: none was yet.
+        """Unregister a caller; returns the result of the last poll, None: there was no poll yet.
 
         Raises:
-            BrokerUnavailable, BrokerRefused: it failed.
+            BrokerUnavailable, BrokerRefused: the last poll failed.
         """
         with self._lock:
             channel = keys.result(message_id)
@@ -95,10 +95,10 @@ class Waiting:
             raise type(last)(*last.args) from last
         return last
 
-    # Of the one that listens
+    # For the listener
 
     def channels(self) -> frozenset[str]:
-        """What it is to be subscribed to; empty: nobody waits any more, and it ends."""
+        """The channels to subscribe to; empty: no caller waits any more, so the listener ends."""
         with self._lock:
             self._rests = bool(self._messages)
             if not self._messages:
@@ -107,16 +107,16 @@ class Waiting:
             return frozenset((self._own, *self._messages))
 
     def end(self) -> None:
-        """It has ended, for whatever reason; the next caller has another one listen."""
+        """Note that the listener has ended, for any reason; the next caller starts another one."""
         with self._lock:
             self._own, self._rests = "", False
 
     def subscribed(self, channel: str) -> None:
-        """A subscription has begun: what was published before is to be looked for."""
+        """Note that a subscription has begun: ends published before it must be polled for."""
         self._begun.add(channel)
 
     def heard(self, channel: str, end: bytes) -> None:
-        """Something was published."""
+        """Handle a published end."""
         with self._lock:
             message = self._messages.pop(channel, None)
         for future in message.callers if message else ():
@@ -124,10 +124,10 @@ class Waiting:
                 future.set_result(end)
 
     def look(self, *, every: bool) -> Steps[bool]:
-        """Look what became of messages: of every one, or of those whose subscription has begun.
+        """Poll the ends of messages: of all, or of those whose subscription has begun.
 
         Returns:
-            Whether something was found of which nobody has heard, though the subscription had begun before.
+            Whether an end was found that was not published, though the subscription had begun before.
         """
         with self._lock:
             begun, self._begun = self._begun, set()
@@ -139,7 +139,7 @@ class Waiting:
             for part in chunks(messages, CHUNK):
                 try:
                     found = yield calls.result(keys, [message.id for _, message in part])
-                except (BrokerUnavailable, BrokerRefused) as error:  # who waits is told when the wait is over
+                except (BrokerUnavailable, BrokerRefused) as error:  # raised when the wait ends
                     for _, message in part:
                         message.last = error
                     continue

@@ -1,9 +1,9 @@
 """Find, assemble and hash the Lua files.
 
-`lua/README.md` says how a file is written. A script names the fragments and the keys that it uses, a
-fragment what it needs itself (`fragments`). Both become one text (`assembly`), which is the contract with
-Python (`script`): keys and arguments are passed by name, so no number stands in two places. A wheel carries
-the assembled texts (`hatch_build`), a checkout assembles them.
+`lua/README.md` describes the files. A script names the fragments and the keys that it uses, and a fragment
+names its own needs (`fragments`). Both become one text (`assembly`), which is the contract with Python
+(`script`): keys and arguments are passed by name, so no index is written twice. A wheel contains the
+assembled texts (`hatch_build`); a checkout assembles them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 __all__ = ["SCRIPTS", "Script", "Scripts", "parse"]
 
-CARRIED = "assembled"  # the folder with the texts that a wheel carries, beside this file
+CARRIED = "assembled"  # the folder with the assembled texts of a wheel, next to this file
 _ALLOW_OOM = "#!lua flags=allow-oom\n"
 
 
 @cache
 def _files(directory: str = "") -> dict[str, str]:
-    """The texts of the Lua files, inside the package where it is installed, beside it in a checkout."""
+    """The texts of the Lua files: inside an installed package, next to the package in a checkout."""
     inside = resources.files("rq_dlq") / "lua"
     root = inside if inside.is_dir() else Path(__file__).resolve().parents[2] / "lua"
     files = (root / directory).iterdir()
@@ -53,9 +53,9 @@ class Scripts:
     """All scripts, assembled on first use.
 
     Args:
-        fragments: text that takes the place of a file, by its name (`{"lib/now": "…"}`): how a test moves the
-            clock of a real server.
-        allow_oom: for Redis 7 and later, where a script can say that it may run when memory is full (I9).
+        fragments: text that replaces a file, by its name (`{"lib/now": "…"}`); tests use it to move the clock
+            of a real server.
+        allow_oom: mark scripts that may run when memory is full (I9); for Redis 7 and later.
     """
 
     fragments: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -77,7 +77,7 @@ class Scripts:
         return (carried / f"{name}.lua").read_text(encoding="utf-8")
 
     def for_server(self, version: tuple[int, ...]) -> Scripts:
-        """The same scripts, as this version of Redis can run them best."""
+        """The same scripts, adapted to this version of Redis."""
         return self if self.allow_oom == (version >= (7,)) else self._otherwise
 
     def names(self) -> list[str]:
@@ -95,4 +95,4 @@ class Scripts:
 
 
 SCRIPTS = Scripts()
-"""The scripts of all brokers, so that each is assembled and hashed once a process."""
+"""The scripts of all brokers, so that each is assembled and hashed once per process."""

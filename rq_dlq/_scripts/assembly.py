@@ -1,9 +1,10 @@
-"""One text of a script and the fragments that it needs.
+"""Assembles a script and the fragments that it needs into one text.
 
-A line that says what is needed gives way to the fragments, each after those that it needs itself. Indentation
-tells blocks apart. A block sees what the blocks around it have and gets nothing twice; one that works on
-another queue sees only what uses no keys. Keys are bound where the script first says what it needs, in the
-order of `_keys.py`; those of another queue, in the block that works on it.
+A `needs` line is replaced by the fragments, each after those that it needs itself. Indentation separates
+blocks. A block sees the fragments of the blocks around it and gets none twice; a block that works on another
+queue sees only fragments without keys. The second copy of a fragment in a script has no comments,
+since Redis reads them, too. Keys are bound at the script's first `needs` line, in the order of
+`_keys.py`; those of another queue, in the block that works on it.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ from rq_dlq import _keys
 from rq_dlq._scripts.fragments import Fragment, Needs, read
 from rq_dlq._scripts.script import bound
 
-_AT_ONCE = 5  # names in a line that binds keys
-_KEYS_OF = "\0"  # a line with this is where keys are to be bound, of the family that follows
+_AT_ONCE = 5  # how many names a line binds
+_KEYS_OF = "\0"  # marks the line where the keys of the following family are bound
 _TO = "to_"
 _ORDER = (*_keys.NAMES, *(_TO + key for key in _keys.NAMES), *_keys.OTHERS)
 
 
 def assemble(name: str, text: str, library: Mapping[str, Fragment]) -> str:
-    """A script with all that it needs, from its file's name and text.
+    """Assemble a script from its file's name and text.
 
     Raises:
-        ValueError: it does not begin with what it needs; or that does not exist, or is not bound.
+        ValueError: it does not begin with its `needs`; or a need does not exist, or is not bound.
     """
     _, script = read(name, text)
     needs = [line for line in script if isinstance(line, Needs)]
     if not needs or needs[0].indent or needs[0].family:
-        raise ValueError(f"{name}.lua does not begin with what all of it needs")
+        raise ValueError(f"{name}.lua does not begin with the needs of the whole file")
     elsewhere = [one for line in needs if line.family for one in reversed(line.among(library))]
     shared = [one for other in elsewhere for one in (*other.before, other) if not one.has_keys]
     last = [needs[0], *(line for line in needs if line.names and not (line.indent or line.family))][-1]
     whole, several = _Assembly(library, needs[0], shared, last), list[Fragment]()
     whole.add(script, set(), "")
     while more := whole.repeated():
-        several = [*more, *several]  # what others need in their blocks stands before these
+        several = [*more, *several]  # fragments needed by the others' blocks precede these
         whole = _Assembly(library, needs[0], shared, last, several)
         whole.add(script, set(), "")
     keys = whole.keys
@@ -51,18 +52,18 @@ def assemble(name: str, text: str, library: Mapping[str, Fragment]) -> str:
 
 
 class _Assembly:
-    """The lines of a script with what they need.
+    """The lines of a script with their needs.
 
     Args:
-        top: the first line that says what is needed.
-        shared: what stands there as well, for blocks that work on other queues.
-        last: the last line that says so of the whole script.
-        several: what would be there in several blocks, and stands there for them all.
+        top: the first `needs` line.
+        shared: fragments to add there as well, for blocks that work on other queues.
+        last: the last `needs` line for the whole script.
+        several: fragments to add there once for several blocks.
 
     Attributes:
-        keys: that are needed, by their family.
-        args: arguments that are needed.
-        times: how often each fragment is there, for the script's own queue.
+        keys: the needed keys, by their family.
+        args: the needed arguments.
+        times: how often each fragment was added, for the script's own queue.
     """
 
     def __init__(
@@ -77,10 +78,11 @@ class _Assembly:
         self._last, self._several = last, several
         self.lines, self.args = list[str](), set[str]()
         self.keys, self.times = defaultdict[str, set[str]](set), Counter[Fragment]()
+        self._explained = set[Fragment]()  # that are there with their comments
 
     def add(self, part: Iterable[str | Needs], there: set[Fragment], family: str, indent: str = "") -> None:
-        """Add lines; `there`: what stands before them, for keys of this family."""
-        blocks = [(0.0, there, family)]  # around the line: how deep they stand, what is there, whose keys
+        """Add lines; `there`: the fragments before them, for keys of this family."""
+        blocks = [(0.0, there, family)]  # the blocks around the line: indentation, fragments, family
         for line in part:
             while blocks[-1][0] and _depth(line) < blocks[-1][0]:
                 blocks.pop()
@@ -103,24 +105,26 @@ class _Assembly:
                 if one not in there:
                     there.add(one)
                     self.times[one] += not family
-                    self.add(one.lines, there, family, inner)
+                    lines = one.code if one in self._explained else one.lines
+                    self._explained.add(one)
+                    self.add(lines, there, family, inner)
 
     def repeated(self) -> list[Fragment]:
-        """What is to be there once and is not; without what is there in blocks of another such."""
+        """The fragments with `once` that are repeated, without those in blocks of another such fragment."""
         again = (one for one, times in self.times.items() if one.once and times > 1)
         found = [one for one in again if one not in self._several]
         inside = {one: self._reached([one]) - {one} for one in found}
         return [one for one in found if not any(one in others for others in inside.values())]
 
     def _first(self, wanted: Iterable[Fragment]) -> Iterator[Fragment]:
-        """What these need anyway, and the several do, too: the clock, say, is read once."""
+        """The fragments that both these and `several` need: for example, the clock is read once."""
         both = self._reached(self._several)
         for one in dict.fromkeys(before for each in wanted for before in (*each.before, each)):
             if one in both and self._reached([one]).isdisjoint(self._several):
                 yield one
 
     def _reached(self, fragments: Iterable[Fragment]) -> set[Fragment]:
-        """These and all that they need, also in their blocks."""
+        """These fragments and all their needs, including those of their blocks."""
         found, more = set[Fragment](), [*fragments]
         while more:
             one = more.pop()
@@ -132,7 +136,7 @@ class _Assembly:
 
 
 def _depth(line: str | Needs) -> float:
-    """The blanks before a line; an empty one is part of any block."""
+    """The indentation of a line; an empty line is part of any block."""
     if isinstance(line, Needs):
         return len(line.indent)
     return len(line) - len(line.lstrip()) if line else inf
@@ -144,14 +148,14 @@ def _check(wrong: str, needed: set[str], there: Iterable[str]) -> None:
 
 
 def _with_bindings(lines: Iterable[str], keys: Mapping[str, list[str]]) -> Iterator[str]:
-    """The lines, and those that bind keys where these are to be bound."""
+    """The lines, with the key bindings inserted."""
     for line in lines:
         indent, here, family = line.partition(_KEYS_OF)
         yield from (indent + binding for binding in _bindings(family, keys)) if here else (line,)
 
 
 def _bindings(family: str, keys: Mapping[str, list[str]]) -> list[str]:
-    """The lines that bind the keys of one of the families."""
+    """The lines that bind the keys of a family."""
     names, own = keys[family], len(keys[""])
     numbered = {key for word in keys.keys() - {"", _TO} for key in keys[word]}
     several = sorted(numbered, key=_ORDER.index)  # the keys of each of several queues

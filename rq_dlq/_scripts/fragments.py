@@ -1,12 +1,12 @@
-"""What each Lua file says that it needs, and the fragments, by the names that they give.
+"""The needs that each Lua file declares, and the fragments, by the names that they give.
 
     -- needs: judge, holds; keys: states, messages; args: seed
     -- gives: settle
 
-A line names what fragments give, then keys (`all`: every key of the queue), then arguments that the script
-has to bind, then locals that stand before it wherever it is needed. In column 0 it speaks for the whole file,
-indented for the block that it stands in. A file that says `-- once` is put first in a script that would have
-it in several blocks.
+A line lists names that fragments give, then keys (`all`: every key of the queue), then arguments that the
+script must bind, then locals that must precede the fragment wherever it is used. In column 0 it applies to
+the whole file, indented to its block. A file with `-- once` is put first in a script that would have it in
+several blocks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TypeVar
 from rq_dlq import _keys
 
 T = TypeVar("T")
-ALL = "all"  # stands for every key of the queue
+ALL = "all"  # means every key of the queue
 _NEEDS = re.compile(r"( *)-- needs: (.+)")
 _PART = re.compile(r"(?:(keys|args|locals|family): )?(\w+(?:, \w+)*)")
 _GIVES, _ONCE = "-- gives: ", "-- once"
@@ -28,11 +28,11 @@ _GIVES, _ONCE = "-- gives: ", "-- once"
 
 @dataclass(frozen=True)
 class Needs:
-    """What one line of a file says that is needed.
+    """The needs that one line of a file declares.
 
     Attributes:
-        locals: names that the file which needs this one defines.
-        family: whose keys they all are. Empty: the same as outside the block; `to_`: those that begin so;
+        locals: names that the including file defines.
+        family: the owner of the keys. Empty: the same as outside the block; `to_`: keys with this prefix;
             another word: the variable with the number of the queue (1, 2, …).
     """
 
@@ -45,14 +45,14 @@ class Needs:
     family: str
 
     def among(self, given: Mapping[str, T]) -> list[T]:
-        """What is given under the names; a ValueError where nothing is."""
+        """The values given under these names; raises ValueError for an unknown name."""
         if unknown := [name for name in self.names if name not in given]:
             raise ValueError(f"{self.file}.lua needs {', '.join(unknown)}, which no fragment gives")
         return [given[name] for name in self.names]
 
 
 def needs(file: str, line: str) -> Needs | None:
-    """What a line of a file says that is needed, if anything; a ValueError where it is malformed."""
+    """The needs in a line of a file, if any; raises ValueError if the line is malformed."""
     found = _NEEDS.fullmatch(line) if "-- needs: " in line else None
     if not found:
         return None
@@ -80,10 +80,10 @@ class Fragment:
     """A file of `lua/lib`.
 
     Attributes:
-        lines: its text, after what all of it needs.
-        before: the fragments that have to stand before it.
-        has_keys: whether it uses keys, itself or by what it needs. Then it works on one queue.
-        once: whether it is put first where it would be there twice.
+        lines: its text, after the needs of the whole file.
+        before: the fragments that must precede it.
+        has_keys: whether it or one of its needs uses keys. Then it works on one queue.
+        once: whether it is put first if it would be repeated.
     """
 
     lines: list[str | Needs]
@@ -91,12 +91,17 @@ class Fragment:
     has_keys: bool
     once: bool
 
+    @property
+    def code(self) -> list[str | Needs]:
+        """Its lines without its comments."""
+        return [line for line in self.lines if isinstance(line, Needs) or not line.lstrip().startswith("--")]
+
 
 def library(texts: Mapping[str, str]) -> dict[str, Fragment]:
-    """All fragments by the names that they give, from the texts of the files.
+    """All fragments, by the names that they give, from the texts of the files.
 
     Raises:
-        ValueError: one gives nothing, or what another gives, or needs what none gives; or there is a cycle.
+        ValueError: a file gives no name, or another's name, or needs an unknown name; or there is a cycle.
     """
     files = {file: read(file, text) for file, text in texts.items()}
     giving: dict[str, str] = {}
@@ -121,7 +126,7 @@ def library(texts: Mapping[str, str]) -> dict[str, Fragment]:
 
 
 def _fragment(lines: list[str | Needs], others: Mapping[str, Fragment]) -> Fragment:
-    """A fragment, from others that it needs."""
+    """Make a fragment from its lines and its needs."""
     needs = [line for line in lines if isinstance(line, Needs)]
     first = [line for line in needs if not line.indent]
     above = [one for line in first for one in reversed(line.among(others))]

@@ -1,4 +1,4 @@
-"""Run by hatchling when it builds a wheel: puts the assembled scripts into it."""
+"""A build hook of hatchling, which adds the assembled scripts to a wheel."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class AssembledScripts(BuildHookInterface[Any]):
-    """Assembles the scripts of the tree that is built."""
+    """Assembles the scripts of the source tree."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write the texts, and name their place in the wheel; an editable one uses the checkout's files."""
+        """Write the texts, and include them in the wheel; an editable install uses the checkout's files."""
         self._folder = TemporaryDirectory()
         if version == "editable":
             return

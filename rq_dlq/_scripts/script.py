@@ -1,8 +1,8 @@
 """An assembled script and its contract, read from its text.
 
-`local ready, leases = KEYS[1], KEYS[2]` names the keys, the same with ARGV the arguments. Comments name
-the rest: `-- items from ARGV[3]: id, token` what follows for each item, `-- families from KEYS[2]: messages`
-the keys that follow for each of several queues.
+`local ready, leases = KEYS[1], KEYS[2]` names the keys, and the same with ARGV names the arguments. Comments
+name the rest: `-- items from ARGV[3]: id, token` lists the arguments for each item, `-- families from
+KEYS[2]: messages` the keys for each of several queues.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from rq_dlq.values.cached import cached_property
 
-# Patterns that begin with letters, not with `^` or `\b`, are found several times as fast.
+# Patterns that begin with letters, not with `^` or `\b`, match several times as fast.
 _BINDING = re.compile(r"\nlocal ([\w, ]+) = (.*(?:KEYS|ARGV)\[\d+\].*)")
 _SLOT = re.compile(r"(KEYS|ARGV)\[(\d+)\]")
 _REST = re.compile(r"\n-- (items|families) from (KEYS|ARGV)\[(\d+)\]: (.+)")
@@ -29,9 +29,9 @@ class Script:
     Attributes:
         keys: names of its keys, in order.
         args: names of its arguments, in order.
-        items: names of what is passed for each item after the arguments; empty: it takes no items.
-        families: names of the keys that are passed for each of several queues after `keys`.
-        drains: whether it has to run when memory is full, so that a full server can be emptied.
+        items: names of the values for each item, after the arguments; empty: it takes no items.
+        families: names of the keys for each of several queues, after `keys`.
+        drains: whether it must run when memory is full, so that a full server can be emptied.
     """
 
     name: str
@@ -44,14 +44,14 @@ class Script:
 
     @cached_property
     def sha(self) -> str:
-        """The name under which Redis knows it."""
+        """The hash by which Redis identifies it."""
         return hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
 
     @cached_property
     def commands(self) -> frozenset[bytes]:
-        """The names of the Redis commands that it has to be allowed to run.
+        """The Redis commands that it needs the right to run.
 
-        PUBLISH is none: without it who waits for a result looks each second.
+        PUBLISH is not included: without it, callers that wait for a result poll every second.
         """
         return frozenset(name.encode() for name in _CALLED.findall(self.source)) - {b"PUBLISH"}
 

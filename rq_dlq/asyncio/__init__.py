@@ -1,4 +1,4 @@
-"""The twin of `rq_dlq` for asyncio: the same names, to be awaited."""
+"""The asyncio version of `rq_dlq`: the same names, awaited."""
 
 from rq_dlq.asyncio.broker import Broker
 from rq_dlq.asyncio.delivery import Delivery

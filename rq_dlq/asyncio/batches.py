@@ -33,13 +33,19 @@ class Batches(OwnQueue[T]):
         """Report success: the messages are removed.
 
         Args:
-            deliveries: of this queue, from any number of claims.
+            deliveries: deliveries of this queue, from any number of claims.
 
         Returns:
-            What became of each message, in order.
+            The outcome for each message, in order.
 
         Raises:
-            InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
+            InvalidInput: an argument is not valid, or a delivery belongs to another queue; nothing was
+                settled.
+
+        Examples:
+            >>> for settlement in await orders.ack(await orders.claim(count=100)):
+            ...     print(settlement.id, settlement.outcome)
+            order-41 acked
         """
         return await self._settle(
             deliveries, lambda held: settle.ack(self._core, held, results_of(deliveries))
@@ -56,16 +62,23 @@ class Batches(OwnQueue[T]):
         """Report failure: the policy decides for each message whether it is redelivered or dead.
 
         Args:
-            deliveries: of this queue, from any number of claims.
-            error: what went wrong; it is added to the messages' history.
+            deliveries: deliveries of this queue, from any number of claims.
+            error: the exception, or a reason in words; it is added to the messages' histories.
             delay: time until the redelivery; None: the policy's delay.
             charge: False: the failure does not count against the messages' budgets.
 
         Returns:
-            What became of each message, in order.
+            The outcome for each message, in order.
 
         Raises:
-            InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
+            InvalidInput: an argument is not valid, or a delivery belongs to another queue; nothing was
+                settled.
+
+        Examples:
+            >>> deliveries = await orders.claim(count=100)
+            >>> for settlement in await orders.nack(deliveries, "the shop is closed", delay="1h"):
+            ...     print(settlement.outcome, settlement.delay)
+            redelivered 3600.0
         """
         values = settle.values_of(deliveries)
         return await self._settle(
@@ -80,14 +93,20 @@ class Batches(OwnQueue[T]):
         """Move the messages straight to the dead-letter queue.
 
         Args:
-            deliveries: of this queue, from any number of claims.
-            error: what is wrong with them; it is added to their history.
+            deliveries: deliveries of this queue, from any number of claims.
+            error: the exception, or a reason in words; it is added to the messages' histories.
 
         Returns:
-            What became of each message, in order.
+            The outcome for each message, in order.
 
         Raises:
-            InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
+            InvalidInput: an argument is not valid, or a delivery belongs to another queue; nothing was
+                settled.
+
+        Examples:
+            >>> for settlement in await orders.poison(await orders.claim(), "no address"):
+            ...     print(settlement.outcome)
+            dead
         """
         values = settle.values_of(deliveries)
         return await self._settle(
@@ -97,18 +116,24 @@ class Batches(OwnQueue[T]):
     async def release(
         self, deliveries: Sequence[Delivery[T]], *, delay: Duration | None = None, begun: bool = True
     ) -> list[Settlement]:
-        """Give the messages back unprocessed: not charged, ready at once, at their old place.
+        """Return the messages unprocessed: not charged, ready immediately, at their old position.
 
         Args:
-            deliveries: of this queue, from any number of claims.
-            delay: time until they are ready; None: none.
-            begun: False: you had not begun them, so these deliveries were no tries.
+            deliveries: deliveries of this queue, from any number of claims.
+            delay: time until they are ready; None: no delay.
+            begun: False: processing had not begun, so these deliveries do not count as attempts.
 
         Returns:
-            What became of each message, in order.
+            The outcome for each message, in order.
 
         Raises:
-            InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
+            InvalidInput: an argument is not valid, or a delivery belongs to another queue; nothing was
+                settled.
+
+        Examples:
+            >>> for settlement in await orders.release(await orders.claim(), begun=False):
+            ...     print(settlement.outcome)
+            released
         """
         return await self._settle(
             deliveries, lambda held: settle.release(self._core, held, begun=begun, delay=delay)
@@ -118,14 +143,20 @@ class Batches(OwnQueue[T]):
         """Restart the leases.
 
         Args:
-            deliveries: of this queue, from any number of claims.
-            lease: the time from now; None: the queue's lease.
+            deliveries: deliveries of this queue, from any number of claims.
+            lease: its length from now; None: the queue's lease.
 
         Returns:
             Whether each message is still held, in order.
 
         Raises:
-            InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was extended.
+            InvalidInput: an argument is not valid, or a delivery belongs to another queue; nothing was
+                extended.
+
+        Examples:
+            >>> deliveries = await orders.claim()
+            >>> await orders.extend(deliveries, "5m")
+            [True]
         """
         span = self._core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
         return await self._broker._run(settle.extend(self._core, batch(self, deliveries), span))
@@ -136,10 +167,10 @@ class Batches(OwnQueue[T]):
         verb: Callable[[list[Held]], Steps[list[Settlement]]],
         error: BaseException | str | None = None,
     ) -> list[Settlement]:
-        """Settle, and mark what was settled, so that a `with` block or a session skips it."""
+        """Settle deliveries, and mark the settled ones, so that a `with` block or a session skips them."""
         given = batch(self, deliveries)
         settlements = await self._broker._run(verb([delivery._held for delivery in given]))
         for delivery, settlement in zip(given, settlements, strict=True):
-            if settlement.outcome == "acked" or settlement:  # it costs less to ask in this order
+            if settlement.outcome == "acked" or settlement:  # this order is cheaper
                 delivery.outcome, delivery._settled = settlement.outcome, (settlement, error)
         return settlements

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.choosing.choice import Choice, Order
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.redrive.record import RedrivePlan
+    from rq_dlq.values.changed import Changed
     from rq_dlq.values.counts import ErrorGroup
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.message import DeadLetter
@@ -36,8 +37,8 @@ T = TypeVar("T")
 class DeadLetters(Answering, Generic[T]):
     """`queue.dlq` and `queue.expired`.
 
-    Each verb takes a condition `where` (`rq_dlq.filters`), and `conditions`: the arguments that
-    `rq_dlq.client.choosing.Conditions` lists. Each raises `InvalidInput` if an argument is not valid, and
+    Each verb takes a condition `where` (`rq_dlq.filters`), and `conditions`: the arguments listed in
+    `rq_dlq.client.choosing.Conditions`. Each raises `InvalidInput` if an argument is not valid, and
     `FilterError` if `where` is not.
 
     Examples:
@@ -64,8 +65,8 @@ class DeadLetters(Answering, Generic[T]):
         Args:
             where: a condition, such as "tenant = 'a' and delivery_count > 2".
             limit: the most messages to choose; None: all.
-            order: which come first: "oldest", by time of death, or "newest".
-            all: every one. Verbs that change messages want this, a condition or a limit.
+            order: "oldest" first, by time of death, or "newest" first.
+            all: choose all. Verbs that change messages require this, a condition or a limit.
             conditions: see `Conditions`.
 
         Returns:
@@ -74,6 +75,10 @@ class DeadLetters(Answering, Generic[T]):
         Raises:
             InvalidInput: an argument is not valid.
             FilterError: `where` is not valid.
+
+        Examples:
+            >>> await mails.dlq.select(reason="poison").count()
+            1
         """
         wanted = dead_choice(conditions, where=where, limit=limit, order=order, all=all)
         return Selection(self._core, self._broker, wanted)
@@ -83,16 +88,21 @@ class DeadLetters(Answering, Generic[T]):
     ) -> list[ErrorGroup]:
         """Group the dead letters by kind of failure. No bodies are read.
 
-        With no condition other than `group`, only the groups are read, however many letters they have.
+        With no condition other than `group`, only the groups are read, not their dead letters.
 
         Args:
             where: a condition.
-            new_within: a group is new if its first letter died within this time: seconds, a timedelta or
+            new_within: a group is new if its first dead letter died within this time: seconds, a timedelta or
                 "24h".
             conditions: see `Conditions`.
 
         Returns:
             The groups, the largest first.
+
+        Examples:
+            >>> (group,) = await mails.dlq.groups(reason="poison")
+            >>> group.count, group.error
+            (1, 'no address')
         """
         wanted = dead_choice(conditions, where=where)
         return await Selection(self._core, self._broker, wanted).groups(new_within=new_within)
@@ -110,7 +120,7 @@ class DeadLetters(Answering, Generic[T]):
         Args:
             where: a condition.
             limit: the most messages to read; None: all.
-            order: which come first: "oldest", by time of death, or "newest".
+            order: "oldest" first, by time of death, or "newest" first.
             conditions: see `Conditions`.
 
         Returns:
@@ -157,45 +167,46 @@ class DeadLetters(Answering, Generic[T]):
         dry_run: bool = False,
         **conditions: Unpack[Conditions],
     ) -> RedriveJob | RedrivePlan:
-        """Move dead letters back to their queue, with the same id, a fresh budget and their history.
+        """Move dead letters back to their queue, with the same ids and histories and a fresh budget.
 
-        Without a canary and a rate all are back when the call returns. Otherwise `job.wait()` drives the
-        redrive; if this process does not, workers and maintenance go on with it after ten seconds. A message
-        that dies again meanwhile stays dead. If two redrives choose the same message, it comes back once.
+        Without a canary or a rate, all messages are back when the call returns. Otherwise `job.wait()` drives
+        the redrive; if this process does not, workers and maintenance continue it after ten seconds. A
+        message that dies again during the redrive stays dead. If two redrives choose the same message, it is
+        redriven once.
 
-        With `edit` or `to` only this process can go on with the redrive: messages that it has not reached
-        when it ends stay dead, and a repetition of the call does the rest. Such a redrive cannot be undone.
+        With `edit` or `to` only this process can continue the redrive: if the process ends, the remaining
+        messages stay dead, and repeating the call redrives them. Such a redrive cannot be undone.
 
         Args:
             where: a condition.
             limit: the most messages to redrive; None: all.
-            order: which come first: "oldest", by time of death, or "newest".
-            all: all that are dead when the call begins. Either this, a condition or a limit is required.
+            order: "oldest" first, by time of death, or "newest" first.
+            all: redrive all that are dead when the call begins. This, a condition or a limit is required.
             rate: messages a second; None: no limit.
-            canary: how many come first, at most 1,000. The others follow when these have been acked, or are
-                dead again.
-            min_success: the part of the canary that has to be acked, else the redrive pauses; None: 0.95 with
-                a canary. With a rate it is judged all along, by at least 20 messages.
-            to: another queue for the messages, or its name. It takes no canary, since what becomes of the
-                messages is counted there.
-            create: make that queue if there is none of its name; without this that is an error.
+            canary: how many messages are redriven first, at most 1,000. The others follow when each of these
+                has been acked or has died again.
+            min_success: the fraction of the canary that must be acked; otherwise the redrive pauses. None:
+                0.95 with a canary. With a rate it is checked throughout, over at least 20 messages.
+            to: another queue for the messages, or its name. It excludes a canary, since the outcomes are
+                counted in that queue.
+            create: create that queue if it does not exist; by default a missing queue is an error.
             edit: a function that gets the body of each message and returns the new one. A message stays dead
-                where it raises an error, or where its body cannot be read, does not fit the queue's type or
-                is too long: `job.refusals` says why.
-            ttl: the messages' time to live from now on (seconds, a timedelta or "1h"). "keep": they expire
-                when they would have, and those whose time is over stay dead. None: they do not expire.
-            by: who redrives, for the audit and the messages' history; None: the user of this process, at this
-                host.
-            detach: leave it to workers and maintenance from the start.
-            dry_run: count only.
+                if the function raises an error, or if the body cannot be read, does not fit the queue's type
+                or is too long; `job.refusals` gives the reasons.
+            ttl: the messages' time to live from now (seconds, a timedelta or "1h"). "keep": they keep their
+                expiry times, and messages past theirs stay dead. None: they do not expire.
+            by: the operator's name, for the audit and the messages' histories; None: the user and host of
+                this process.
+            detach: leave the redrive to workers and maintenance from the start.
+            dry_run: only count the messages.
             conditions: see `Conditions`.
 
         Returns:
-            The job, with its counts; of a dry run, what would come back.
+            The job, with its counts; for a dry run, the plan.
 
         Raises:
-            InvalidInput: the call does not say which letters, an argument is not valid, or there is no queue
-                `to`; nothing was done.
+            InvalidInput: the call does not choose dead letters, an argument is not valid, or the queue `to`
+                does not exist; nothing was done.
             CrossSlot: the queues are on different nodes of the cluster; nothing was done.
 
         Examples:
@@ -221,21 +232,26 @@ class DeadLetters(Answering, Generic[T]):
         try:
             return await job.wait()
         except BaseException as error:
-            if terms.offered and not isinstance(error, GeneratorExit):  # without the job nobody can go on
+            if terms.offered and not isinstance(error, GeneratorExit):  # only this job can continue it
                 with suppress(RqDlqError):
                     await job.cancel()
             raise
 
     async def _begun(self, wanted: Choice, terms: Terms) -> RedriveJob:
-        """A redrive that nobody drives yet."""
+        """Begin a redrive, without driving it."""
         begun = await self._broker._run(start.begin(self._core, wanted, terms))
         return RedriveJob(self._core, self._broker, begun, terms)
 
     async def jobs(self) -> list[RedriveJob]:
-        """The redrives that go on, and those of the last week, at most a hundred; the newest first.
+        """The running redrives and those of the last week, at most a hundred; the newest first.
 
         Returns:
             The jobs, the newest first.
+
+        Examples:
+            >>> job = await mails.dlq.redrive(all=True, by="anna")
+            >>> [(one.by, one.state, one.counts.moved) for one in await mails.dlq.jobs()]
+            [('anna', 'done', 1)]
         """
         found = await self._broker._run(redrives.jobs(self._core))
         return [RedriveJob(self._core, self._broker, [one]) for one in found]
@@ -250,24 +266,30 @@ class DeadLetters(Answering, Generic[T]):
             The job.
 
         Raises:
-            InvalidInput: there is none of this id.
+            InvalidInput: no redrive has this id.
+
+        Examples:
+            >>> job = await mails.dlq.redrive(all=True)
+            >>> again = await mails.dlq.job(job.id)
+            >>> again.state
+            'done'
         """
         return RedriveJob(self._core, self._broker, await self._broker._run(redrives.find(self._core, id)))
 
     async def mute(
         self, *, group: str | ErrorGroup, until: datetime | Duration | None = None, by: str | None = None
     ) -> bool:
-        """Mute a group: `top`, the page and alerts do not count it as trouble. Its letters stay.
+        """Mute a group: `top`, the page and alerts do not report it as a problem. Its dead letters stay.
 
         Args:
-            group: an `ErrorGroup` or its fingerprint; the first six digits mean all kinds of one class and
-                place.
+            group: an `ErrorGroup` or its fingerprint; the first six digits mean all groups of one error class
+                and place in the code.
             until: a datetime with a time zone, or a time from now (seconds, a timedelta or "4h"), at most 30
-                days. None: until a message dies of it again.
-            by: who does it, for the audit; None: the user of this process, at this host.
+                days. None: until another message of this group dies.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
-            Whether this changed anything; False: it was muted so already.
+            Whether anything changed; False: it was already muted until then.
 
         Raises:
             InvalidInput: there is no such group.
@@ -280,14 +302,20 @@ class DeadLetters(Answering, Generic[T]):
         return await self._broker._run(muting.mute(self._core, group, until, by))
 
     async def unmute(self, *, group: str | ErrorGroup, by: str | None = None) -> bool:
-        """Count a group as trouble again, if it is some.
+        """Unmute a group: it is reported as a problem again while it is one.
 
         Args:
             group: as for `mute`.
             by: as for `mute`.
 
         Returns:
-            Whether this changed anything; False: it was not muted.
+            Whether anything changed; False: it was not muted.
+
+        Examples:
+            >>> (group,) = await mails.dlq.groups()
+            >>> muted = await mails.dlq.mute(group=group)
+            >>> await mails.dlq.unmute(group=group)
+            True
         """
         return await self._broker._run(muting.unmute(self._core, group, by))
 
@@ -298,20 +326,26 @@ class DeadLetters(Answering, Generic[T]):
         all: bool = False,
         by: str | None = None,
         **conditions: Unpack[Conditions],
-    ) -> int:
-        """Remove dead letters for good.
+    ) -> Changed:
+        """Remove dead letters permanently.
 
         Args:
             where: a condition.
-            all: remove all of them. Either this or a condition is required.
-            by: who does it, for the audit; None: the user of this process, at this host.
+            all: remove all of them. This or a condition is required.
+            by: the operator's name, for the audit; None: the user and host of this process.
             conditions: see `Conditions`.
 
         Returns:
-            How many were removed.
+            The number of removed messages; its `leased` is the number that are being processed.
 
         Raises:
             InvalidInput: there is neither a condition nor `all`, or both; nothing was done.
+
+        Examples:
+            >>> await mails.dlq.purge(older_than="30d")
+            0
+            >>> await mails.dlq.purge(all=True, by="anna")
+            1
         """
         wanted = dead_choice(conditions, where=where, all=all)
         return await Selection(self._core, self._broker, wanted).purge(by=by)

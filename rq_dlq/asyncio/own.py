@@ -1,4 +1,4 @@
-"""The awaiting colour's own part: running handlers, open loops, and messages from async iterables."""
+"""The awaiting colour's own part: running handlers, open loops, and sending from async iterables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from rq_dlq._redis import AsyncConnections  # at once: later it would hold up the event loop
+from rq_dlq._redis import AsyncConnections  # imported here: a later import would block the event loop
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.handlers import HandledQueue
 from rq_dlq.core.claiming.cut_off import is_cut_off
@@ -40,9 +40,10 @@ logger = logging.getLogger("rq_dlq")
 
 
 async def to_its_end(make: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Await a coroutine to its end; what happens to this task or generator meanwhile is raised afterwards.
+    """Await a coroutine to its end; a cancellation of this task or generator is raised afterwards.
 
-    At its end asyncio.run cancels all tasks, also the one that runs this coroutine: then it is made again.
+    When asyncio.run ends, it cancels all tasks, including the one that runs this coroutine, which then runs
+    again.
     """
     cut_off: BaseException | None = None
     again = False
@@ -60,22 +61,22 @@ async def to_its_end(make: Callable[[], Coroutine[Any, Any, object]]) -> None:
         ending.result()
     else:
         if not ending.cancelled() and isinstance(failure := ending.exception(), Exception):
-            logger.warning("what was under way when this was cut off: %s", failure)
+            logger.warning("the call that a cancellation interrupted: %s", failure)
         raise cut_off
 
 
-_LISTENING = set[asyncio.Task[None]]()  # an event loop alone would forget them
+_LISTENING = set[asyncio.Task[None]]()  # the event loop keeps only weak references
 
 
 def listen(connections: AsyncConnections, waiting: Waiting) -> None:
-    """Have a task listen for those who wait, until nobody does."""
+    """Start a task that listens for the waiting callers, until none is left."""
     listening = asyncio.create_task(connections.listen(waiting))
     _LISTENING.add(listening)
     listening.add_done_callback(_LISTENING.discard)
 
 
 async def outcome_of(future: Future[R], seconds: float) -> R | None:
-    """What a future gets within this time; None: nothing."""
+    """The result of a future within this time; None: no result yet."""
     try:
         async with asyncio.timeout(seconds):
             return await asyncio.wrap_future(future)
@@ -84,7 +85,7 @@ async def outcome_of(future: Future[R], seconds: float) -> R | None:
 
 
 def _cancellation(error: BaseException) -> BaseException | None:
-    """What cuts off a loop that ends by this error; None: a `break`, after which Python closes it, too."""
+    """The error that interrupts a loop; None: a `break`, after which Python closes the loop."""
     if not isinstance(error, GeneratorExit):
         return error
     task = asyncio.current_task()
@@ -102,21 +103,21 @@ class OwnBroker(BrokerBase):
 
     @cached_property
     def _loops(self) -> WeakKeyDictionary[Consuming[Any], asyncio.Lock]:
-        """The loops of `Queue.consume` that have begun; their locks are held while they are ended."""
+        """The started loops of `Queue.consume`, each with the lock that is held while it is ended."""
         return WeakKeyDictionary()
 
-    if TYPE_CHECKING:  # the broker's, in either colour
+    if TYPE_CHECKING:  # of the broker, in either colour
 
         async def _leave(
             self, queue: QueueState[Any], steps: Steps[R], error: BaseException | None
         ) -> R | None: ...
 
     async def _end_loop(self, consuming: Consuming[Any], cause: BaseException | None = None) -> None:
-        """End a loop, or wait until it is ended; by the error that cuts it off, if one does."""
+        """End a loop, or wait until it has ended; `cause` is the error that interrupts it, if any."""
         async with self._loops.setdefault(consuming, asyncio.Lock()):
-            if self._connections is None:  # it has claimed nothing
+            if self._connections is None:  # the loop has claimed nothing
                 return
-            closed = consuming.over  # by `close`, which did not wait for the step that was under way
+            closed = consuming.over  # by `close`, which did not wait for the running step
             leaving = consuming.leave(cut_off=is_cut_off(cause))
             await self._leave(consuming._queue, leaving, cause)
             if closed:
@@ -125,17 +126,20 @@ class OwnBroker(BrokerBase):
     async def close(self) -> None:
         """End the open loops of `Queue.consume`, then close the connections; the next use opens new ones.
 
-        What was claimed by hand and not settled is released, if you still have its deliveries. A loop that
-        was left by `break` or an error is open until Python closes its generator, a little later;
-        `contextlib.aclosing` closes it at once. The connections of a pool that was passed in stay open.
+        Unsettled deliveries from `claim` are released if the program still refers to them. A loop that was
+        left by `break` or an error stays open until Python closes its generator, a little later;
+        `contextlib.aclosing` closes it immediately. The connections of a pool that was passed in stay open.
 
         Raises:
-            LeaseLost, BrokerUnavailable, BrokerRefused: of the end of a loop; the connections are closed.
+            LeaseLost, BrokerUnavailable, BrokerRefused: ending a loop failed; the connections are closed.
+
+        Examples:
+            >>> await broker.close()
         """
         try:
             ended = await asyncio.gather(*map(self._end_loop, tuple(self._loops)), return_exceptions=True)
             if self._connections is not None:
-                with suppress(BrokerUnavailable):  # then the leases end by themselves
+                with suppress(BrokerUnavailable):  # then the leases expire
                     await self._connections.run_once(self._hand_claims.give_back())
         finally:
             if self._connections is not None:
@@ -145,17 +149,20 @@ class OwnBroker(BrokerBase):
                 raise error
 
     async def run(self, *, burst: bool = False) -> None:
-        """Run the handlers and tasks until SIGTERM or SIGINT, those of `async def` in this event loop.
+        """Run the handlers and tasks until SIGTERM or SIGINT; `async def` ones run in this event loop.
 
-        The first signal lets running calls finish, a second one cancels them; so does a cancellation. The
-        signals are the worker's while it runs: do not await this beside a web server in one process.
+        The first signal lets running calls finish; a second one cancels them, and so does a cancellation. The
+        worker handles these signals while it runs: do not await this next to a web server in one process.
 
         Args:
             burst: stop when no message is ready in any of the queues.
 
         Raises:
             ConfigurationError: no queue has a handler.
-            RqDlqError: a consumer or the lifespan failed; the log has its error.
+            RqDlqError: a consumer or the lifespan failed; its error is in the log.
+
+        Examples:
+            >>> await broker.run(burst=True)
         """
         await runner_of(self, burst=burst).run_in_loop()
 
@@ -181,7 +188,7 @@ class OwnQueue(Answering, HandledQueue[T]):
             except RqDlqError as failure:
                 if not consuming.is_dropped:
                     raise
-                logger.warning("%s: the end of a loop that was dropped: %s", self._core.name, failure)
+                logger.warning("%s: ending a loop that was not closed failed: %s", self._core.name, failure)
 
     async def _send_all(
         self, bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]], options: SendOptions

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rq_dlq.policy import EntryFields, PolicyMap, QueueSettings
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Called with how many queues are done, and of how many."""
+"""Called with the number of queues done, and the number of all."""
 
 
 class Policies:
@@ -28,7 +28,7 @@ class Policies:
     Dots separate the words of a pattern: `*` matches one word, `#` (or `>`) at the end any number. For each
     field of a queue's settings the most specific entry that sets it wins. Settings declared in code
     (`broker.queue(…, redelivery=…)`) override entries, and pinned entries override both. A change takes
-    effect at once, also for messages in the queue.
+    effect immediately, including for messages already in the queue.
 
     Examples:
         >>> await broker.policies.set("mail.#", redelivery={"max_redeliveries": 3})
@@ -52,36 +52,41 @@ class Policies:
     ) -> int:
         """Set the entry of a pattern, in place of an earlier one.
 
-        With many queues this takes some seconds. If it is interrupted, only some of the queues have the
-        entry. A note on the error says how many; it is safe to repeat the call.
+        With many queues this takes some seconds. If it is interrupted, only some of the queues have it, and a
+        note on the error says how many. It is safe to repeat the call.
 
         Args:
-            pattern: of queue names.
+            pattern: a pattern of queue names.
             pinned: the entry overrides settings declared in code.
-            progress: called now and then with how many queues have the entry, and how many it matches.
-            by: who does it, for the audit; None: the user of this process, at this host.
+            progress: called periodically with the number of queues that have the entry, and the number that
+                it matches.
+            by: the operator's name, for the audit; None: the user and host of this process.
             fields: `redelivery`, `dead_letter`, `expiry` and limits; see `rq_dlq.policy.EntryFields`. A
-                policy or strategy sets all its fields, a mapping only the fields that it has.
+                policy or strategy sets all its fields, a mapping only the ones it contains.
 
         Returns:
             How many queues the pattern matches now.
 
         Raises:
-            PolicyError: an argument is not valid, or they contradict each other; nothing was changed.
+            PolicyError: an argument is not valid, or two contradict each other; nothing was changed.
+
+        Examples:
+            >>> await broker.policies.set("orders.#", redelivery={"max_redeliveries": 3}, rate="100/s")
+            1
         """
         redelivery = fields.get("redelivery")
         if isinstance(redelivery, RedeliveryPolicy) and redelivery.fatal:
-            message = "fatal: classes do not go to Redis. Set them in code, broker.queue(…, redelivery=…)"
+            message = "fatal: Redis cannot store classes. Set them in code, broker.queue(…, redelivery=…)"
             raise PolicyError(message)
         return await self.put(pattern, Entry.of(pinned=pinned, **fields), progress=progress, by=by)
 
     async def put(
         self, pattern: str, entry: Entry, *, progress: Progress | None = None, by: str | None = None
     ) -> int:
-        """Set the entry of a pattern to one that exists already; otherwise like `set`.
+        """Set the entry of a pattern to an existing `Entry`; otherwise like `set`.
 
         Args:
-            pattern: of queue names.
+            pattern: a pattern of queue names.
             entry: from `Entry.of` or a file of policies.
             progress, by: as for `set`.
 
@@ -90,6 +95,11 @@ class Policies:
 
         Raises:
             PolicyError: it is not an entry, or it contradicts itself; nothing was changed.
+
+        Examples:
+            >>> from rq_dlq.policy import Entry
+            >>> await broker.policies.put("mails", Entry.of(redelivery={"max_redeliveries": 3}))
+            1
         """
         check_entry(entry)
         return await self._put(pattern, entry, progress, by)
@@ -98,7 +108,7 @@ class Policies:
         """Remove the entry of a pattern. If this is interrupted, repeat it, as for `set`.
 
         Args:
-            pattern: as it was set.
+            pattern: the pattern, as it was set.
             progress, by: as for `set`.
 
         Returns:
@@ -106,24 +116,34 @@ class Policies:
 
         Raises:
             PolicyError: this is not a valid pattern.
+
+        Examples:
+            >>> matched = await broker.policies.set("mails", rate="100/s")
+            >>> await broker.policies.remove("mails")
+            1
         """
         return await self._put(pattern, None, progress, by)
 
     async def undeclare(self, queue: str, *, by: str | None = None) -> bool:
         """Withdraw the settings that programs declared for a queue in code.
 
-        From then on only the entries apply. A program that still declares settings does so again at its next
+        After that only the entries apply. A program that declares settings declares them again at its next
         start.
 
         Args:
-            queue: its name.
+            queue: the queue's name.
             by: as for `set`.
 
         Returns:
-            Whether there were declared settings.
+            Whether the queue had declared settings.
 
         Raises:
-            InvalidName: this is not a valid name of a queue.
+            InvalidName: this is not a valid queue name.
+
+        Examples:
+            >>> await broker.queue("orders", rate="100/s").open()
+            >>> await broker.policies.undeclare("orders")
+            True
         """
         naming = self._broker.settings.naming
         act = await self._broker._run(act_of("undeclared", by))
@@ -134,21 +154,33 @@ class Policies:
 
         Returns:
             The map of entries.
+
+        Examples:
+            >>> matched = await broker.policies.set("mail.#", rate="100/s")
+            >>> policies = await broker.policies.read()
+            >>> [*policies.entries]
+            ['mail.#']
         """
         settings = self._broker.settings
         return await self._broker._run(policies.read_policies(settings.namespace, settings.naming))
 
     async def explain(self, queue: str) -> QueueSettings:
-        """The settings in force for a queue, and which entry each field comes from.
+        """The settings in force for a queue, and the source of each field.
 
         Args:
-            queue: its name; it need not exist yet.
+            queue: the queue's name; the queue need not exist yet.
 
         Returns:
             The settings, with their sources.
 
         Raises:
-            InvalidName: this is not a valid name of a queue.
+            InvalidName: this is not a valid queue name.
+
+        Examples:
+            >>> matched = await broker.policies.set("mail.#", rate="100/s")
+            >>> settings = await broker.policies.explain("mail.eu")
+            >>> [(one.field, one.value, one.source) for one in settings.sources if one.source != "default"]
+            [('rate', '100/s', 'mail.#')]
         """
         naming = self._broker.settings.naming
         return await self._broker._run(policies.explain_policy(self._keys_of(queue), naming))

@@ -36,13 +36,21 @@ T = TypeVar("T")
 
 
 class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
-    """A queue of one broker; `broker.queue(name)` makes it."""
+    """A queue of one broker; `broker.queue(name)` makes it.
+
+    Examples:
+        >>> orders = broker.queue("orders", rate="100/s")
+        >>> orders.name
+        'orders'
+        >>> letters = await orders.dlq.browse()
+        >>> expired = await orders.expired.browse()
+    """
 
     @answering
     def __init__(self, broker: Broker, core: QueueState[T]) -> None:
         self._broker = broker
         self._core = core
-        self._run = broker._run  # not a method that each verb passes through
+        self._run = broker._run  # not a method: that would add a call to each verb
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r} at {self._broker.url}>"
@@ -67,7 +75,11 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
         return DeadLetters(queue.sibling(self._core, "expired"), self._broker)
 
     async def open(self) -> None:
-        """Register the queue's name and write its declared settings, as the first send would."""
+        """Register the queue's name and write its declared settings, like the first send.
+
+        Examples:
+            >>> await broker.queue("orders", rate="100/s").open()
+        """
         await self._run(opening.open_queue(self._core))
 
     async def send(
@@ -88,31 +100,33 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
         """Send a message.
 
         Args:
-            body: of the queue's type.
-            id: the message's id for life, at most 200 bytes; None: a new one is drawn. If the queue has a
-                message with this id, in any state, or acked it within its `dedup_window`, nothing is sent;
-                the result says so. Where that is a dead letter, a warning is logged, once for each id.
-            delay: time until the first delivery; None: at once.
-            ttl: time to live; None: the queue's default, which is no limit if nothing is set.
+            body: the body, of the queue's type.
+            id: the message's permanent id, at most 200 bytes; None: a new one is generated. If the queue
+                has a message with this id, in any state, or acked it within its `dedup_window`, nothing is
+                sent, and the result says so. If that message is a dead letter, a warning is logged, once
+                for each id.
+            delay: time until the first delivery; None: no delay.
+            ttl: time to live; None: the queue's default, or no limit if none is set.
             priority: 9 (first) to 0 (last).
-            headers: text by name, stored beside the body.
+            headers: a mapping of text to text, stored with the body.
             persistent: False: drop the message instead of keeping it as a dead letter, if the queue's
-                dead-letter strategy says so.
-            new: True: raise KnownId if the queue has a message with this id, also a dead or expired one. The
-                client's own repetition after a lost reply is not an error.
-            key: a text of at most 200 bytes that the message has for life, as a customer's id; None: it has
-                none. A queue with `per_key` orders or limits messages by it, others ignore it.
-            dependency: what the work needs to succeed, as "payments", a text of at most 200 bytes that the
-                message has for life; None: it has none. A queue with a `breaker` counts failures by it.
-            result: True: keep what its handler returns, for `result` of what this returns, and of the queue.
-                The messages of a queue with `results` need not say it.
+                dead-letter strategy allows that.
+            new: True: raise KnownId if the queue has a message with this id, even a dead or expired one. A
+                retry by the client after a lost reply is not an error.
+            key: text of at most 200 bytes that never changes, such as a customer's id; None: no key. A queue
+                with `per_key` orders or limits messages by their keys; other queues ignore it.
+            dependency: a service that the work needs, such as "payments": text of at most 200 bytes that
+                never changes; None: no dependency. A queue with a `breaker` counts failures by it.
+            result: True: keep the handler's return value, for `Sent.result` and `Queue.result`. A queue with
+                `results` keeps it for all messages.
 
         Returns:
-            The message's id; its `new` says whether the message was sent, its `known` where the known one is.
+            The message's id; `new` tells whether the message was sent, `known` the state of an earlier
+            message with this id.
 
         Raises:
             InvalidInput: an argument is not valid, or the body cannot be encoded; nothing was sent.
-            KnownId: with `new`: the id is known; nothing was sent.
+            KnownId: with `new`: the queue has a message with this id; nothing was sent.
             BrokerUnavailable: the outcome is unknown; it is safe to send again with the same id.
             Unconfirmed: with durability "replicated": the message is sent, but too few replicas confirmed
                 it. It is safe to send again with the same id.
@@ -147,12 +161,13 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
     ) -> list[Sent]:
         """Send any number of messages, a thousand per round trip.
 
-        The options apply to all of them and mean the same as in `send`. If an error stops the call, a note on
-        the error says how many messages were sent before.
+        The options apply to all messages and mean the same as in `send`. If an error stops the call, a note
+        on the error says how many messages were sent before it.
 
         Args:
             bodies: any iterable or async iterable.
-                Pass a `Message` for a body with its own id, headers, priority, key or dependency.
+                Pass a `Message` for a body with options of its own; those that follow each other and share
+                their delay and ttl go together.
             delay, ttl, priority, headers, persistent, new, key, dependency, result: as in `send`,
                 for all of them.
 
@@ -161,9 +176,9 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
 
         Raises:
             InvalidInput: an option is not valid, or a body cannot be encoded.
-            BrokerRefused, BrokerUnavailable: some messages of the current thousand may be sent.
-            KnownId: with `new`: the queue knew the ids in the error. The others of that thousand are sent,
-                later messages were not.
+            BrokerRefused, BrokerUnavailable: some messages of the current thousand may have been sent.
+            KnownId: with `new`: the queue has messages with the ids in the error. The others of that thousand
+                were sent, later messages were not.
             Unconfirmed: with durability "replicated": too few replicas confirmed the ids in the error; later
                 messages were not sent.
 
@@ -183,16 +198,17 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
     ) -> list[Delivery[T]]:
         """Claim up to `count` messages under one lease.
 
-        If a cancellation or Ctrl-C cuts it off, what it may have taken goes back at once, in one short try as
-        at the end of a `Delivery`.
+        If a cancellation or Ctrl-C interrupts the call, messages that it may have claimed are released
+        immediately, with one short attempt as at the end of a `Delivery`.
 
         Args:
-            count: 1 to 1,000. Fewer come if they are large: about half a megabyte with their histories, or
-                one message; or if they are not fresh: at most 128 that were delayed, delivered before or have
-                a ttl. From a shared dead-letter queue they come in the order of their deaths, from a
-                hundred queues at most; if its name is also sent to, by turns with what was sent.
-            wait: how long to wait for the first message; None: do not wait. Of a shared dead-letter queue it
-                looks at a thousand queues per second.
+            count: 1 to 1,000. Large messages reduce it: a claim returns about half a megabyte with histories,
+                or one message. It returns at most 128 messages that were delayed, delivered before or have a
+                ttl. A shared dead-letter queue returns messages in the order of their deaths, from at most a
+                hundred queues; if its name is also a queue's, its dead letters and that queue's messages
+                alternate.
+            wait: how long to wait for the first message; None: do not wait. For a shared dead-letter queue it
+                checks a thousand queues per second.
             lease: how long the messages may be held; None: the queue's lease.
 
         Returns:
@@ -224,25 +240,25 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
     def consume(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
     ) -> AsyncGenerator[Delivery[T]]:
-        """A loop over deliveries; the ack of the last and the next claim are one round trip.
+        """Loop over deliveries; the ack of the previous message and the next claim are one round trip.
 
-        Without `wait` the loop ends as soon as nothing is ready. To go on for ever, put a loop with a long
+        Without `wait` the loop ends as soon as no message is ready. To run forever, put a loop with a long
         `wait` into a `while True`.
 
         Use each delivery in a `with` block, or settle it. Its ack is deferred: the next step of the loop
-        makes it, before that step waits, so it is done when the next delivery comes. Other settlements are
-        made at once, and so are `queue.ack([delivery])` and the ack of an earlier delivery.
+        sends it before it waits, so it is done when the next delivery arrives. Other settlements are sent
+        immediately, and so are `queue.ack([delivery])` and the ack of an earlier delivery.
 
-        Leaving the loop in any way makes the deferred acks, and releases the delivery of this step, if it is
-        not settled, and those that were not handed out. Closing the generator
-        (`async with aclosing(orders.consume()) as deliveries`, of `contextlib`) does so at once, and raises
-        what goes wrong then. Without that, Python closes it, perhaps a little later, and what goes wrong is
-        logged. A cancellation, or another error that is not an Exception, is raised in any case: the acks and
-        releases get one short try, as at the end of a `Delivery`.
+        Leaving the loop in any way sends the deferred acks, and releases the current delivery, if it is not
+        settled, and those not yet yielded. Closing the generator (`async with aclosing(orders.consume()) as
+        deliveries`, from `contextlib`) does so immediately, and raises any error. Without that, Python closes
+        the generator, perhaps a little later, and an error is logged. A cancellation, or another error that
+        is not an Exception, is always raised: the acks and releases get one short attempt, as at the end of a
+        `Delivery`.
 
         Args:
-            count: messages that one claim takes, 1 to 1,000. Their acks are made together: an ack waits for
-                others at most 5 ms, or for one message that takes longer.
+            count: how many messages one claim takes, 1 to 1,000. Their acks are sent together: an ack waits
+                for others at most 5 ms, or for the end of one message that takes longer.
             wait: how long to wait for each next message before the loop ends; None: do not wait.
             lease: how long the messages of one claim may be held; None: the queue's lease.
 
@@ -251,10 +267,10 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
 
         Raises:
             InvalidInput: an argument is not valid.
-            LeaseLost: raised by the loop's next step: a deferred ack came after the lease was lost, so that
-                message is redelivered. This ends the loop; other deferred acks are done.
+            LeaseLost: raised by the loop's next step: a deferred ack was sent after the lease was lost, so
+                that message is redelivered. This ends the loop; other deferred acks are done.
             BrokerUnavailable: raised by a step. This ends the loop, and the outcome of the deferred acks is
-                unknown: repeat them by `delivery.ack()`.
+                unknown: repeat them with `delivery.ack()`.
 
         Examples:
             >>> async for delivery in orders.consume():
@@ -273,7 +289,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
         return consuming.is_made_by(self._consume(consuming))
 
     def session(self) -> Session[T]:
-        """Make a session: what it sends and what it acks takes effect together, or not at all.
+        """Make a session: its sends and acks take effect together, or not at all.
 
         Returns:
             The session, a context manager.

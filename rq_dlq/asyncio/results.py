@@ -1,4 +1,4 @@
-"""Results of messages: read by id, from any process, and waited for."""
+"""Results of messages: any process can read them by id, and wait for them."""
 
 from __future__ import annotations
 
@@ -29,25 +29,32 @@ class Results(OwnQueue[T]):
     """The verb of a queue that reads results."""
 
     async def result(self, message_id: str, *, wait: Duration | None = None) -> Any:
-        """What the handler of a message returned, or was passed to `Delivery.ack`.
+        """The result of a message: its handler's return value, or the value passed to `Delivery.ack`.
 
-        It is there for messages that were sent with `result=True`, and for those of a queue with `results`,
-        for as long as that says, by default an hour. Any process may read it, as often as it likes. All that
-        wait in a process share one connection.
+        Results are kept for messages sent with `result=True`, and for all messages of a queue with `results`,
+        for the time set there, by default an hour. Any process may read a result, any number of times. All
+        waiting callers of a process share one connection.
 
         Args:
-            message_id: as `send` returned it.
+            message_id: the id that `send` returned.
             wait: how long to wait until the message is done; None: do not wait.
 
         Returns:
-            A JSON value, or bytes; None, if nothing was returned.
+            A JSON value or bytes; None if the handler returned None.
 
         Raises:
-            ResultError: the message is dead, expired, or gone without a result. After a redrive it may have
-                one.
-            ResultUnavailable: there is none (yet, or any more).
+            ResultError: the message is dead, expired, or was removed without a result. After a redrive it may
+                have one.
+            ResultUnavailable: there is no result yet, or no longer.
             InvalidInput: an argument is not valid.
             BrokerUnavailable: the server does not answer.
+
+        Examples:
+            >>> sent = await orders.send({"total": 7.0}, id="order-42", result=True, priority=9)
+            >>> (delivery,) = await orders.claim()
+            >>> settlement = await delivery.ack(result={"paid": 7.0})
+            >>> await orders.result("order-42", wait="5s")
+            {'paid': 7.0}
         """
         return await self._result(message_id, wait)
 
@@ -61,14 +68,14 @@ class Results(OwnQueue[T]):
         return results.value_of(self._core, message_id, found, codec)
 
     async def _heard(self, message_id: str, seconds: float) -> Found | None:
-        """What became of a message, if that is heard within this time, else what was seen last."""
+        """The end of a message, if it is published within this time; otherwise the last poll's finding."""
         broker, waiting, keys = self._broker, self._broker._waiting, self._core.keys
         place, heard = waiting.add(keys, message_id), None
         try:
             if place.starts:
                 listen(await broker._connected(), waiting)
             elif place.tell:
-                with suppress(BrokerRefused, BrokerUnavailable):  # who listens looks within a second
+                with suppress(BrokerRefused, BrokerUnavailable):  # the listener polls within a second
                     await broker._run(broker._step(calls.tell(place.tell)))
             heard = await outcome_of(place.future, seconds)
         finally:
@@ -77,7 +84,7 @@ class Results(OwnQueue[T]):
 
 
 class SentForResult(Sent, Generic[R]):
-    """The id of a message whose result was asked for: text that also knows how to get it.
+    """The id of a message sent with `result=True`: text with a method that gets the result.
 
     Examples:
         >>> sent = await orders.send({"total": 7.0}, result=True, priority=9)
@@ -85,6 +92,8 @@ class SentForResult(Sent, Generic[R]):
         >>> settlement = await delivery.ack(result="paid")
         >>> await sent.result(wait="5s")
         'paid'
+        >>> sent.new, sent.known
+        (True, None)
     """
 
     __slots__ = ("_codec", "_queue", "_sent")
@@ -93,10 +102,10 @@ class SentForResult(Sent, Generic[R]):
     _codec: Codec[Any] | None
 
     def __new__(cls, sent: Sent, queue: Results[Any], codec: Codec[Any] | None = None) -> Self:
-        """What a send returned, of a message of this queue.
+        """Make it from the return value of a send to this queue.
 
         Args:
-            codec: of the result; None: any JSON value, or bytes.
+            codec: decodes the result; None: any JSON value, or bytes.
         """
         known = super().__new__(cls, sent)
         known._sent, known._queue, known._codec = sent, queue, codec
@@ -104,12 +113,12 @@ class SentForResult(Sent, Generic[R]):
 
     @property
     def new(self) -> bool | None:
-        """False: the queue knew the id, so nothing was sent."""
+        """False: the queue already has a message with this id, so nothing was sent."""
         return self._sent.new
 
     @property
     def known(self) -> Known | None:
-        """Where the known message was; None: this one is new."""
+        """The state of the earlier message; None: this one is new."""
         return self._sent.known
 
     async def result(self, *, wait: Duration | None = None) -> R:
@@ -119,10 +128,16 @@ class SentForResult(Sent, Generic[R]):
             wait: how long to wait until the message is done; None: do not wait.
 
         Returns:
-            What the handler returned; of a task, of the type that its function returns.
+            The handler's return value; for a task, of its function's return type.
 
         Raises:
             ResultError, ResultUnavailable, BrokerUnavailable: see `Queue.result`.
+
+        Examples:
+            >>> sent = await orders.send({"total": 7.0}, id="order-42", result=True)
+            >>> await sent.result()
+            Traceback (most recent call last):
+            rq_dlq.errors.ResultUnavailable: message order-42 of 'orders' is not done yet: …
         """
         return await self._queue._result(str(self), wait, self._codec)  # type: ignore[no-any-return]
 
@@ -130,5 +145,5 @@ class SentForResult(Sent, Generic[R]):
 def all_for_result(
     sent: Iterable[Sent], queue: Results[Any], codec: Codec[Any] | None = None
 ) -> list[SentForResult[Any]]:
-    """The same ids, which know how to get the results."""
+    """The same ids, with a method that gets the results."""
     return [SentForResult(one, queue, codec) for one in sent]

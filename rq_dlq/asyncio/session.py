@@ -25,19 +25,19 @@ M = TypeVar("M")
 
 
 class Session(Generic[T]):
-    """`async with queue.session() as session:` its acks and sends take effect together, at the end.
+    """Acks and sends that take effect together, at the end of `async with queue.session() as session:`.
 
-    At the end of the block, or at `commit`, one script acks all deliveries and sends all messages. If several
-    of these have more than half a megabyte, they are staged before it, and become visible one by one after
-    it. After an error, or at `rollback`, nothing is sent and each delivery is nacked. A delivery that is
-    settled by itself (`delivery.poison()`) leaves the session. On Redis Cluster the queues must share a hash
-    tag.
+    At the end of the block, or at `commit`, one script acks all deliveries and sends all messages. If the
+    messages exceed half a megabyte together, they are staged before the script and become visible one by one
+    after it. After an error, or at `rollback`, nothing is sent and each delivery is nacked. A delivery that
+    is settled individually (`delivery.poison()`) leaves the session. On Redis Cluster the queues must share a
+    hash tag.
 
     A `Poison` or a fatal error makes the message dead if the session holds only one. If it holds several, the
-    error does not say which one it is about, so all are nacked, as after any error. `Poison` and `Redeliver`
-    are not raised again at the end of the block. An error that is not an Exception (KeyboardInterrupt)
-    releases all deliveries, in one short try as at the end of a `Delivery`, and is raised in any case. A lost
-    lease releases the others. A forked child that leaves the block leaves them all to its parent.
+    error does not identify the message, so all are nacked, as after any error. `Poison` and `Redeliver` are
+    not raised again at the end of the block. An error that is not an Exception (KeyboardInterrupt) releases
+    all deliveries, with one short attempt as at the end of a `Delivery`, and is always raised. A lost lease
+    releases the other deliveries. A forked child that leaves the block leaves them all to its parent.
 
     Examples:
         >>> async with orders.session() as session:
@@ -51,12 +51,12 @@ class Session(Generic[T]):
     def __init__(self, queue: Queue[T]) -> None:
         self._queue = queue
         self._core = session.Session(queue._core)
-        self._process = 0  # that entered the block
+        self._process = 0  # the process that entered the block
 
     async def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
     ) -> list[Delivery[T]]:
-        """Claim from the session's queue, as `Queue.claim`. The messages are acked at the end.
+        """Claim from the session's queue, like `Queue.claim`. The messages are acked at the end.
 
         Args:
             count: 1 to 1,000. The session holds 1,000 deliveries at most.
@@ -68,6 +68,11 @@ class Session(Generic[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or the session holds 1,000 deliveries.
+
+        Examples:
+            >>> async with orders.session() as session:
+            ...     print([order.id for order in await session.claim(10, wait="1s")])
+            ['order-41']
         """
         room = session.capacity_for(self._core, count_of(count))
         deliveries = await self._queue.claim(room, wait=wait, lease=lease)
@@ -89,11 +94,11 @@ class Session(Generic[T]):
         dependency: str | None = None,
         result: bool = False,
     ) -> Sent:
-        """Send a message at the end of the session. The other arguments are those of `Queue.send`.
+        """Send a message at the end of the session. The other arguments are as in `Queue.send`.
 
         Args:
             queue: any queue of the same broker.
-            body: of that queue's type.
+            body: the body, of that queue's type.
             id, delay, ttl, priority, headers, persistent, key, dependency, result: as in `Queue.send`.
 
         Returns:
@@ -101,6 +106,12 @@ class Session(Generic[T]):
 
         Raises:
             InvalidInput: an argument is not valid, or the session sends more than 1,000 messages.
+
+        Examples:
+            >>> async with orders.session() as session:
+            ...     sent = await session.send(mails, {"to": "anna"}, id="mail-2", delay="10m")
+            >>> sent, sent.new
+            ('mail-2', None)
         """
         target = work_of(queue, self._queue._broker)
         options = send.send_options(
@@ -110,7 +121,7 @@ class Session(Generic[T]):
         return await self._queue._run(session.send(self._core, target, body, id, options))
 
     async def commit(self) -> int:
-        """Send and ack everything, or nothing. The session can then be used again.
+        """Send and ack everything, or nothing. The session can be used again afterwards.
 
         Returns:
             How many deliveries were acked.
@@ -118,37 +129,62 @@ class Session(Generic[T]):
         Raises:
             LeaseLost: a delivery is no longer held; nothing was done.
             CrossSlot: the queues are on different nodes of the cluster; nothing was done.
-            InvalidInput: it sends a message under the id of one that it acks; nothing was done.
+            InvalidInput: the session sends a message under the id of a message that it acks; nothing was
+                done.
             Unconfirmed: with durability "replicated": everything is done, but too few replicas confirmed it.
-                Committing again does nothing twice.
-            BrokerUnavailable: the outcome is unknown. Committing again finds out, and does nothing twice.
+                It is safe to commit again.
+            BrokerUnavailable: the outcome is unknown. It is safe to commit again, which finds out.
+
+        Examples:
+            >>> session = orders.session()
+            >>> claimed = await session.claim()
+            >>> sent = await session.send(mails, {"to": "anna"})
+            >>> await session.commit()
+            1
         """
         return await self._queue._run(session.commit(self._core))
 
     async def rollback(self, error: BaseException | str | None = None) -> int:
-        """Send nothing and nack each delivery. The session can then be used again.
+        """Send nothing and nack each delivery. The session can be used again afterwards.
 
         Args:
-            error: what went wrong; it is added to the messages' history.
+            error: the exception, or a reason in words; it is added to the messages' histories.
 
         Returns:
             How many deliveries were nacked.
+
+        Examples:
+            >>> session = orders.session()
+            >>> claimed = await session.claim()
+            >>> await session.rollback("the customer called it off")
+            1
         """
         return await self._queue._run(session.rollback(self._core, error))
 
     async def recover(self) -> int:
-        """The same as `rollback`, under its name in JMS.
+        """The same as `rollback`, under the name that JMS uses.
 
         Returns:
             How many deliveries were nacked.
+
+        Examples:
+            >>> session = orders.session()
+            >>> claimed = await session.claim()
+            >>> await session.recover()
+            1
         """
         return await self.rollback("the session was recovered")
 
     async def close(self) -> int:
-        """Roll back what was not committed.
+        """Roll back uncommitted sends and acks.
 
         Returns:
             How many deliveries were nacked.
+
+        Examples:
+            >>> session = orders.session()
+            >>> await session.close()
+            0
         """
         return await self.rollback("the session was closed before it was committed")
 

@@ -6,7 +6,9 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from rq_dlq.asyncio.results import SentForResult, all_for_result
+from rq_dlq.client.task_function import arguments_of
 from rq_dlq.core.sending import send
+from rq_dlq.core.sessions.chain import Link
 from rq_dlq.errors import InvalidInput
 from rq_dlq.errors.guesses import Answering, answering
 from rq_dlq.values.codec import DEFAULT_PRIORITY
@@ -20,16 +22,16 @@ if TYPE_CHECKING:
     from rq_dlq.values.durations import Duration
 
 P = ParamSpec("P")
-R_co = TypeVar("R_co", covariant=True)  # of an `async def`, a coroutine, for all type checkers
+R_co = TypeVar("R_co", covariant=True)  # for an `async def`, a coroutine, in all type checkers
 V = TypeVar("V")
-_NOT_GIVEN: Any = ...  # None is a value that a later call may give
+_NOT_GIVEN: Any = ...  # None is a value that a later call may pass
 
 
 class Task(Answering, Generic[P, R_co]):
     """A function whose calls can be sent to a queue; `broker.task` makes it.
 
-    `task(…)` calls the function, here and now; `await task.send(…)` has a worker call it. Pickling keeps the
-    name of the function's module and its own: who unpickles a task imports it.
+    `task(…)` calls the function in this process; `await task.send(…)` has a worker call it. Pickling keeps
+    the names of the module and of the function: unpickling a task imports it.
 
     Examples:
         >>> @broker.task(queue="welcome")
@@ -37,6 +39,8 @@ class Task(Answering, Generic[P, R_co]):
         ...     print(f"welcome {user_id} in {lang}")
         >>> await welcome.options(id="welcome-7", delay="1h").send(7, lang="de")
         'welcome-7'
+        >>> welcome.name
+        'welcome'
     """
 
     def __init__(
@@ -49,10 +53,10 @@ class Task(Answering, Generic[P, R_co]):
         update_wrapper(self, function.function)
         self._function = function
         self._queue = queue
-        self._given = given or {}  # options, by their names
+        self._given = given or {}  # options by name
         self._id: str | None = self._given.get("id")
         self._options = _options_of(function, self._given)
-        self._plain = plain  # the same without options
+        self._plain = plain  # the same task without options
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r} of {self._queue!r}>"
@@ -63,12 +67,12 @@ class Task(Answering, Generic[P, R_co]):
         return (self._plain._with, (self._given,))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Call the function, here and now."""
+        """Call the function in this process."""
         return self._function.function(*args, **kwargs)  # type: ignore[no-any-return]
 
     @property
     def name(self) -> str:
-        """The name that messages have in their header `task`."""
+        """The task's name, which its messages have in the header `task`."""
         return self._function.name
 
     @overload
@@ -81,18 +85,24 @@ class Task(Answering, Generic[P, R_co]):
         """Send a call of the function.
 
         Args:
-            args, kwargs: those of the function, except the one that takes the delivery.
+            args, kwargs: the function's arguments, except the one that takes the delivery.
 
         Returns:
-            The message's id, as from `Queue.send`; its `result` is of the type that the function returns.
+            The message's id, as from `Queue.send`; its `result` has the function's return type.
 
         Raises:
             InvalidMessage: the arguments do not fit the function; nothing was sent.
             InvalidInput, KnownId, BrokerUnavailable, Unconfirmed: see `Queue.send`.
+
+        Examples:
+            >>> @broker.task
+            ... async def welcome(user_id: int, lang: str = "en") -> None:
+            ...     print(f"welcome {user_id} in {lang}")
+            >>> sent = await welcome.send(7, lang="de")
+            >>> sent.new
+            True
         """
-        body = self._function.body(args, kwargs)
-        options = self._function.saying(self._options, args, kwargs, self._given)
-        sent = await self._queue._run(send.send_one(self._queue._core, body, self._id, options))
+        sent = await self._queue._run(send.send_one(*self._call(args, kwargs)))
         return SentForResult(sent, self._queue, self._function.returned)
 
     @overload
@@ -109,13 +119,14 @@ class Task(Answering, Generic[P, R_co]):
         """Send any number of calls of the function, a thousand per round trip.
 
         Args:
-            calls: the arguments of each: a tuple, or a mapping of them by their names.
+            calls: the arguments of each call: a tuple, or a mapping by their names.
 
         Returns:
             The messages' ids, in order, as from `Queue.send_many`.
 
         Raises:
-            InvalidInput: one of these is no call, or the task has an id, which is one call's.
+            InvalidInput: an item is not a tuple or mapping, or the task has an id, which belongs to a single
+                call.
             InvalidMessage: the arguments of a call do not fit the function. A note says how many were sent
                 before it.
             KnownId, BrokerRefused, BrokerUnavailable, Unconfirmed: see `Queue.send_many`.
@@ -129,7 +140,7 @@ class Task(Answering, Generic[P, R_co]):
             2
         """
         if self._id is not None:
-            raise InvalidInput(f"the id {self._id!r} is of one call: use send, or leave the id out")
+            raise InvalidInput(f"the id {self._id!r} belongs to one call: use send, or leave the id out")
         messages = self._function.messages(calls, self._given)
         sent = await self._queue._run(send.send(self._queue._core, messages, self._options))
         return all_for_result(sent, self._queue, self._function.returned)
@@ -149,9 +160,9 @@ class Task(Answering, Generic[P, R_co]):
         dependency: str | None = _NOT_GIVEN,
         result: bool = _NOT_GIVEN,
     ) -> Task[P, R_co]:
-        """The same task, whose `send` and `send_many` have these options; they are those of `Queue.send`.
+        """The same task with options of `Queue.send`, which its `send` and `send_many` use.
 
-        Options that were given before stay, unless they are given again.
+        Options given before stay, unless they are given again.
 
         Args:
             id, delay, ttl, priority, headers, persistent, new, key, dependency, result: as in
@@ -161,7 +172,15 @@ class Task(Answering, Generic[P, R_co]):
             The task with these options; this one stays as it is.
 
         Raises:
-            InvalidInput: a duration is not valid, or the headers have the task's.
+            InvalidInput: a duration is not valid, or the headers contain the task's own header.
+
+        Examples:
+            >>> @broker.task
+            ... async def welcome(user_id: int) -> None:
+            ...     print(f"welcome {user_id}")
+            >>> urgent = welcome.options(priority=9, ttl="1h")
+            >>> await urgent.options(id="welcome-7").send(7)
+            'welcome-7'
         """
         now = {
             "id": id,
@@ -177,6 +196,15 @@ class Task(Answering, Generic[P, R_co]):
         }
         given = {name: value for name, value in now.items() if value is not _NOT_GIVEN}
         return (self._plain or self)._with({**self._given, **given})
+
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Link:
+        body = self._function.body(args, kwargs)
+        options = self._function.saying(self._options, args, kwargs, self._given)
+        return Link(self._queue._core, body, self._id, options)
+
+    def _link(self, call: object) -> Link:
+        """A call as an ack sends it: a tuple of its arguments, or a mapping by their names."""
+        return self._call(*arguments_of(call))
 
     def _with(self, given: Mapping[str, Any]) -> Task[P, R_co]:
         return Task(self._function, self._queue, given, self)

@@ -1,4 +1,4 @@
-"""The command line, `rq-dlq`: one file per verb or noun; `_context` has what they share."""
+"""The command line, `rq-dlq`: one file per verb or noun; `_context` has their common part."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from rq_dlq.values.version import OLDEST_READER, OLDEST_SERVER, __version__
 
 SENTENCES = {
     "acl": "Print the ACL line of a role for Redis.",
-    "audit": "List what operators did: who, what, to how many messages.",
+    "audit": "List what operators did, with names and numbers of messages.",
     "bench": "Measure how fast queues are on a server.",
     "demo": "See it work: real flights, a service that fails, a worker that is killed.",
-    "dlq": "Look at dead letters, bring them back, remove them.",
+    "dlq": "Read, redrive and remove dead letters.",
     "doctor": "Check whether the server is fit for queues.",
-    "key": "Look at the keys of a queue, by which it orders or limits messages.",
+    "error": "Explain an error: its cause, and what to do.",
+    "key": "Show the keys by which a queue orders or limits messages.",
     "maintain": "Maintain the queues of the namespace.",
-    "mcp": "Let an assistant look at queues and dead letters; it changes nothing.",
-    "metrics": "Print figures of all queues for Prometheus, or serve them.",
-    "msg": "Look at messages, and manage them by their ids or by a condition.",
-    "peek": "Look at the next messages of a queue, without claiming them.",
+    "mcp": "Give an assistant read-only access to queues and dead letters.",
+    "metrics": "Print metrics of all queues for Prometheus, or serve them.",
+    "msg": "Read and manage messages, by their ids or by a condition.",
+    "peek": "Show the next messages of a queue, without claiming them.",
     "policy": "Set the policies of queues: redelivery, dead letters, expiry.",
-    "queue": "Look at queues, pause them, empty them, delete them.",
-    "schedule": "Send messages again and again, by cron or at intervals.",
+    "queue": "Show, pause, empty and delete queues.",
+    "schedule": "Send messages repeatedly, by cron or at intervals.",
     "send": "Send messages, one per line, from a file or from stdin.",
     "top": "Watch queues, dead letters and redrives live, the worst first.",
-    "web": "Serve a page for operators: what is wrong, since when, and redrives.",
+    "web": "Serve a page for operators: problems, since when, and redrives.",
     "worker": "Run the handlers of an app.",
 }
 
@@ -39,7 +40,7 @@ SENTENCES = {
 @click.version_option(
     __version__,
     message=f"%(prog)s %(version)s, for Redis {'.'.join(map(str, OLDEST_SERVER))} and newer, and Valkey; "
-    f"{OLDEST_READER} and newer read what it writes",
+    f"{OLDEST_READER} and newer can read its data",
 )
 def main() -> None:
     """Queues on Redis, with redelivery and dead letters done right.

@@ -21,7 +21,7 @@ from rq_dlq.worker.importing import GUARD, importing
 
 logger = logging.getLogger("rq_dlq.worker")
 OURS = str(Path(rq_dlq.__file__).parent)
-LONG = 5.0  # seconds of an import after which a line says where it is
+LONG = 5.0  # seconds of an import until its position is logged
 
 
 class _Endless(BaseException):
@@ -32,11 +32,11 @@ def load(app: str, seconds: float) -> Broker | asyncio.Broker:
     """The broker that MODULE:BROKER names.
 
     Args:
-        seconds: that the import may take.
+        seconds: the longest time of the import.
 
     Raises:
-        ConfigurationError: there is no such object, it is not a broker, or the import runs a worker itself or
-            does not end.
+        ConfigurationError: there is no such object, it is not a broker, or the import runs a worker or does
+            not end.
     """
     name, _, attribute = app.partition(":")
     if not name:
@@ -62,8 +62,8 @@ def _module(name: str, seconds: float) -> ModuleType:
             return import_module(name)
     except _Endless as error:
         message = (
-            f"{name} is not imported after {seconds:g} s; it is at {_place(error)}. Put what it runs under "
-            f"the line `{GUARD}`; if it only takes long, pass --import-timeout"
+            f"{name} is not imported after {seconds:g} s; it is at {_place(error)}. Put the code that it "
+            f"runs under the line `{GUARD}`; if the import only takes long, pass --import-timeout"
         )
         raise ConfigurationError(message) from error
     except Exception as error:
@@ -73,13 +73,13 @@ def _module(name: str, seconds: float) -> ModuleType:
                 f"there is no module {missing!r} in {Path.cwd()} or on Python's path: {_advice(missing)}"
             )
         else:
-            place = "" if isinstance(error, SyntaxError) else f" ({_place(error)})"  # its text says where
+            place = "" if isinstance(error, SyntaxError) else f" ({_place(error)})"  # else in its text
             message = f"{name} cannot be imported: {type(error).__name__}: {error}{place}"
         raise ConfigurationError(message) from error
 
 
 def _advice(missing: str) -> str:
-    """What to pass: the colon may have been a dot, or the name that of a queue."""
+    """Advice: the user may have typed a dot for the colon, or the name of a queue."""
     module, _, attribute = missing.rpartition(".")
     if hasattr(sys.modules.get(module), attribute):
         return f"pass {module}:{attribute}"
@@ -88,7 +88,7 @@ def _advice(missing: str) -> str:
 
 @contextmanager
 def _at_most(name: str, seconds: float) -> Generator[None]:
-    """Say where an import is that takes long, and end one that does not end."""
+    """Log the position of a long import, and interrupt one that does not end."""
     importer = threading.get_ident()
 
     def say() -> None:
@@ -117,7 +117,7 @@ def _place(error: BaseException) -> str:
 
 
 def _at(stack: traceback.StackSummary) -> str:
-    """The last line of the app itself, or at least of a file, neither ours nor Python's import."""
+    """The last line of the app itself, or at least of a file outside this package and Python's import."""
     others = [frame for frame in stack if not frame.filename.startswith((OURS, "<frozen"))]
     own = [frame for frame in others if Path(frame.filename).is_relative_to(Path.cwd())]
     own = [frame for frame in own if "site-packages" not in frame.filename]

@@ -1,4 +1,4 @@
-"""The arguments that an error of the library names, by the options that they were passed with."""
+"""Translates argument names in the library's errors to the options of the command line."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import click
 from click.core import ParameterSource
 
 NO_LIMIT = (", or None (or -1) for no limit", ", or None for no limit")
-"""What Python passes for no limit; an option takes `unlimited`."""
+"""Phrases for no limit in Python; the options use `unlimited`."""
 
 
 def with_options(text: str, ctx: click.Context) -> str:
     """The text of an error, with options in place of the arguments that it names.
 
-    A name is surely an argument where the text begins with it, where it stands in backticks or before an
-    equals sign, or if it has an underscore. Elsewhere it is a word.
+    A name is certainly an argument at the start of the text, in backticks, before an equals sign, or if it
+    has an underscore. Elsewhere it is a word.
 
     Args:
-        ctx: of the command.
+        ctx: the context of the command.
     """
     options = _by_argument(ctx)
     if not options:
@@ -36,14 +36,14 @@ def with_options(text: str, ctx: click.Context) -> str:
 
 
 def _by_argument(ctx: click.Context) -> dict[str, str]:
-    """The options by the argument that each is in Python. Of two for the same one that which was passed."""
+    """The options by their Python arguments. If two set the same argument, the passed one counts."""
     shown = [one for one in ctx.command.params if isinstance(one, click.Option) and not one.hidden]
     passed = [one for one in shown if ctx.get_parameter_source(one.name or "") is ParameterSource.COMMANDLINE]
     return _clear(shown) | _clear(passed)
 
 
 def _clear(options: list[click.Option]) -> dict[str, str]:
-    """The arguments that are only one of these options."""
+    """The arguments that only one of these options sets."""
     found: dict[str, set[str]] = {}
     for one in options:
         option, name = one.opts[0], one.name or ""

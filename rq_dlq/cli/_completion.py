@@ -1,6 +1,6 @@
-"""What the shell completes: the names of queues, groups of dead letters and ids of messages.
+"""Shell completion of queue names, groups of dead letters and message ids.
 
-A key press starts no server, and says nothing if Redis does not answer.
+Completion starts no server, and prints nothing if Redis does not answer.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.queue import Queue
 
-MOST = 50  # messages that are looked at
+MOST = 50  # how many messages are read
 Complete: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def _completes(find: Callable[[Broker, click.Context], Iterable[tuple[str, str]]]) -> Complete:
-    """The completion by what `find` reads: words, each with what they are."""
+    """The completion function for `find`, which yields words with descriptions."""
 
     @wraps(find)
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -48,9 +48,9 @@ def _completes(find: Callable[[Broker, click.Context], Iterable[tuple[str, str]]
 
 
 def _queue(broker: Broker, ctx: click.Context) -> Queue[object]:
-    """The one that stands on the line already; where there is none, its empty name is an error.
+    """The queue already typed on the line; without one, the empty name is an error.
 
-    Before an option that still lacks its value, click has not read the arguments.
+    Before an option without its value, click has not parsed the arguments.
     """
     return broker.queue(ctx.params.get("name") or next(iter(ctx.args), ""))
 
@@ -77,5 +77,5 @@ def ids(broker: Broker, ctx: click.Context) -> Iterable[tuple[str, str]]:
 
 
 def groups_and_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The groups of dead letters of the queue, else messages."""
+    """The groups of dead letters of the queue, then message ids."""
     return groups(ctx, param, incomplete) or ids(ctx, param, incomplete)

@@ -1,4 +1,4 @@
-"""What all commands share: global options, the broker, errors as sentences."""
+"""The common part of commands: global options, the broker, errors as sentences."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ FORMATS = ("table", "json", "jsonl")
 class Context:
     """The global options, for the running command. The broker itself reads the environment.
 
-    What `--help` does not need is imported when it is used.
+    Modules that `--help` does not need are imported when they are used.
 
     Attributes:
-        opened: what is closed when the command ends.
+        opened: the resources to close when the command ends.
     """
 
     url: str | None = None
@@ -52,14 +52,14 @@ class Context:
 
     @cached_property
     def output(self) -> Output:
-        """Where data and messages for people go."""
+        """The output for data and for messages to the user."""
         from rq_dlq.cli._show import Output  # noqa: PLC0415
 
         return Output()
 
     @cached_property
     def broker(self) -> Broker:
-        """The broker that the options name."""
+        """The broker for the options."""
         from rq_dlq.client.broker import Broker  # noqa: PLC0415
 
         options: dict[str, Any] = {} if self.namespace is None else {"namespace": self.namespace}
@@ -70,27 +70,33 @@ pass_context = click.make_pass_decorator(Context)
 
 
 class Failure(click.ClickException):
-    """One sentence for the user, and an exit code."""
+    """One sentence for the user, and an exit code.
 
-    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+    Args:
+        error: the error behind it, whose page is named in a second line.
+    """
+
+    def __init__(self, message: str, exit_code: int = FAILED, error: BaseException | None = None) -> None:
         super().__init__(message)
         self.exit_code = exit_code  # type: ignore[misc]  # click reads it from here
+        self.page = error.page if isinstance(error, RqDlqError) else ""
 
     def show(self, file: Any = None) -> None:
         """Print it on stderr."""
         error = click.style("Error:", fg="red", bold=True)
-        click.echo(f"{error} {visible(self.message)}", file=file, err=True, color=self.show_color)
+        more = click.style(f"\nmore: {self.page}", dim=True) if self.page else ""
+        click.echo(f"{error} {visible(self.message)}{more}", file=file, err=True, color=self.show_color)
 
 
 class Answering(click.Command):
-    """Answers an option that is called otherwise elsewhere; its help ends with an example."""
+    """Suggests our option for another tool's; its help ends with an example."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the example."""
         _, _, words = ctx.command_path.partition(" ")
         line = " ".join(filter(None, ("rq-dlq", words, EXAMPLES.get(words))))
         with formatter.section("Example"):
-            formatter.write(f"{' ' * formatter.current_indent}{line}\n")  # in one piece, to be copied
+            formatter.write(f"{' ' * formatter.current_indent}{line}\n")  # unwrapped, for copying
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options."""
@@ -113,7 +119,7 @@ class Command(Answering):
         self.params += _global_options(hidden=True)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an error names its options, not arguments of Python."""
+        """Run the command; errors name its options, not Python arguments."""
         try:
             return super().invoke(ctx)
         except InvalidInput as error:
@@ -129,7 +135,7 @@ class Group(Answering, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb, or answer one that is called otherwise elsewhere, or is a typo."""
+        """Find the verb, or suggest one for a typo or another tool's name."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             closest = get_close_matches(name, self.list_commands(ctx), n=1)
@@ -144,9 +150,9 @@ class Commands(Group):
     """The root command: has the global options, and turns errors into sentences and exit codes.
 
     Args:
-        rooms: the module of a command that is not called like its module. A module is imported when its
+        rooms: the module of each command that is not named like its module. A module is imported when its
             command is used.
-        sentences: what each command does, for `--help`.
+        sentences: a description of each command, for `--help`.
     """
 
     group_class = Group
@@ -164,24 +170,24 @@ class Commands(Group):
         return sorted(self._sentences)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name, imported."""
+        """Import the command with this name."""
         del ctx
         if cmd_name not in self._sentences:
             return None
         try:
             module = import_module(f"rq_dlq.cli.{self._rooms.get(cmd_name, cmd_name)}")
         except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)  # without a word, as `__main__` does: nothing has begun
+            sys.exit(INTERRUPTED)  # silently, like `__main__`: no work has begun
         command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what each command does."""
+        """Write the descriptions of the commands."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, self._sentences[name]) for name in self.list_commands(ctx)])
 
     def main(self, *args: Any, **settings: Any) -> Any:
-        """Run the command line; what the encoding of stdout lacks is printed as an escape."""
+        """Run the command line; characters that stdout cannot encode are escaped."""
         if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
             settings["color"] = False
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
@@ -189,15 +195,15 @@ class Commands(Group):
         try:
             return super().main(*args, **settings)
         except OSError as error:
-            if error.errno not in CANNOT_WRITE or error.filename is not None:  # stdout has no file name
+            if error.errno not in CANNOT_WRITE or error.filename is not None:  # not of stdout
                 raise
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())  # else Python tries again at its end
+            os.dup2(nowhere, sys.stdout.fileno())  # otherwise Python tries again when it exits
             Failure(f"cannot write the output: {error.strerror}").show()
             sys.exit(FAILED)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Read the command line; an error quotes it."""
+        """Parse the command line; errors quote it safely."""
         with errors_visible():
             return super().make_context(*args, **extra)
 
@@ -211,14 +217,15 @@ class Commands(Group):
         except KeyboardInterrupt as error:
             raise Failure("; ".join(filter(None, ("stopped", sentence(error)))), PART_WAY) from None
         except RqDlqError as error:
-            if context.verbose > 1:
-                traceback.print_exception(error)
-            raise Failure(sentence(error), exit_code(error)) from None
+            traced = context.verbose > 1
+            if traced:
+                traceback.print_exception(error)  # which names the page
+            raise Failure(sentence(error), exit_code(error), None if traced else error) from None
 
 
 @contextmanager
 def errors_visible() -> Generator[None]:
-    """What a usage error quotes of the command line cannot steer the terminal."""
+    """Escape terminal control characters that a usage error quotes from the command line."""
     try:
         yield
     except click.ClickException as error:
@@ -228,28 +235,36 @@ def errors_visible() -> Generator[None]:
 
 def sentence(error: BaseException) -> str:
     """The error's text and its notes, in one line."""
-    return "; ".join(filter(None, [str(error), *getattr(error, "__notes__", ())]))
+    return "; ".join(filter(None, [str(error), *notes(error)]))
+
+
+def notes(error: BaseException) -> list[str]:
+    """The error's notes, but for the one that names its page, which has a line of its own."""
+    found: list[str] = getattr(error, "__notes__", [])
+    return found[:-1] if isinstance(error, RqDlqError) else found
 
 
 def exit_code(error: RqDlqError) -> int:
-    """The exit code that goes with an error."""
+    """The exit code for an error."""
     if isinstance(error, BrokerUnavailable | BrokerRefused):
         return UNREACHABLE
     return USAGE if isinstance(error, InvalidInput | ConfigurationError) else FAILED
 
 
 def _global_options(*, hidden: bool) -> list[click.Parameter]:
-    """The options that every command takes."""
+    """The options of every command."""
 
     def option(*names: str, **settings: Any) -> click.Option:
         return click.Option(names, expose_value=False, callback=_keep, hidden=hidden, **settings)
 
     return [
         option("--url",
-               help="redis://…, rediss://…, unix://…, redis+sentinel://…; else $RQ_DLQ_URL, else embedded."),
-        option("--namespace", help='The prefix of all keys; else $RQ_DLQ_NAMESPACE, else "rq".'),
+               help=(
+                   "redis://…, rediss://…, unix://… or redis+sentinel://…; default $RQ_DLQ_URL, or embedded."
+               )),
+        option("--namespace", help='The prefix of all keys; default $RQ_DLQ_NAMESPACE, or "rq".'),
         option("-o", "--output", type=click.Choice(FORMATS), help="The format of data; a table by default."),
-        option("-v", "--verbose", count=True, help="Print more; twice: also the traceback of errors."),
+        option("-v", "--verbose", count=True, help="Print more; twice: also the tracebacks of errors."),
         option("--no-color", is_flag=True, help="Print no colours; so does $NO_COLOR."),
     ]  # fmt: skip
 
@@ -257,7 +272,7 @@ def _global_options(*, hidden: bool) -> list[click.Parameter]:
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     """Keep a global option that was passed."""
     context = ctx.ensure_object(Context)
-    if value in {None, False}:  # an empty text was passed, by a variable without a value: it is refused
+    if value in {None, False}:  # an empty text, from a variable without a value, is refused
         return
     match param.name:
         case "url":

@@ -1,4 +1,4 @@
-"""`--edit`: how bodies are changed, as JSON."""
+"""`--edit`: changes of bodies, as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rq_dlq.values.codec import NO_JSON
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FORMS = "a JSON patch ([…], RFC 6902) or a merge patch ({…}, RFC 7396), or a file that has one"
+FORMS = "a JSON patch ([…], RFC 6902) or a merge patch ({…}, RFC 7396), or a file with one"
 
 
 def edit_of(text: str) -> Callable[[Any], Any]:
@@ -43,11 +43,11 @@ def edit_of(text: str) -> Callable[[Any], Any]:
         return merging(patch)
     if isinstance(patch, list):
         return _patching(_json_patch(patch))  # pyright: ignore[reportUnknownArgumentType]
-    raise click.UsageError(f"{msgspec.json.encode(patch).decode()} is no edit: --edit takes {FORMS}")
+    raise click.UsageError(f"{msgspec.json.encode(patch).decode()} is not an edit: --edit takes {FORMS}")
 
 
 def _patching(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The edit, of bodies that are JSON."""
+    """An edit of JSON bodies."""
 
     def edit(body: Any) -> Any:
         if isinstance(body, bytes):
@@ -65,4 +65,4 @@ def _json_patch(operations: list[Any]) -> Callable[[Any], Any]:
     try:
         return jsonpatch.JsonPatch(operations).apply
     except (jsonpatch.JsonPatchException, JsonPointerException) as error:
-        raise click.UsageError(f"no JSON patch: {error}") from None
+        raise click.UsageError(f"not a JSON patch: {error}") from None

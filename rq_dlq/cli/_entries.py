@@ -1,4 +1,4 @@
-"""Entries of the map of policies, set all or none: from the command line or from a file."""
+"""Sets entries of the map of policies, all or none, from the command line or a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from rq_dlq.cli import _fields
-from rq_dlq.cli._context import PART_WAY, Context, Failure, sentence
+from rq_dlq.cli._context import PART_WAY, Context, Failure, notes, sentence
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import Column
 from rq_dlq.client.settings import known_url
@@ -19,7 +19,7 @@ from rq_dlq.policy_files import Problem, Reading
 from rq_dlq.values.readable import many
 from rq_dlq.values.visible import visible
 
-NAMED: Final = 20  # problems of a file that are named
+NAMED: Final = 20  # how many problems of a file are shown
 ENTRIES: Final = (Column("pattern", "bold"), Column("field"), Column("value", wrap=True))
 
 
@@ -48,16 +48,16 @@ def set_all(
     by: str | None,
     shown: bool = False,
 ) -> None:
-    """Set all entries, after each of them was checked.
+    """Set all entries, after checking each of them.
 
     Args:
-        file: what they were read from; None: options.
-        dry_run: show what would be set, and set nothing.
-        by: who does it, for the audit.
-        shown: the entries were shown already.
+        file: the file with the entries; None: they are from options.
+        dry_run: only show the entries.
+        by: the operator's name, for the audit.
+        shown: the entries have already been shown.
 
     Raises:
-        Failure: the file has problems; or some entries are set, and the others are not.
+        Failure: the file has problems; or only some entries were set.
         PolicyError: an entry from options cannot be set.
     """
     if file is not None:
@@ -88,27 +88,28 @@ def set_all(
             context.output.say(f"set {pattern}: it matches {many(matched, 'queue')}")
             _say_gone(context, before.get(pattern), entry)
     except (KeyboardInterrupt, RqDlqError) as error:
-        if not done and not hasattr(error, "__notes__"):
+        if not done and not notes(error):
             raise
         why = sentence(error) or "interrupted"
         raise Failure(
             f"stopped part-way, after {done} of {len(reading.entries)} entries: {why}. Repeat the command",
             PART_WAY,
+            error,
         ) from None
 
 
 def _say_gone(context: Context, before: Entry | None, entry: Entry) -> None:
-    """Say what the entry before had set, and this one does not: it may have been meant as an addition."""
+    """Tell which fields of the previous entry are gone, in case this one was meant as an addition."""
     fields, now = _fields.fields_of(before) if before is not None else {}, _fields.fields_of(entry)
     gone = [f"{where} {as_read(where, value)}" for where, value in fields.items() if where not in now]
     if gone:
         context.output.say(
-            f"the entry before also set {', '.join(gone)}: to keep that, set all in one command"
+            f"the previous entry also set {', '.join(gone)}: to keep these fields, set all in one command"
         )
 
 
 def _unusable(context: Context, reading: Reading) -> list[Problem]:
-    """Entries that give dead letters a name that they cannot have."""
+    """Problems with names for dead letters that are not possible."""
     broker, problems = context.broker, list[Problem]()
     families, stored = broker.queues(), broker.policies.read()
     for pattern, entry in reading.entries.items():

@@ -1,10 +1,10 @@
-"""The example at the end of each `--help`: a line that runs as it is, where there is such a queue."""
+"""The example at the end of each `--help`: a command that runs unchanged if the queue exists."""
 
 from __future__ import annotations
 
 from typing import Final
 
-EXAMPLES: Final = {  # the words after `rq-dlq`: what follows them
+EXAMPLES: Final = {  # the words after `rq-dlq`, and the arguments
     "": "demo",
     "acl": "producer",
     "audit": "orders --limit 5",
@@ -23,6 +23,7 @@ EXAMPLES: Final = {  # the words after `rq-dlq`: what follows them
     "dlq tail": "orders --lines 20 -o jsonl",
     "dlq unmute": "orders 3eb416",
     "doctor": "--queue orders",
+    "error": "LeaseLost",
     "key": "ls orders",
     "key limit": "orders customer-7 4",
     "key ls": "orders",

@@ -1,4 +1,4 @@
-"""The form in which dead letters leave and come back: a line of JSON each."""
+"""The format for exporting and importing dead letters: one line of JSON each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Time: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """What went wrong (`values.failure.Cause`)."""
+    """The cause of a failure (`values.failure.Cause`)."""
 
     type: str = ""
     message: str = ""
@@ -47,7 +47,7 @@ class Happened(msgspec.Struct, frozen=True):
     cause: Failed
 
     def line(self) -> str:
-        """As it is stored (lua/lib/remember.lua)."""
+        """The stored form (lua/lib/remember.lua)."""
         consumer = msgspec.json.encode(self.consumer).decode() if self.consumer else ""
         cells = (self.event, ms(self.at), self.delivery, round(self.delay * 1000), consumer)
         return "\t".join((*map(str, cells), Cause(**msgspec.structs.asdict(self.cause)).cells()))
@@ -58,10 +58,10 @@ class Exported(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         part: dead or expired.
-        body: a JSON value; of a body that is none: nothing.
-        body_base64: of such a body, its bytes.
-        persistent: as it was sent.
-        expires_at: when the time to live ends that it was sent with, or that a redrive gave it.
+        body: the body, if it is a JSON value.
+        body_base64: the bytes of any other body.
+        persistent: the sender's flag.
+        expires_at: when the time to live set by the sender or a redrive ends.
     """
 
     id: str
@@ -111,7 +111,7 @@ def exported(row: Row, letter: Received[Any]) -> Exported:
     Raises:
         UnprocessableMessage: its record is damaged.
     """
-    data = letter.data  # raises if it is
+    data = letter.data  # raises if it is damaged
     flags = row.record[record.FLAGS]
     return Exported(
         **{name: getattr(letter, name) for name in _COPIED},
@@ -137,13 +137,13 @@ def _body(data: bytes, *, raw: bool) -> dict[str, Any]:
 
 
 def read(line: bytes, number: int, queue: QueueState[Any]) -> Row:
-    """What is stored of an exported dead letter.
+    """The stored form of an exported dead letter.
 
     Args:
-        number: of its line, which keeps the order of those of one millisecond.
+        number: its line number, which keeps the order within a millisecond.
 
     Raises:
-        InvalidInput: it is none, or its id, a header or its body is not valid.
+        InvalidInput: it is not a dead letter, or its id, a header or its body is not valid.
     """
     try:
         letter = msgspec.json.decode(line, type=Exported)
@@ -175,9 +175,9 @@ def ms(time: datetime) -> int:
     """Milliseconds of the server's clock.
 
     Raises:
-        ValueError: no message has such a time.
+        ValueError: it is out of range.
     """
     found = round(time.timestamp() * 1000)
     if not 0 < found < _LAST:
-        raise ValueError(f"{time} is no time of a message")
+        raise ValueError(f"{time} is not a possible time of a message")
     return found

@@ -1,4 +1,4 @@
-"""Packages that need not be there: the extras of `pip install 'rq-dlq[…]'`."""
+"""Optional packages: the extras of `pip install 'rq-dlq[…]'`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def of_extra(extra: str, what: str) -> Generator[None]:
     """Import the packages of an extra inside.
 
     Args:
-        what: what needs them, for the error.
+        what: the feature that needs them, for the error.
 
     Raises:
         ConfigurationError: one of them is not installed.

@@ -44,22 +44,22 @@ def passed(fields: Sequence[Field], given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shown(context: Context, where: str, value: Any) -> Any:
-    """A field's value in Redis, as people read it in a table; as it is for programs."""
+    """A field's value in Redis: readable text in a table, unchanged for programs."""
     return as_read(where, value) if context.output.format == "table" else value
 
 
 def fields_of(entry: Entry) -> dict[str, Any]:
-    """All fields that an entry sets, by "redelivery.initial_delay", as Redis stores them."""
+    """All fields of an entry, by names such as "redelivery.initial_delay", as stored in Redis."""
     return entry.fields() | ({"pinned": True} if entry.pinned else {})
 
 
 def _parameter(field: Field) -> str:
-    """The name that click passes it by."""
+    """The name of its parameter in click."""
     return field.where.replace(".", "__")
 
 
 def _value(field: Field, typed: Any) -> Any:
-    """What was typed, as `Entry.of` takes it."""
+    """The typed value, converted for `Entry.of`."""
     value = meant(field.where, typed)
     if value is None or not isinstance(value, str):
         return value

@@ -1,4 +1,4 @@
-"""What users of other queues type on the command line, and our commands for it."""
+"""Commands and options of other queue tools, and ours for them."""
 
 from __future__ import annotations
 
@@ -64,36 +64,36 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     ),
 }
 
-BESIDE: Mapping[str, Mapping[str, str]] = {  # where a command has the first option
+BESIDE: Mapping[str, Mapping[str, str]] = {  # for commands that have the first option
     "--listen": table(
         ("the address to listen on is --listen [HOST:]PORT", "--address --bind --host --port -b -p")
     ),
-    "--limit": table(("--limit N takes so many", "--count --max --number -n")),
+    "--limit": table(("--limit N sets the number", "--count --max --number -n")),
 }
 
 OPTIONS: Mapping[str, str] = table(
     (
-        "how often a message is tried is a policy: rq-dlq policy set QUEUE --max-redeliveries N",
+        "the number of tries is a policy: rq-dlq policy set QUEUE --max-redeliveries N",
         "--attempts --max-attempts --max-retries --max-tries --retries --retry",
     ),
     (
-        "`rq-dlq worker MODULE:BROKER -q NAME:N` runs N at once, --processes N starts so many processes",
+        "`rq-dlq worker MODULE:BROKER -q NAME:N` runs N concurrently, --processes N starts N processes",
         "--concurrency --num-workers --threads --workers -c -p -t -w",
     ),
     ("name queues with -q NAME, once for each", "--queues -Q"),
-    ("`rq-dlq worker MODULE:BROKER --watch DIR` restarts at each change", "--autoreload --reload"),
+    ("`rq-dlq worker MODULE:BROKER --watch DIR` restarts after each change", "--autoreload --reload"),
     (
         "name the server with --url or $RQ_DLQ_URL",
         "--broker --connection --host --port --redis --redis-url --server -b -h -u",
     ),
     ("name the app first: rq-dlq worker MODULE:BROKER", "--app -A"),
     ("`rq-dlq send QUEUE --delay 5m` sends for later", "--at --countdown --defer --eta --in"),
-    ("`rq-dlq send QUEUE --ttl 1h` sends what expires", "--expires --expiration"),
+    ("`rq-dlq send QUEUE --ttl 1h` sends messages that expire", "--expires --expiration"),
     ("the format of data is -o json", "--format --json"),
-    ("--yes answers the question", "--force --no-input --no-prompt -f -y"),
+    ("--yes skips the confirmation", "--force --no-input --no-prompt -f -y"),
     ("-v prints more", "--debug --log-level --loglevel --verbosity -l"),
-    ("--all takes all, --where those that meet a condition", "--everything --filter -a"),
+    ("--all chooses all, --where those that meet a condition", "--everything --filter -a"),
     ("--where \"reason = 'poison'\" chooses by the reason", "--reason"),
     ("--where \"fingerprint = 'GROUP'\" chooses a group", "--group"),
-    ("leave it out, since without --where this takes all", "--all"),
+    ("leave it out, since without --where this chooses all", "--all"),
 )

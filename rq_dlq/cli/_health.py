@@ -1,4 +1,4 @@
-"""Options of commands that run long, for those who watch over them."""
+"""Health options of long-running commands."""
 
 from __future__ import annotations
 
@@ -25,19 +25,21 @@ def health_options(command: F) -> F:
     command = click.option(
         "--heartbeat-file",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Touch this file every second while /livez is well.",
+        help="Touch this file every second while /livez is ok.",
     )(command)
     return click.option(
         "--health",
         metavar="[HOST:]PORT",
         callback=address,
-        help="Answer GET /livez and /readyz on this address (a worker also answers /metrics). A port alone "
-        "is on 127.0.0.1.",
+        help=(
+            "Answer GET /livez and /readyz on this address (a worker also answers /metrics). A port alone "
+            "means 127.0.0.1."
+        ),
     )(command)
 
 
 def metrics_of(broker: Broker | asyncio.Broker) -> Pages:
-    """The page /metrics, with what the handlers of a broker do and what the program itself measures."""
+    """The page /metrics, with metrics of a broker's handlers and of the program itself."""
     try:
         with of_extra("metrics", "/metrics"):
             from prometheus_client import REGISTRY  # noqa: PLC0415

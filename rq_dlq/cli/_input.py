@@ -31,13 +31,13 @@ def stdin() -> TextIO:
         InvalidInput: it is closed.
     """
     if sys.stdin is None:
-        raise InvalidInput("there is no standard input, since it is closed: pass a FILE")
+        raise InvalidInput("standard input is closed: pass a FILE")
     return sys.stdin
 
 
 @contextmanager
 def opened(path: Path | None) -> Generator[IO[bytes]]:
-    """A file, or the standard input, that can be read twice: first to check every line, then to send."""
+    """A file, or standard input, which can be read twice: to check every line, then to send."""
     if path is not None:
         with path.open("rb") as file:
             yield file
@@ -78,7 +78,7 @@ def csv_rows(file: IO[bytes]) -> Iterator[Parsed]:
             else:
                 wrong = f"{many(len(row), 'cell')}, but the first row has {len(names)}"
                 yield rows.line_num, InvalidMessage(wrong)
-    except (csv.Error, UnicodeDecodeError) as error:  # where the next row begins is unknown
+    except (csv.Error, UnicodeDecodeError) as error:  # the start of the next row is unknown
         yield rows.line_num, InvalidMessage(f"not CSV: {error}")
 
 

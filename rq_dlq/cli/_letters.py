@@ -1,4 +1,4 @@
-"""How the commands for dead letters find and choose them."""
+"""How commands find and choose dead letters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli._context import Context, Failure, pass_context
-from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
+from rq_dlq.cli._options import (
+    all_option,
+    confirm,
+    exactly_one,
+    queue_argument,
+    tell_left,
+    where_option,
+    yes_option,
+)
+from rq_dlq.cli._show import left_leased
 from rq_dlq.cli.queues import family_of, is_view
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.core.choosing.choice import is_group
@@ -16,6 +25,7 @@ from rq_dlq.values.readable import many
 
 if TYPE_CHECKING:
     from rq_dlq.client.selection import Selection
+    from rq_dlq.values.changed import Changed
 
 ids_option = click.option(
     "--id", "ids", multiple=True, metavar="ID", help="The id of a dead letter; may be repeated."
@@ -23,43 +33,45 @@ ids_option = click.option(
 
 
 def bulk(function: Callable[..., None]) -> Callable[..., None]:
-    """The options of a verb that takes ids, a condition or all."""
+    """The options of a verb for ids, a condition or all."""
     for option in (yes_option, all_option, where_option, ids_option, queue_argument):
         function = option(function)
     return pass_context(function)
 
 
 def check(chosen: dict[str, Any], own: tuple[str, object]) -> None:
-    """Check that one option says which."""
+    """Check that exactly one option chooses messages."""
     others = (("--id", chosen["ids"]), ("--where", chosen["where"]), ("--all", chosen["everything"]))
     exactly_one("dead letters", own, *others)
 
 
 def these(chosen: dict[str, Any]) -> dict[str, Any]:
-    """What the options choose."""
+    """The choice of the options."""
     return {"ids": chosen["ids"] or None, "all": chosen["everything"]}
 
 
 def confirmed(chosen: dict[str, Any], found: Selection[Any], what: str) -> None:
-    """Ask, unless each was named."""
+    """Ask for confirmation, unless each id was named."""
     if not chosen["ids"]:
         confirm(what.format(many(found.count(), "dead letter")), yes=chosen["yes"])
 
 
-def all_found(chosen: dict[str, Any], done: int) -> None:
-    """Say how many ids are no dead letters.
+def all_found(context: Context, chosen: dict[str, Any], done: Changed) -> None:
+    """Report how many dead letters are being processed, and how many ids are not dead letters.
 
     Raises:
-        Failure: one is not.
+        Failure: one that was named is either.
     """
-    missing = len(set(chosen["ids"])) - done
+    left = [left_leased(done)] if done.leased else []
+    missing = len(set(chosen["ids"])) - done - done.leased
     if chosen["ids"] and missing > 0:
         are = "is not a dead letter" if missing == 1 else "are not dead letters"
-        raise Failure(f"{missing:,} of the ids {are} of this queue")
+        left.append(f"{missing:,} of the ids {are} of this queue")
+    tell_left(context, left, named=bool(chosen["ids"]))
 
 
 def letters_of(context: Context, name: str) -> DeadLetters[Any]:
-    """The dead letters that a name means."""
+    """The dead letters for a name."""
     if is_view(context, name):
         return DeadLetters(context.broker.queue(name)._core, context.broker)
     queue = context.broker.queue(family_of(context, name))
@@ -68,10 +80,10 @@ def letters_of(context: Context, name: str) -> DeadLetters[Any]:
 
 
 def group_of(letters: DeadLetters[Any], given: str | None, name: str) -> str | None:
-    """The fingerprint, if there is such a group.
+    """The fingerprint, if the group exists.
 
     Raises:
-        Failure: there is none.
+        Failure: it does not exist.
     """
     if given is not None and not (is_group(given) and letters.browse(group=given, limit=1)):
         message = f"there is no group {given!r}: `rq-dlq dlq groups {name}` lists them"

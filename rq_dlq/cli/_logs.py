@@ -24,7 +24,7 @@ class ToStderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            entry = self.format(record)  # which a formatter of ours makes visible
+            entry = self.format(record)  # escaped by our formatter
             click.echo(entry if self.formatter else visible_entry(entry), err=True)
         except OSError as error:
             if self.broken is None:
@@ -42,7 +42,7 @@ def show_log(verbose: int) -> None:
 
 
 def log_times(verbose: int, log_format: str) -> None:
-    """For commands that run long: each line of the log has the time, and a level more of it is shown."""
+    """For long-running commands: log lines have the time, and one more level is shown."""
     from rq_dlq.worker.logs import LogFormatter  # noqa: PLC0415
 
     formatter: logging.Formatter = LogFormatter()

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take, and how messages are chosen by them."""
+"""Arguments and options of several commands, and the choice of messages by them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ NO_TEXT = {"TRUE", "FALSE", "NULL"}
 
 
 def _where(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """The condition; notes a word in it whose quotes are missing, as after --where 'tenant = 'a''."""
+    """The condition; notes a word with missing quotes, as after --where 'tenant = 'a''."""
     del ctx, param
     for word in COMPARED.findall(QUOTED.sub("''", text or "")):
         if not (is_field(word) or word.startswith("body.") or word.upper() in NO_TEXT):
@@ -50,12 +50,17 @@ where_option = click.option(
 all_option = click.option("--all", "everything", is_flag=True, help="All of them.")
 mask_option = click.option(
     "--mask", multiple=True, metavar="FIELD",
-    help=f"Hide the values of fields with this in their names, beside {', '.join(USUAL)}; may be repeated.",
+    help=(
+        f"Hide the values of fields with this in their names, in addition to {', '.join(USUAL)}; may be "
+        "repeated."
+    ),
 )  # fmt: skip
 key_option = click.option("--key", "key_text", metavar="K", help="Only messages with this key.")
-dependency_option = click.option("--dependency", metavar="D", help="Only messages that need this.")
-by_option = click.option("--by", metavar="NAME", help="Who does it, for the audit; else user@host.")
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+dependency_option = click.option("--dependency", metavar="D", help="Only messages with this dependency.")
+by_option = click.option(
+    "--by", metavar="NAME", help="The operator's name, for the audit; default user@host."
+)
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 def _keep_log_format(ctx: click.Context, param: click.Parameter, value: str) -> None:
@@ -75,38 +80,50 @@ log_format_option = click.option(
 
 
 def confirm(what: str, *, yes: bool) -> None:
-    """Ask before a bulk change.
+    """Ask for confirmation before a bulk change.
 
     Args:
         what: the change, as the start of a question.
         yes: the user passed --yes.
 
     Raises:
-        UsageError: there is no terminal to ask on, and --yes is missing.
+        UsageError: there is no terminal, and --yes is missing.
         Abort: the answer is no.
     """
     if yes:
         return
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
-        raise click.UsageError(f"{what}? There is no terminal to ask on: add --yes to do it.")
+        raise click.UsageError(f"{what}? There is no terminal to confirm this on: add --yes to do it.")
     click.confirm(f"{what}?", abort=True, err=True)
 
 
+def tell_left(context: Context, left: Sequence[str], *, named: bool) -> None:
+    """Say which of the chosen messages a verb left as they are.
+
+    Raises:
+        Failure: they were named by their ids.
+    """
+    if named and left:
+        raise Failure("\n".join(left))
+    for line in left:
+        context.output.say(line)
+
+
 def seconds(minimum: int = 1) -> Callable[[click.Context, click.Parameter, str], float]:
-    """The callback of an option that is a duration of so many milliseconds or more; it gets seconds."""
+    """The callback of an option for a duration with this minimum, in milliseconds; returns seconds."""
 
     def read(ctx: click.Context, param: click.Parameter, text: str) -> float:
         try:
             return milliseconds(text, name=param.opts[0], minimum=minimum) / 1000
         except InvalidDuration as error:
-            text = str(error).removeprefix(f"{param.opts[0]}: ")  # which click names, too
+            text = str(error).removeprefix(f"{param.opts[0]}: ")  # which click also names
             raise click.BadParameter(text, ctx, param) from None
 
     return read
 
 
 class Number(click.FloatRange):
-    """A number within bounds. NaN, which is neither below nor above any, is refused, too."""
+    """A number within bounds; NaN, which compares with no bound, is also refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read it."""
@@ -117,7 +134,7 @@ class Number(click.FloatRange):
 
 
 def end(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | str | None:
-    """The value of an option that says when something ends: a time, or a duration."""
+    """The value of an option for an end: a time, or a duration."""
     del ctx, param
     try:
         found = None if text is None else datetime.fromisoformat(text)
@@ -137,7 +154,7 @@ def exactly_one(what: str, *options: tuple[str, object]) -> None:
 
 
 def pairs(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    """The values of an option that is passed as NAME=VALUE, each by its name."""
+    """The values of an option in the form NAME=VALUE, by name."""
     found: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -148,7 +165,7 @@ def pairs(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) ->
 
 
 def address(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[str, int] | None:
-    """An address to listen on: HOST:PORT, or a port on loopback alone; an IPv6 host stands in brackets."""
+    """An address to listen on: HOST:PORT, or a port on loopback; an IPv6 host is in brackets."""
     if text is None:
         return None
     host, colon, port = text.rpartition(":")
@@ -162,7 +179,7 @@ def address(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
 def part_of(
     queue: Queue[Any], key_text: str | None, dependency: str | None
 ) -> tuple[str, str, Queue[Any] | Key | Dependency]:
-    """What is paused or resumed: its name, the options that choose it, and the object."""
+    """The target of a pause or resume: its name, its options, and the object."""
     if key_text is not None and dependency is not None:
         raise Failure("pass --key or --dependency, not both")
     if key_text is not None:

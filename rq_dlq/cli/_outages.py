@@ -1,4 +1,4 @@
-"""How outages that were played look, side by side."""
+"""A table that compares simulated outages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def compare(output: Output, plans: Mapping[str, Plan], draw: int) -> None:
-    """Play an outage by each plan on the embedded server, and show what became of the messages."""
+    """Simulate an outage by each plan on the embedded server, and show the outcomes."""
     url = ensure().url
     played: dict[str, Outage] = {}
     for name, plan in plans.items():
@@ -46,18 +46,18 @@ def rows_of(played: Mapping[str, Outage]) -> list[Row]:
 
 
 def _told(one: Outage) -> dict[str, str]:
-    """What became of the messages, by what it is."""
+    """The figures of an outage, by their names."""
     drained = f"not within {_span(AFTER)}" if one.drained is None else f"{_span(one.drained)} after it"
     told = {
         "healthy messages that died": f"{one.healthy_dead:,}",
-        "that always fail, and died": f"{one.poisons_dead:,} of {one.poisons:,}",
-        "attempts of healthy ones that failed": f"{one.wasted:,}",
-        "that waited for the repair": f"{one.waiting:,}",
-        "the last of these was through": drained if one.waiting else "-",
+        "poison messages that died": f"{one.poisons_dead:,} of {one.poisons:,}",
+        "failed attempts of healthy messages": f"{one.wasted:,}",
+        "messages that waited for the repair": f"{one.waiting:,}",
+        "the last of these was done": drained if one.waiting else "-",
     }
     if one.meanwhile:
         told |= {
-            f"an unrelated tenant waits, {name}": f"{_span(value)}{_before(one.calm, name)}"
+            f"latency of an unrelated tenant, {name}": f"{_span(value)}{_before(one.calm, name)}"
             for name, value in asdict(one.meanwhile).items()
         }
     return told
@@ -73,8 +73,8 @@ def _span(seconds: float) -> str:
 
 def _said(plan: Plan) -> str:
     return (
-        f"{plan.messages:,} messages are sent in {human(round(plan.outage * 1000))}, in which what "
-        f"{plan.share:.0%} of them need is down; {plan.poisons:,} more always fail; {plan.workers:,} workers"
+        f"{plan.messages:,} messages are sent in {human(round(plan.outage * 1000))}, in which the dependency "
+        f"of {plan.share:.0%} of them is down; {plan.poisons:,} more always fail; {plan.workers:,} workers"
     )
 
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rq_dlq.processes")
 TICK = 0.05  # seconds between two checks of the processes
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds before a process that died at once is restarted
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds before a process that died immediately is restarted
 
 
 def environment(context: Context) -> dict[str, str]:
-    """The global options as environment variables: as arguments they would show the password of a URL."""
+    """The global options as environment variables, since arguments would show the password of a URL."""
     options = {"RQ_DLQ_URL": context.url, "RQ_DLQ_NAMESPACE": context.namespace}
     return {name: value for name, value in options.items() if value is not None}
 
@@ -38,7 +38,7 @@ def worker_command(app: str, *options: str) -> list[str]:
 
 def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a process in its own group, so that Ctrl-C reaches it only once, from us."""
-    stdin = subprocess.PIPE  # it is closed when we end, for whatever reason
+    stdin = subprocess.PIPE  # it is closed when this process ends, for any reason
     return subprocess.Popen(command, stdin=stdin, process_group=0)  # noqa: S603 - our own command
 
 
@@ -48,12 +48,12 @@ class Slot:
 
     Attributes:
         number: of the slot, from 1.
-        process: that is running; None: none is.
-        since: when it was started.
+        process: the running process; None: none is running.
+        since: when the process was started.
         pause: seconds to wait before the next start.
-        due: when to start the next.
-        done: start none any more.
-        reloading: it was told to end, to be started again.
+        due: when to start the next process.
+        done: no more processes are started.
+        reloading: the process was told to end for a restart.
     """
 
     number: int
@@ -65,7 +65,7 @@ class Slot:
     reloading: bool = False
 
     def put_off(self, now: float, *, lasted: bool = False) -> None:
-        """Start the next one later than after the last failure, unless this one has lasted."""
+        """Delay the next start more than after the last failure, unless this process lasted."""
         self.pause = FIRST_PAUSE if lasted else min(2 * self.pause, LONGEST_PAUSE)
         self.due = now + self.pause
 
@@ -75,13 +75,13 @@ class Supervisor:
     """Keeps a number of processes alive until SIGTERM, SIGINT or SIGHUP, which ends them.
 
     Args:
-        command: of each process.
-        number: of processes.
-        burst: a process that ends by itself is not restarted, whatever its exit code.
-        changes: gets the name of a file whenever all processes are to be restarted.
+        command: the command of each process.
+        number: the number of processes.
+        burst: a process that ends on its own is not restarted, whatever its exit code.
+        changes: receives the name of a changed file whenever all processes must be restarted.
 
     Attributes:
-        vitals: of this process, which does not ask Redis.
+        vitals: the vitals of this process, which does not use Redis.
     """
 
     command: Sequence[str]
@@ -120,7 +120,7 @@ class Supervisor:
         return self._worst
 
     def end(self) -> None:
-        """Have all processes end, as after SIGTERM; from any thread."""
+        """End all processes, as after SIGTERM; from any thread."""
         self._signals.append(signal.SIGTERM)
 
     def _tend(self, slot: Slot) -> None:
@@ -135,7 +135,7 @@ class Supervisor:
     def _start(self, slot: Slot, now: float) -> None:
         try:
             slot.process, slot.since = start(self.command), now
-        except OSError as error:  # no memory or descriptor is left, say: that is no reason to end the others
+        except OSError as error:  # for example without memory or descriptors; the others continue
             slot.put_off(now)
             logger.warning(
                 "process %d cannot be started: %s; trying again in %.1f s", slot.number, error, slot.pause
@@ -158,32 +158,32 @@ class Supervisor:
         logger.warning("process %d %s: restarting it in %.1f s", slot.number, how, slot.pause)
 
     def _reload(self, changed: str) -> None:
-        """Restart all processes: each finishes what it has begun."""
+        """Restart all processes: each finishes its running calls."""
         logger.info("%s changed: restarting", changed)
         for slot in self._slots:
             slot.due, slot.done = 0.0, False
-            if slot.process is not None and not slot.reloading:  # a second signal would cancel what runs
+            if slot.process is not None and not slot.reloading:  # a second signal would cancel running calls
                 slot.reloading = True
                 slot.process.terminate()
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
-        """Note the signal for the loop: a process that is just being started has to get it, too."""
+        """Note the signal for the loop, so that a process that is being started also gets it."""
         self._signals.append(number)
 
     def _stop(self, number: int) -> None:
-        """Have all processes end. By SIGTERM, as SIGINT would raise an error in an import."""
+        """End all processes by SIGTERM, since SIGINT would raise an error in an import."""
         first, self._stopping = not self._stopping, True
         if first:
-            logger.info("%s: the processes finish what they have begun", signal.Signals(number).name)
+            logger.info("%s: the processes finish their running calls", signal.Signals(number).name)
         for slot in self._slots:
             if slot.process is None:
                 slot.done = True
-            elif not (first and slot.reloading):  # it was told already
+            elif not (first and slot.reloading):  # it was already told
                 slot.process.terminate()
 
 
 def _name(number: int) -> str:
-    """Of a signal; most of those for real time have none."""
+    """The name of a signal; most real-time signals have none."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_bar(console: Console, what: str, *, shown: bool = True) -> Generator[Callable[[int, int], None]]:
-    """A bar, if this is a terminal; it gets how much is done, and of how much."""
+    """A progress bar, if this is a terminal; call it with the number done and the total."""
     columns = (TextColumn(what, markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     disable = not (shown and console.is_terminal)
     with Progress(*columns, console=console, transient=True, disable=disable) as progress:

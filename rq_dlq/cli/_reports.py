@@ -1,4 +1,4 @@
-"""How the reports of processes look, and what is known of dependencies."""
+"""How reports of processes and states of dependencies look."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ DEPENDENCIES = (
     Column("waiting"), Column("since"), Column("next_probe", below=True),
     Column("until", below=True),
 )  # fmt: skip
-NOBODY = "no maintenance process (`rq-dlq maintain`): workers and claiming clients do its work"
+NO_MAINTAINER = "no maintenance process (`rq-dlq maintain`): workers and claiming clients do its work"
 
 
 def maintainer_row(maintainer: ProcessReport, *, table: bool) -> dict[str, Any]:
-    """A process that maintains the queues; in a table with what it did as a text."""
+    """A process that maintains the queues; in a table with its counts as text."""
     counts = attributes(maintainer, *UPKEEP)
     names = ("process", "started_at", "seen_at", "ago", "longest", "rq_dlq_version")
     row = attributes(maintainer, *names) | counts | {"roles": ",".join(maintainer.roles)}
@@ -44,11 +44,11 @@ def maintained_by(maintainers: list[ProcessReport]) -> str:
         f"maintained by {one.process} ({', '.join(one.roles)}), seen {text_of('ago', one.ago)} ago"
         for one in maintainers
     )
-    return "\n".join(lines) or NOBODY
+    return "\n".join(lines) or NO_MAINTAINER
 
 
 def worker_row(worker: ProcessReport, *, table: bool) -> dict[str, Any]:
-    """A worker process; in a table with its queues as `--queue` names them."""
+    """A worker process; in a table with its queues in the form of `--queue`."""
     names = ("process", "state", "queues", "held", "oldest", "done", "failed", "version", "rq_dlq_version")
     row = attributes(worker, *names, "started_at", "seen_at", "ago")
     if not table:
@@ -62,5 +62,5 @@ def worker_row(worker: ProcessReport, *, table: bool) -> dict[str, Any]:
 
 
 def dependency_row(found: DependencyStats) -> dict[str, Any]:
-    """What is known of a dependency of a queue."""
+    """The state of a dependency of a queue."""
     return attributes(found, *(column.key for column in DEPENDENCIES))

@@ -1,4 +1,4 @@
-"""What a command leaves that tries things out on a server, in a namespace of its own: nothing."""
+"""A scratch namespace on a server, which is removed afterwards."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def server_of(context: Context) -> str:
-    """The URL of the server to try things out on: of --url, or the embedded one; it is said which.
+    """The URL of the server to use: --url, or the embedded one, which is printed.
 
-    Never that of $RQ_DLQ_URL, which may be a production server.
+    Never $RQ_DLQ_URL, which may be a production server.
     """
     if context.url is not None:
         context.output.say(f"on {masked(context.url)}")
@@ -35,7 +35,7 @@ def server_of(context: Context) -> str:
 
 
 def interrupt_on_signals() -> None:
-    """Let SIGTERM and SIGHUP, as when the terminal is closed, interrupt this program like Ctrl-C."""
+    """Let SIGTERM and SIGHUP (a closed terminal) interrupt this program like Ctrl-C."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
 

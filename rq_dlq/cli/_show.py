@@ -1,4 +1,4 @@
-"""How things look: as tables for people, as JSON for programs."""
+"""Output as tables for people, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rq_dlq.values.readable import body_of, span, utc, utc_short
+from rq_dlq.values.readable import body_of, many, span, utc, utc_short
 from rq_dlq.values.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.each import UnreachableQueue
+    from rq_dlq.values.changed import Changed
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.message import DeadLetter, Received
 
-UNKNOWN_WIDTH = 1_000  # columns where the output is not a terminal: nothing is cut off in a file
-MOST_OF_A_CELL = 300  # characters of a cell that a table shows
-INDENT = 4  # columns, of what is below a row
-WHOLE = ("id", "job", "group")  # what a person copies: never cut, however narrow the terminal
+UNKNOWN_WIDTH = 1_000  # columns if the output is not a terminal: a file is not truncated
+MOST_OF_A_CELL = 300  # how many characters of a cell a table shows
+INDENT = 4  # columns, for the lines below a row
+WHOLE = ("id", "job", "group")  # values to copy: never truncated, however narrow the terminal
 SPANS = ("oldest", "next_due", "delay", "ago", "age", "up")  # seconds
 NESTED = ("totals", "headers", "sums", "versions", "consumers")  # shown line by line
 Row: TypeAlias = Mapping[str, Any]
@@ -31,17 +32,17 @@ Row: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table: a key of its rows, and how it is shown.
+    """One column of a table: a key of its rows, and its format.
 
     Attributes:
-        key: of a row.
-        style: of its cells.
+        key: the key of a row.
+        style: the style of its cells.
         title: the heading; empty: the key.
-        cut: keep a cell on one line, and cut off what does not fit into the terminal.
+        cut: keep a cell on one line, truncated to the terminal.
         wrap: a cell may have several lines.
-        below: in a table too wide for the terminal, a cell stands below its row: a text as it is, a figure
-            with its heading, nothing if it is 0 or empty. The last columns go first. Of those that stay, only
-            the first may wrap: what is too long stands above its row.
+        below: in a table too wide for the terminal, show the cell below its row: text unchanged, a number
+            with its heading, 0 or an empty text not at all. The last columns move first. Of the remaining
+            columns only the first may wrap: a long text is shown above its row.
     """
 
     key: str
@@ -53,11 +54,11 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """What stands above its cells."""
+        """The heading of the column."""
         return self.title or self.key.replace("_", " ")
 
     def width(self, rows: Sequence[Row]) -> int:
-        """What it needs so that nothing is broken or cut off."""
+        """The width at which no cell is broken or truncated."""
         return max(len(self.heading), *(self.cell(row).cell_len for row in rows))
 
     def cell(self, row: Row) -> Text:
@@ -72,7 +73,7 @@ class Column:
 
 
 def text_of(key: str, value: Any) -> str:
-    """A value as people read it."""
+    """A value as readable text."""
     if value is None:
         return "-"
     if key in SPANS:
@@ -107,7 +108,7 @@ HISTORY = (
 
 
 def attributes(thing: object, *names: str) -> dict[str, Any]:
-    """Some attributes, by their names."""
+    """Some attributes, by name."""
     return {name: getattr(thing, name) for name in names}
 
 
@@ -122,7 +123,7 @@ def unreachable_row(queue: UnreachableQueue) -> dict[str, Any]:
 
 
 def message_row(message: Received[Any]) -> dict[str, Any]:
-    """A message, with its body as far as it can be decoded."""
+    """A message, with its body if that can be decoded."""
     names = ("id", "queue", "priority", "enqueued_at", "expires_at", "attempt", "delivery_count", "charged")
     more = {"headers": dict(message.headers), "body": body_of(message)}
     return attributes(message, *names, "key", "dependency") | more
@@ -149,8 +150,13 @@ def group_row(group: ErrorGroup) -> dict[str, Any]:
     return row | {"versions": dict(group.versions), "consumers": dict(group.consumers)}
 
 
+def left_leased(changed: Changed) -> str:
+    """The number of messages that a verb left, since they are being processed."""
+    return f"being processed, and left as they are: {many(changed.leased, 'message')}"
+
+
 def table_of(rows: Sequence[Row], columns: Sequence[Column], space: int = 2) -> Table:
-    """Rows as a table without a frame; numbers are right-aligned, with so much space between columns."""
+    """Rows as a table without a frame, with this space between columns; numbers are right-aligned."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, space, 0, 0))
     for column in columns:
         number = any(isinstance(row[column.key], int | float) for row in rows)
@@ -167,7 +173,7 @@ def table_of(rows: Sequence[Row], columns: Sequence[Column], space: int = 2) -> 
 
 
 def beside(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[Column]:
-    """The columns for which there is room; those that may stand below go, the last ones first."""
+    """The columns that fit; those that may be shown below are dropped, the last ones first."""
     left = dict(zip(columns, widths, strict=True))
     for column in reversed(columns):
         if column.below and sum(left.values()) > room:
@@ -177,7 +183,7 @@ def beside(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[
 
 @dataclass
 class Output:
-    """Where data and messages for people go, and in which format.
+    """The output for data and for messages to the user, and its format.
 
     Attributes:
         format: table, json or jsonl.
@@ -191,7 +197,7 @@ class Output:
 
     @staticmethod
     def console(*, stderr: bool, no_color: bool | None = None) -> Console:
-        """A console that cuts nothing off where the output is not a terminal."""
+        """A console that does not truncate if the output is not a terminal."""
         console = Console(stderr=stderr, highlight=False, no_color=no_color)
         if not console.is_terminal:
             console.width = UNKNOWN_WIDTH
@@ -203,7 +209,7 @@ class Output:
         self.stderr = self.console(stderr=True, no_color=True)
 
     def rows(self, rows: Sequence[Row], columns: Sequence[Column], none: str) -> None:
-        """Write rows; in place of an empty table, print `none` for the user."""
+        """Write rows; instead of an empty table, print `none` for the user."""
         if self.format == "jsonl":
             for row in rows:
                 self._write(as_json(row))
@@ -215,7 +221,7 @@ class Output:
             self.say(none)
 
     def _table(self, rows: Sequence[Row], columns: Sequence[Column]) -> None:
-        """Write a table; where it is too wide, its columns are closer, and then some come below the rows."""
+        """Write a table; if it is too wide, its columns move closer, then some are shown below the rows."""
         room, widths = self.stdout.width, [column.width(rows) for column in columns]
         space = 2 if sum(widths) + 2 * (len(widths) - 1) <= room else 1
         there = beside(columns, [width + space for width in widths], room + space)
@@ -278,7 +284,7 @@ class Output:
         self.rows(history, HISTORY, "it has no history")
 
     def either(self, text: str, row: Row) -> None:
-        """Write the text for people, or the same as a record for programs."""
+        """Write text for people, or a record for programs."""
         if self.format == "table":
             self.tell(text)
         else:

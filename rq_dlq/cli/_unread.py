@@ -1,4 +1,4 @@
-"""A log whose reader has gone, as after `rq-dlq worker app:broker 2>&1 | head -1`."""
+"""Handles a log whose reader has ended, as after `rq-dlq worker app:broker 2>&1 | head -1`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def ending_unread(end: Callable[[], object], vitals: Vitals) -> Generator[None]:
-    """Have a command that runs long end in good order when nobody reads its log any more.
+    """End a long-running command in an orderly way when its log is no longer read.
 
-    No line of a log raises an error meanwhile: it would fail the message whose handler wrote it. If the log
-    goes where stdout goes, what handlers print is lost, too, instead of failing them.
+    In the meantime no log line raises an error, which would fail the message whose handler wrote it. If the
+    log goes to the same place as stdout, output of handlers is also dropped, instead of failing them.
 
     Args:
-        end: has the command finish what it has begun.
-        vitals: know whether it does so already, as after a Ctrl-C that also ended the reader.
+        end: makes the command finish its running work.
+        vitals: tell whether it is already doing so, as after a Ctrl-C that also ended the reader.
 
     Raises:
         SystemExit: the command ended for this reason.
@@ -51,7 +51,7 @@ def ending_unread(end: Callable[[], object], vitals: Vitals) -> Generator[None]:
 
 
 def _write_nowhere() -> None:
-    """Replace stderr, and stdout if it is the same file, so that Python does not fail at its end."""
+    """Replace stderr, and stdout if it is the same file, so that Python does not fail when it exits."""
     log = sys.stderr.fileno()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     if os.path.sameopenfile(log, sys.stdout.fileno()):

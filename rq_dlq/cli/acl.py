@@ -13,8 +13,8 @@ from rq_dlq.client.settings import BrokerSettings
 _HELP = f"""Print the ACL line of a role for Redis: {", ".join(ROLES)}.
 
 {"".join(f"{role.name}: {role.does}.{chr(10)}{chr(10)}" for role in ROLES.values())}
-It is a line of an ACL file; without its first word, it is the arguments of ACL SETUSER. It has no password,
-so nobody can log in as this user until you add one: `>secret`, or `#` and its SHA-256.
+It is a line of an ACL file; after its first word, it is the arguments of ACL SETUSER. It has no password, so
+login as this user is not possible until you add one: `>secret`, or `#` and its SHA-256.
 """
 
 
@@ -23,14 +23,14 @@ so nobody can log in as this user until you add one: `>secret`, or `#` and its S
 @click.option("--user", metavar="NAME", help="The name of the user; by default the role's.")
 @click.option(
     "--queue", metavar="PATTERN", default="*", show_default=True,
-    help="Only the keys of queues with this name or pattern (* and ? as Redis matches keys).",
+    help="Only the keys of queues with this name or pattern (* and ? as in Redis).",
 )  # fmt: skip
 @click.option(
     "--durability", type=click.Choice(DURABILITIES), default="memory", show_default=True,
     help="The durability of its broker: fsync needs CONFIG GET, which also shows passwords; "
     "replicated needs WAIT.",
 )  # fmt: skip
-@click.option("--redis-6", "old", is_flag=True, help="For Redis 6.2, which has no keys for reading only.")
+@click.option("--redis-6", "old", is_flag=True, help="For Redis 6.2, which has no read-only keys.")
 @pass_context
 def acl(context: Context, role: str, user: str | None, queue: str, durability: str, *, old: bool) -> None:
     """Print the ACL line of a role."""
@@ -43,5 +43,6 @@ def acl(context: Context, role: str, user: str | None, queue: str, durability: s
         context.output.record({"role": role, "user": user or role, "line": line})
     if old and READS in acl_line(ROLES[role], user or role, namespace, queue, durability):
         context.output.say(
-            "on Redis 6.2 this user can also write what it only has to read: the policies of all queues"
+            "on Redis 6.2 this user can also write keys that it only needs to read: the policies of all "
+            "queues"
         )

@@ -30,13 +30,13 @@ RECORDS = (
 def audit(context: Context, name: str | None, *, limit: int) -> None:
     """List what operators did to messages, queues, schedules and policies, the newest first.
 
-    It says who did it (the name that was given, else user@host, and the ACL user of Redis), and to how many
+    A record names the operator (the given name or user@host, and the ACL user of Redis), and the number of
     messages. Each queue keeps about its last thousand records.
     """
     table = context.output.format == "table"
     found = context.broker.audit(limit, queue=name)
     rows = [_shown(one) if table else row(one) for one in found]
-    context.output.rows(rows, RECORDS, "nobody did anything to " + (name or "any queue"))
+    context.output.rows(rows, RECORDS, "there are no records of " + (name or "any queue"))
 
 
 def _shown(record: AuditRecord) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def demo(context: Context, rows: int | None, seconds: float) -> None:
     removes afterwards.
     """
     interrupt_on_signals()
-    os.environ["RQ_DLQ_URL"] = server_of(context)  # for the example and its workers, as for any program
+    os.environ["RQ_DLQ_URL"] = server_of(context)  # for the example and its workers
     os.environ["RQ_DLQ_NAMESPACE"] = f"rq-dlq-demo-{secrets.token_hex(4)}"
     flights, example = example_of("flights"), example_of("demo")
     with flights.broker as broker:
@@ -81,11 +81,11 @@ def _record(figures: Any) -> dict[str, Any]:
 
 
 def _by_hand(flights: ModuleType) -> str:
-    """The commands that do the same."""
+    """The commands to do the same manually."""
     file = Path(flights.__file__ or "").with_name("flights.csv")
     shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
     return (
-        "\nThe same by hand:\n"
+        "\nThe same with commands:\n"
         f"  rq-dlq send flights {shown} --csv\n"
         f"  rq-dlq worker {flights.__name__}:broker --burst\n"
         "  rq-dlq dlq groups flights"

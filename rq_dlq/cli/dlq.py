@@ -1,4 +1,4 @@
-"""`rq-dlq dlq …`: dead letters, listed, grouped, brought back, exported, removed."""
+"""`rq-dlq dlq …`: lists, groups, redrives, exports and removes dead letters."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ group_argument = click.argument("group", metavar="GROUP", shell_complete=_comple
 
 @click.group(cls=Group)
 def dlq() -> None:
-    """Look at dead letters, bring them back, remove them.
+    """Read, redrive and remove dead letters.
 
-    QUEUE is the queue they died in: `orders` and `DLQ.orders` mean the same. `EXP.orders` means what expired.
-    A name that policies give to the dead letters of several queues means all of them.
+    QUEUE is the queue they died in: `orders` and `DLQ.orders` mean the same. `EXP.orders` means its expired
+    messages. A name that policies give to the dead letters of several queues means all of them.
     """
 
 
@@ -44,14 +44,14 @@ def dlq() -> None:
     "--group",
     metavar="GROUP",
     shell_complete=_completion.groups,
-    help="Only this kind of failure: a group that `groups` shows, or its first six digits.",
+    help="Only this kind of failure: a group from `groups`, or its first six digits.",
 )
 @reason_option
 @where_option
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this many dead letters."
 )
-@click.option("--newest", "order", flag_value="newest", default="oldest", help="The newest first.")
+@click.option("--newest", "order", flag_value="newest", default="oldest", help="Show the newest first.")
 @pass_context
 def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, **conditions: Any) -> None:
     """List the dead letters of a queue.
@@ -61,7 +61,7 @@ def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, 
     if name is None:
         source = click.get_current_context().get_parameter_source
         if any(source(one) is not ParameterSource.DEFAULT for one in (*conditions, "group", "limit")):
-            raise click.UsageError("these options need a QUEUE: without it this lists the queues")
+            raise click.UsageError("these options need a QUEUE: without one, this lists the queues")
         broker = context.broker
         stats = [broker.queue(name).stats() for name in broker.queues()]
         rows = [_show.queue_row(counts) for counts in stats if counts.dead or counts.expired]
@@ -78,12 +78,12 @@ def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, 
 @queue_argument
 @pass_context
 def groups(context: Context, name: str) -> None:
-    """Group the dead letters of a queue by what went wrong.
+    """Group the dead letters of a queue by kind of failure.
 
-    The largest group comes first. Its trend is new (it began within a day, and nothing was taken out of it
+    The largest group comes first. Its trend is new (it began within a day, and no message was taken out of it
     yet), growing (more than one died within the last hour, and more than twice as many as in an average hour
-    of the day before) or regressed (it had been emptied, and messages died again). It has none five minutes
-    after its last death, or while it is muted.
+    of the day before) or regressed (it had been emptied, and messages died again). It has no trend five
+    minutes after its last death, or while it is muted.
     """
     rows = [_show.group_row(group) for group in letters_of(context, name).groups()]
     context.output.rows(rows, GROUPS, f"there are no dead letters of {name}")
@@ -96,8 +96,8 @@ def groups(context: Context, name: str) -> None:
 def show(context: Context, name: str, which: str) -> None:
     """Show one dead letter with its history, or a group.
 
-    Of a group it shows under which versions and consumers its newest ten letters died, and the newest of them
-    with its history.
+    For a group it shows the versions and consumers of its newest ten dead letters, and the newest one with
+    its history.
     """
     letters = letters_of(context, name)
     found = letters.browse(ids=[which])
@@ -120,37 +120,39 @@ def show(context: Context, name: str, which: str) -> None:
 
 @dlq.command("purge")
 @click.option(
-    "--older-than", metavar="AGE", help='Dead letters that died longer ago than this, such as "30d".'
+    "--older-than", metavar="AGE", help='Only dead letters that died longer ago than this, such as "30d".'
 )
 @by_option
 @bulk
 def purge(context: Context, /, name: str, *, older_than: str | None, by: str | None, **chosen: Any) -> None:
-    """Remove dead letters for good."""
+    """Remove dead letters permanently."""
     check(chosen, ("--older-than", older_than))
     found = letters_of(context, name).select(chosen["where"], older_than=older_than, **these(chosen))
-    confirmed(chosen, found, f"Remove {{}} of {name} for good")
+    confirmed(chosen, found, f"Remove {{}} of {name} permanently")
     done = found.purge(by=by)
     context.output.say(f"removed {many(done, 'dead letter')}")
-    all_found(chosen, done)
+    all_found(context, chosen, done)
 
 
 @dlq.command("mute")
 @queue_argument
 @group_argument
 @click.option(
-    "--until", metavar="SPAN|TIME", help='Such as "4h", or 2026-11-30T08:00Z; by default until it dies again.'
+    "--until",
+    metavar="SPAN|TIME",
+    help='Such as "4h", or 2026-11-30T08:00Z; by default until its next death.',
 )
 @by_option
 @pass_context
 def mute(context: Context, name: str, group: str, *, until: str | None, by: str | None) -> None:
-    """Mute a group: it is no trouble in `top`, on the page and for alerts.
+    """Mute a group: `top`, the page and alerts do not report it as a problem.
 
-    Its letters stay where they are. Without --until this ends when a message dies of it again.
+    Its dead letters stay. Without --until the mute ends when another message of the group dies.
     """
     letters = letters_of(context, name)
     group_of(letters, group, name)
     letters.mute(group=group, until=_time_of(until), by=by)
-    ends = f"until {until}" if until else "until it dies again"
+    ends = f"until {until}" if until else "until its next death"
     context.output.say(f"group {group} of {name} is muted {ends}: `rq-dlq dlq unmute {name} {group}` ends it")
 
 
@@ -160,13 +162,13 @@ def mute(context: Context, name: str, group: str, *, until: str | None, by: str 
 @by_option
 @pass_context
 def unmute(context: Context, name: str, group: str, by: str | None) -> None:
-    """Let a group be trouble again."""
+    """Report a group as a problem again."""
     state = "is no longer muted" if letters_of(context, name).unmute(group=group, by=by) else "was not muted"
     context.output.say(f"group {group} of {name} {state}")
 
 
 def _time_of(until: str | None) -> datetime | str | None:
-    """A time, or a span of time as it is."""
+    """A time, or a duration unchanged."""
     try:
         return datetime.fromisoformat(until) if until and "T" in until else until
     except ValueError:

@@ -27,14 +27,14 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
     "--durability",
     type=click.Choice(DURABILITIES),
     default="memory",
-    help="Check the server against this profile; by default it lists the profiles that the server can keep.",
+    help="Check the server for this profile; by default it lists the profiles that the server can provide.",
 )
 @click.option(
     "--replicas",
     type=click.IntRange(1),
-    help="With --durability replicated: how many replicas have to confirm.",
+    help="With --durability replicated: how many replicas must confirm.",
 )
-@click.option("--queue", default="doctor", help="Check the user's rights on this queue; changes nothing.")
+@click.option("--queue", default="doctor", help="Check the user's rights on this queue, without changes.")
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 @pass_context
 def doctor(
@@ -42,9 +42,9 @@ def doctor(
 ) -> None:
     """Check whether the server is fit for queues.
 
-    If something is wrong, it prints what to do.
+    It prints advice for each problem.
 
-    Exit codes: 0 it is fit, perhaps with warnings; 1 a check fails; 3 it cannot be reached.
+    Exit codes: 0 it is fit, possibly with warnings; 1 a check fails; 3 it cannot be reached.
     """
     if as_json:
         context.output.format = "json"

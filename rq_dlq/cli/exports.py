@@ -1,4 +1,4 @@
-"""`rq-dlq dlq tail`, `export` and `import`: dead letters as they come, and as a file."""
+"""`rq-dlq dlq tail`, `export` and `import`: dead letters as a stream, and as a file."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.message import DeadLetter, Row
 
-NAMED = 10  # lines or ids that are listed
-PERIOD = 0.5  # seconds between two looks
+NAMED = 10  # how many lines or ids are listed
+PERIOD = 0.5  # seconds between two polls
 
 group_option = click.option(
-    "--group", metavar="GROUP", shell_complete=groups, help="Only this kind of failure, as `groups` names it."
+    "--group", metavar="GROUP", shell_complete=groups, help="Only this kind of failure, from `groups`."
 )
 reason_option = click.option(
     "--reason", type=click.Choice(REASONS), help="Only dead letters with this reason."
@@ -51,13 +51,13 @@ reason_option = click.option(
     type=click.IntRange(0),
     default=10,
     show_default=True,
-    help="How many of the present dead letters to write first.",
+    help="How many existing dead letters to write first.",
 )
 @pass_context
 def tail(context: Context, /, name: str, *, group: str | None, lines: int, **conditions: Any) -> None:
-    """Write the newest dead letters, and then each new one.
+    """Write the newest dead letters, then each new one.
 
-    It goes on until Ctrl-C.
+    It continues until Ctrl-C.
     """
     letters = letters_of(context, name)
     try:
@@ -72,9 +72,9 @@ def tail(context: Context, /, name: str, *, group: str | None, lines: int, **con
 
 
 def _coming(letters: DeadLetters[Any], lines: int, conditions: dict[str, Any]) -> Iterator[DeadLetter[Any]]:
-    """The newest dead letters, the oldest of them first; then those that come, without end.
+    """The newest dead letters, the oldest of them first; then new ones, without end.
 
-    A letter that dies at the time of the last one is not missed: the looks overlap by that time.
+    A message that dies in the same millisecond as the last one is not missed: polls overlap by that time.
     """
     newest = letters.browse(limit=1, order="newest")
     since = newest[0].died_at if newest else None
@@ -99,7 +99,7 @@ def _coming(letters: DeadLetters[Any], lines: int, conditions: dict[str, Any]) -
 def export(context: Context, /, name: str, *, group: str | None, **conditions: Any) -> None:
     """Write the dead letters of a queue to stdout.
 
-    Each is a line of JSON, with its body and its history: `rq-dlq dlq import` puts them back.
+    Each is a line of JSON, with its body and its history: `rq-dlq dlq import` restores them.
     """
     letters = letters_of(context, name)
     where = conditions.pop("where")
@@ -127,11 +127,11 @@ def export(context: Context, /, name: str, *, group: str | None, **conditions: A
 @by_option
 @pass_context
 def import_(context: Context, name: str, file: str, by: str | None) -> None:
-    """Put dead letters that `export` wrote into a queue.
+    """Import dead letters from `export` into a queue.
 
-    They come from FILE or from stdin (-), and are dead as they were: the same ids, bodies, headers, times and
-    histories. A message whose id the queue knows stays as it is. If a line is not a dead letter, nothing is
-    imported.
+    They are read from FILE or from stdin (-), and are dead as before: the same ids, bodies, headers, times
+    and histories. An existing message with the same id is not changed. If a line is not a dead letter,
+    nothing is imported.
     """
     queue = context.broker.queue(context.broker.settings.naming.resolve(name).family)._core
     with opened(None if file == "-" else Path(file)) as source:
@@ -141,19 +141,19 @@ def import_(context: Context, name: str, file: str, by: str | None) -> None:
     context.output.say(f"imported {many(total - len(known), 'dead letter')} into {name}")
     if known:
         which = some(known, NAMED)
-        context.output.say(f"{many(len(known), 'id')} known there already, left as they are: {which}")
+        context.output.say(f"{many(len(known), 'id')} already in the queue, not changed: {which}")
 
 
 def _rows(source: IO[bytes], queue: QueueState[Any]) -> Iterator[Row]:
-    """What the lines say."""
+    """The rows in the lines."""
     return (_exported.read(line, number, queue) for number, line in enumerate(source) if line.strip())
 
 
 def _check(context: Context, source: IO[bytes], queue: QueueState[Any]) -> int:
-    """Read all lines; how many dead letters they are.
+    """Check all lines; returns the number of dead letters.
 
     Raises:
-        Failure: some are none.
+        Failure: some lines are not dead letters.
     """
     good = bad = 0
     for number, line in enumerate(source, 1):

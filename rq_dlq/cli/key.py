@@ -24,19 +24,23 @@ KEYS = (
 
 @click.group(cls=Group)
 def key() -> None:
-    """Look at the keys of a queue, by which it orders or limits messages; limit one.
+    """Show the keys by which a queue orders or limits messages, and limit a key.
 
-    `rq-dlq msg ls QUEUE --where "key = 'K'"` lists the messages of one.
+    `rq-dlq msg ls QUEUE --where "key = 'K'"` lists the messages of a key.
     """
 
 
 @key.command("ls")
 @queue_argument
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
-@click.option("--exact", is_flag=True, help="Look at all keys, not only at those of 200 blocked messages.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this many keys."
+)
+@click.option(
+    "--exact", is_flag=True, help="Check all keys, not only those of a sample of 200 blocked messages."
+)
 @pass_context
 def ls(context: Context, name: str, *, limit: int, exact: bool) -> None:
-    """List the keys of which most messages are blocked."""
+    """List the keys with the most blocked messages."""
     found = used(context, name).keys(limit, exact=exact)
     none = f"no message of {name} waits for others of its key"
     context.output.rows([_row(one) for one in found], KEYS, none)
@@ -47,7 +51,7 @@ def ls(context: Context, name: str, *, limit: int, exact: bool) -> None:
 @click.argument("key_text", metavar="KEY")
 @pass_context
 def show(context: Context, name: str, key_text: str) -> None:
-    """Show how many messages of KEY are blocked, and who holds its seats."""
+    """Show the blocked messages of KEY, and the messages that hold its seats."""
     context.output.record(_row(used(context, name).key(key_text).stats()))
 
 
@@ -55,17 +59,17 @@ def show(context: Context, name: str, key_text: str) -> None:
 @queue_argument
 @click.argument("key_text", metavar="KEY")
 @click.argument("seats", metavar="[N]", type=click.IntRange(1, MOST_SEATS), required=False)
-@click.option("--default", "as_others", is_flag=True, help="Take the limit of its own back.")
+@click.option("--default", "as_others", is_flag=True, help="Remove the key's own limit.")
 @by_option
 @pass_context
 def limit(
     context: Context, name: str, key_text: str, *, seats: int | None, as_others: bool, by: str | None
 ) -> None:
-    """Let at most N messages of KEY be ready or in work, whatever the rule of QUEUE says of others."""
+    """Allow at most N ready or leased messages of KEY, in place of the rule of QUEUE."""
     if (seats is None) != as_others:
         raise click.UsageError("pass N, or --default")
     changed = used(context, name).key(key_text).limit(seats, by=by)
-    how = "as the rule says" if seats is None else f"at most {seats} at a time"
+    how = "by the rule" if seats is None else f"at most {seats} at a time"
     context.output.say(f"key {key_text} of {name}: {how}{'' if changed else ', as before'}")
 
 

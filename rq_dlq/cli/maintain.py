@@ -33,11 +33,17 @@ def _roles(ctx: click.Context, param: click.Parameter, text: str) -> list[Mainte
     default=",".join(ROLES),
     metavar="ROLE,ROLE,…",
     callback=_roles,
-    help=f"What it does; by default all of: {', '.join(ROLES)}. Without `expiry` this process expires "
-    "nothing; claims still do.",
+    help=(
+        f"Its roles; by default all of: {', '.join(ROLES)}. Without `expiry` this process does not expire "
+        "messages; claims still do."
+    ),
 )
 @click.option(
-    "--period", default="1s", metavar="SPAN", show_default=True, help="Time between two rounds; 10ms or more."
+    "--period",
+    default="1s",
+    metavar="SPAN",
+    show_default=True,
+    help="The time between two rounds; 10ms or more.",
 )
 @health_options
 @log_format_option
@@ -51,14 +57,14 @@ def maintain(
 ) -> None:
     """Maintain the queues of the namespace.
 
-    It brings back the messages of dead workers, expires messages, drops old dead letters, sends what is due
-    by schedules, and finishes what a sender or a redrive left unfinished. Any number of these may run at
-    once. SIGTERM and Ctrl-C stop it after the current step.
+    It redelivers the messages of dead workers, expires messages, drops old dead letters, sends the messages
+    of schedules, and finishes interrupted sends and redrives. Any number of these processes may run. SIGTERM
+    and Ctrl-C stop it after the current step.
     """
     log_times(context.verbose, context.log_format)
     run = Maintenance(context.broker, roles, period)  # checks the period
     with context.broker as broker:
-        broker.queues()  # fails now if there is no server; later it would wait for one
+        broker.queues()  # fails now if there is no server; later it would wait
     with (
         ending_unread(run.stop, run.vitals),
         announced(run.vitals, address=health, heartbeat_file=heartbeat_file),

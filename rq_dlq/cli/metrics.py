@@ -1,4 +1,4 @@
-"""`rq-dlq metrics`: figures of all queues, for Prometheus."""
+"""`rq-dlq metrics`: metrics of all queues, for Prometheus."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ logger = logging.getLogger("rq_dlq.metrics")
     "--listen",
     metavar="[HOST:]PORT",
     callback=address,
-    help="Serve them at http://HOST:PORT/metrics until SIGTERM or Ctrl-C. A port alone is on 127.0.0.1.",
+    help="Serve them at http://HOST:PORT/metrics until SIGTERM or Ctrl-C. A port alone means 127.0.0.1.",
 )
 @pass_context
 def metrics(context: Context, listen: tuple[str, int] | None) -> None:
-    """Print figures of all queues for Prometheus, or serve them.
+    """Print metrics of all queues for Prometheus, or serve them.
 
-    docs/metrics.md has each figure, the alert rules and the dashboard.
+    docs/metrics.md lists the metrics, the alert rules and the dashboard.
     """
     with of_extra("metrics", "`rq-dlq metrics`"):
         from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415
@@ -58,12 +58,12 @@ def _serve(registry: CollectorRegistry, host: str, port: int) -> None:
     """Serve the metrics until a signal.
 
     Raises:
-        ConfigurationError: the address is taken, or is none of this machine.
+        ConfigurationError: the address is in use, or does not belong to this machine.
     """
     from prometheus_client import start_http_server  # noqa: PLC0415 - an extra
 
     stop = Stop()
-    with heeding_signals(stop, logger):  # first: whoever is answered may send one
+    with heeding_signals(stop, logger):  # first, since a client that gets an answer may send one
         try:
             server, _ = start_http_server(port, host, registry)
         except OSError as error:

@@ -1,9 +1,10 @@
-"""`rq-dlq msg …`: messages, listed, shown, and managed by their ids or by a condition."""
+"""`rq-dlq msg …`: lists, shows and manages messages, by their ids or by a condition."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -16,6 +17,7 @@ from rq_dlq.cli._options import (
     confirm,
     exactly_one,
     queue_argument,
+    tell_left,
     where_option,
     yes_option,
 )
@@ -29,6 +31,9 @@ from rq_dlq.filters._facts import FIELDS
 from rq_dlq.policy import DiscardingDeadLetterStrategy
 from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.readable import many
+
+if TYPE_CHECKING:
+    from rq_dlq.values.changed import Changed
 
 MESSAGES = (Column("id", "bold"), Column("place", "cyan"), *_show.MESSAGES[1:])
 COUNTS = (Column("value", "bold"), Column("count"))
@@ -48,11 +53,11 @@ def place_option(places: Sequence[str]) -> Callable[[Callable[..., None]], Calla
 
 @click.group(cls=Group)
 def msg() -> None:
-    """Look at messages, and manage them by their ids or by a condition.
+    """Read and manage messages, by their ids or by a condition.
 
-    QUEUE may be a dead-letter or expiry queue. Without --place a command takes the messages that wait for
-    delivery: those of `orders` that are ready or scheduled. Leased messages can be listed and shown; no
-    command changes them.
+    QUEUE may be a dead-letter or expiry queue. Without --place a command applies to messages that wait for
+    delivery: the ready and scheduled ones of `orders`. Leased messages can be listed and shown, but not
+    changed.
     """
 
 
@@ -86,7 +91,7 @@ def ls(
         counts = queue.select(where, places=places or None, limit=limit).count_by(count_by)
         if counts.keys() == {None} and count_by in FIELDS.keys() - {"key", "dependency"}:
             raise Failure(
-                f"no message has a header {count_by!r}: it is a field, and --count-by takes headers"
+                f"{count_by!r} is a field, not a header, and --count-by takes headers: use another name"
             )
         table = context.output.format == "table"
         counted = [
@@ -109,11 +114,11 @@ def ls(
 @click.argument("message_id", metavar="ID", shell_complete=completion.ids)
 @pass_context
 def show(context: Context, name: str, message_id: str) -> None:
-    """Show one message, wherever in QUEUE it is, with its history."""
+    """Show one message of QUEUE, in any state, with its history."""
     explained = used(context, name).explain(message_id)
     message = explained.message
     if message is None:
-        text = f"there is no message {message_id} in {name}: `rq-dlq msg ls {name}` lists those that wait"
+        text = f"there is no message {message_id} in {name}: `rq-dlq msg ls {name}` lists waiting messages"
         raise Failure(text)
     row = _show.letter_row(message) if isinstance(message, DeadLetter) else _show.message_row(message)
     context.output.message(row | _show.attributes(explained, *EXPLAINED), message)
@@ -124,16 +129,16 @@ def show(context: Context, name: str, message_id: str) -> None:
 @click.argument("message_id", metavar="ID", shell_complete=completion.ids)
 @pass_context
 def explain(context: Context, name: str, message_id: str) -> None:
-    """Explain where a message is and what happens to it next.
+    """Explain where a message is and what happens next.
 
-    If it waits, this says why no consumer has it.
+    If it is waiting, this gives the reason.
     """
     explained = used(context, name).explain(message_id)
     context.output.either(str(explained), _show.attributes(explained, "id", *EXPLAINED))
 
 
 def bulk(takes: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The arguments of a verb that takes ids or a condition, of messages in these states."""
+    """The arguments of a verb for ids or a condition, for messages in these states."""
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         for option in (
@@ -159,13 +164,13 @@ def bulk(takes: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., 
 msg.add_command(result)
 
 
-@msg.command("cancel", short_help="Take messages back, also those in work.")
+@msg.command("cancel", short_help="Cancel messages, even those being processed.")
 @bulk(WAITING)
 def cancel(context: Context, /, name: str, **chosen: Any) -> None:
-    """Take messages back before their end: by their ids also those that a worker works on.
+    """Cancel messages; by id even those that a worker is processing.
 
-    The worker is told within a second; nothing counts that its call does. With a condition, the messages that
-    wait are removed for good, or those of a dead-letter or expiry queue.
+    The worker is notified within a second, and the result of its call is ignored. With a condition, waiting
+    messages are removed permanently, or those of a dead-letter or expiry queue.
     """
     ids = list(dict.fromkeys(chosen["ids"]))
     if ids and not (chosen["where"] or chosen["everything"] or is_view(context, name)):
@@ -174,9 +179,9 @@ def cancel(context: Context, /, name: str, **chosen: Any) -> None:
         stay = [f"{message_id} is {word}" for message_id, word in found.items() if word != "cancelled"]
         context.output.say(f"cancelled {many(len(ids) - len(stay), 'message')}")
         if stay:
-            raise Failure(f"{', '.join(stay)}: nothing was changed there")
+            raise Failure(f"{', '.join(stay)}: not changed")
         return
-    _change(context, name, chosen, Found.purge, what="Remove {} of {} for good", done="removed")
+    _change(context, name, chosen, Found.purge, what="Remove {} of {} permanently", done="removed")
 
 
 @msg.command("move")
@@ -188,7 +193,7 @@ def move(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
     They keep their ids and their histories.
     """
     used(context, to)
-    what, known = f"Move {{}} of {{}} to {to}", f"{to} knows the id already, or "
+    what, known = f"Move {{}} of {{}} to {to}", f"{to} already has the id, or "
     _change(context, name, chosen, Found.move, to, what=what, done="moved", known=known)
 
 
@@ -201,7 +206,7 @@ def copy(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
     The copies have the same ids; their counts begin at 0.
     """
     used(context, to)
-    what, known = f"Copy {{}} of {{}} to {to}", f"{to} knows the id already, or "
+    what, known = f"Copy {{}} of {{}} to {to}", f"{to} already has the id, or "
     _change(context, name, chosen, Found.copy, to, what=what, done="copied", known=known)
 
 
@@ -209,14 +214,14 @@ def copy(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
 @bulk(TAKES["dead_letter"])
 @click.option(
     "--reason",
-    default="sent to the dead-letter queue by hand",
-    help="The text that is recorded as the error.",
+    default="sent to the dead-letter queue by an operator",
+    help="The text to record as the error.",
 )
 def dead_letter(context: Context, /, name: str, *, reason: str, **chosen: Any) -> None:
     """Send waiting messages to the dead-letter queue."""
     what, done = "Send {} of {} to the dead-letter queue", "sent to the dead-letter queue:"
     if isinstance(context.broker.policies.explain(name).dead_letter, DiscardingDeadLetterStrategy):
-        what, done = "Drop {} of {}: its strategy is to discard", "dropped, as the strategy is to discard:"
+        what, done = "Drop {} of {}, by its discarding strategy", "dropped by the discarding strategy:"
     _change(context, name, chosen, Found.dead_letter, reason, what=what, done=done)
 
 
@@ -224,8 +229,7 @@ def dead_letter(context: Context, /, name: str, *, reason: str, **chosen: Any) -
 @bulk(TAKES["expire"])
 def expire(context: Context, /, name: str, **chosen: Any) -> None:
     """Expire waiting messages now, whatever their time to live."""
-    chosen["places"] = chosen["places"] or WAITING  # so it refuses a queue that has no such messages
-    _change(context, name, chosen, Found.expire, what="Expire {} of {}", done="expired")
+    _change(context, name, chosen, Found.expire, takes=WAITING, what="Expire {} of {}", done="expired")
 
 
 @msg.command("deliver-now")
@@ -233,61 +237,64 @@ def expire(context: Context, /, name: str, **chosen: Any) -> None:
 def deliver_now(context: Context, /, name: str, **chosen: Any) -> None:
     """Make scheduled messages ready now.
 
-    They keep their place before messages that were sent after them.
+    They stay before messages that were sent after them.
     """
-    chosen["places"] = chosen["places"] or TAKES["deliver_now"]
-    _change(context, name, chosen, Found.deliver_now, what="Deliver {} of {} now", done="made ready:")
+    takes, what = TAKES["deliver_now"], "Deliver {} of {} now"
+    _change(context, name, chosen, Found.deliver_now, takes=takes, what=what, done="made ready:")
 
 
 @msg.command("prioritize")
 @bulk(TAKES["prioritize"])
 @click.option("--priority", type=click.IntRange(0, 9), required=True, help="0 last, 9 first.")
 def prioritize(context: Context, /, name: str, *, priority: int, **chosen: Any) -> None:
-    """Give waiting messages another priority."""
-    chosen["places"] = chosen["places"] or WAITING
+    """Change the priority of waiting messages."""
     what, done = f"Give {{}} of {{}} priority {priority}", f"priority {priority} given to"
-    _change(context, name, chosen, Found.prioritize, priority, what=what, done=done)
+    _change(context, name, chosen, Found.prioritize, priority, takes=WAITING, what=what, done=done)
 
 
 def _change(
     context: Context,
     name: str,
     chosen: dict[str, Any],
-    verb: Callable[..., int],
+    verb: Callable[..., Changed],
     *given: object,
     what: str,
     done: str,
+    takes: Sequence[Any] = (),
     known: str = "",
 ) -> None:
-    """Run a verb on the chosen messages, after a confirmation; `known` is a reason why some may stay."""
+    """Run a verb on the chosen messages, after a confirmation.
+
+    Args:
+        takes: the states without --place, where a queue that has no such messages is refused.
+        known: a reason why some may stay.
+    """
     ids, where = chosen["ids"], chosen["where"]
     exactly_one("messages", ("ID…", ids), ("--where", where), ("--all", chosen["everything"]))
-    queue = used(context, name)
-    found = queue.select(
-        where,
-        ids=list(dict.fromkeys(ids)) or None,
-        places=chosen["places"] or None,
-        limit=chosen["limit"],
-        all=chosen["everything"],
+    named = list(dict.fromkeys(ids)) or None
+    select = partial(
+        used(context, name).select, where, ids=named, limit=chosen["limit"], all=chosen["everything"]
     )
-    number = len(set(ids)) or found.count()
+    places = chosen["places"] or takes
+    number = len(set(ids)) or select(places=places or None).count()
     if not ids:
         confirm(what.format(many(number, "message"), name), yes=chosen["yes"])
-    changed = verb(found, *given, by=chosen["by"])
+    if takes and not chosen["places"]:
+        places = (*takes, "leased")  # which are counted
+    changed = verb(select(places=places or None), *given, by=chosen["by"])
     context.output.say(f"{done} {many(changed, 'message')}")
-    if changed >= number or (ids and chosen["limit"]):
-        return
-    missing = (
-        f"{many(number - changed, 'id' if ids else 'message')} could not be changed: {known}"
-        f"no such message waits in {name}; `rq-dlq msg explain {name} ID` shows where it is"
-    )
-    if ids:
-        raise Failure(missing)
-    context.output.say(missing)
+    left = [_show.left_leased(changed)] if changed.leased else []
+    missing = number - changed - (changed.leased if ids else 0)
+    if missing > 0 and not (ids and chosen["limit"]):
+        left.append(
+            f"{many(missing, 'id' if ids else 'message')} could not be changed: {known}"
+            f"no such message is waiting in {name}; `rq-dlq msg explain {name} ID` shows where it is"
+        )
+    tell_left(context, left, named=bool(ids))
 
 
 def _places(context: Context, name: str, given: Sequence[Any]) -> Sequence[Any]:
-    """The states to list one after the other; None: the one that the name means."""
+    """The states to list one after another; None: the state for the name."""
     if given:
         return given
     live = context.broker.settings.naming.resolve(name).part == "live" and not is_view(context, name)

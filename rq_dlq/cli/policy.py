@@ -1,4 +1,4 @@
-"""`rq-dlq policy …`: the policies of queues, set by hand, from a file, or from another broker's file."""
+"""`rq-dlq policy …`: the policies of queues, from options, a file, or another broker's file."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ FINDINGS = (
 
 
 file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be set, and set nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show the changes, without setting anything.")
 
 
 @click.group(cls=Group)
 def policy() -> None:
     """Set the policies of queues: redelivery, dead letters, expiry.
 
-    A PATTERN is words between dots: `orders`, `orders.*` (one word more), `orders.#` (any number). All
-    entries that match a queue are merged field by field, the most specific first. A change applies at once,
-    also to messages that are queued.
+    A PATTERN has words between dots: `orders`, `orders.*` (one more word), `orders.#` (any number). All
+    entries that match a queue are merged field by field, the most specific first. A change applies
+    immediately, including to messages already in the queue.
     """
 
 
@@ -65,7 +65,7 @@ def ls(context: Context) -> None:
         rows = [
             {"pattern": pattern, **entry.stored, "pinned": entry.pinned} for pattern, entry in entries.items()
         ]
-    none = "there are no policies: `rq-dlq policy set` makes one, until then the defaults apply"
+    none = "there are no policies, so the defaults apply: `rq-dlq policy set` makes one"
     context.output.rows(rows, POLICIES, none)
     for pattern in stored.unreadable:
         context.output.say(f"the entry of {pattern!r} cannot be read, so it is ignored")
@@ -94,10 +94,10 @@ def set_(
     by: str | None,
     **given: Any,
 ) -> None:
-    """Set the entry of PATTERN; it replaces the one before. Fields that are not set are inherited."""
+    """Set the entry of PATTERN, in place of an earlier one. Fields that are not set are inherited."""
     fields = _fields.passed(_fields.ALL, given)
     if (file is None) == (pattern is None) or (file is not None and (fields or pin)):
-        raise click.UsageError("pass either a PATTERN with options, or --file, which has the patterns in it")
+        raise click.UsageError("pass either a PATTERN with options, or a --file with patterns")
     if file is None and not fields:
         raise click.UsageError("the entry sets nothing: pass a field, such as --max-redeliveries 5")
     if file is not None:
@@ -119,7 +119,7 @@ def rm(context: Context, pattern: str, by: str | None) -> None:
     with progress_bar(context.output.stderr, f"removing {visible(text)}") as progress:
         matched = context.broker.policies.remove(text, progress=progress, by=by)
     if text not in {*stored.entries, *stored.unreadable}:  # or a removal was interrupted
-        rest = f". What applies without it is set in its {many(matched, 'queue')}" if matched else ""
+        rest = f". The settings without it apply to {many(matched, 'queue')}" if matched else ""
         raise Failure(f"there is no entry for {text!r}: `rq-dlq policy ls` lists them{rest}")
     context.output.say(f"removed {text}: it matched {many(matched, 'queue')}")
 
@@ -129,23 +129,23 @@ def rm(context: Context, pattern: str, by: str | None) -> None:
 @by_option
 @pass_context
 def undeclare(context: Context, name: str, by: str | None) -> None:
-    """Remove what programs declared in code for QUEUE.
+    """Remove the settings that programs declared in code for QUEUE.
 
-    After that only the entries apply. A program that still declares something does so again when it next
-    starts.
+    After that only the entries apply. A program that declares settings declares them again at its next start.
     """
     if not context.broker.policies.undeclare(name, by=by):
         raise Failure(
-            f"no program declared anything for {name}: `rq-dlq policy explain {name}` shows what applies"
+            f"no program declared settings for {name}: `rq-dlq policy explain {name}` shows the settings in "
+            "force"
         )
-    context.output.say(f"removed what was declared for {name}")
+    context.output.say(f"removed the settings declared for {name}")
 
 
 @policy.command("explain")
 @click.argument("name", metavar="QUEUE", shell_complete=queues)
 @pass_context
 def explain(context: Context, name: str) -> None:
-    """Show the policy of QUEUE, and where each field was set.
+    """Show the policy of QUEUE, and the source of each field.
 
     The queue need not exist.
     """
@@ -160,7 +160,7 @@ def explain(context: Context, name: str) -> None:
 @policy.command("import")
 @click.argument("file", type=file_type)
 @click.option("--map", "renamed", multiple=True, metavar="QUEUE=NAME", callback=pairs,
-              help="The name here of a queue or pattern in FILE; may be repeated.")  # fmt: skip
+              help="A new name for a queue or pattern in FILE; may be repeated.")  # fmt: skip
 @dry_run_option
 @by_option
 @pass_context
@@ -169,8 +169,8 @@ def import_(
 ) -> None:
     """Import the policies of an ActiveMQ broker.
 
-    FILE is the broker.xml of Artemis or the activemq.xml of Classic. The output has each setting with what it
-    becomes, or why it is not needed or has no counterpart.
+    FILE is the broker.xml of Artemis or the activemq.xml of Classic. The output lists each setting with its
+    equivalent here, or why it is not needed or has no counterpart.
     """
     data = file.read_bytes()
     text = html.unescape(data.decode(errors="replace"))
@@ -178,7 +178,7 @@ def import_(
         raise click.UsageError(f"--map: there is no {absent[0]!r} in {file}")
     reading = read_broker_xml(data, renamed)
     refuse(context, reading, file)
-    context.output.stdout.width = min(context.output.stdout.width, PAGE_WIDTH)  # also in a file
+    context.output.stdout.width = min(context.output.stdout.width, PAGE_WIDTH)  # even in a file
     rows = [_finding_row(finding, file, context.output.format) for finding in reading.findings]
     context.output.rows(rows, FINDINGS, "")
     missing = sum(finding.outcome == "no counterpart" for finding in reading.findings)
@@ -204,7 +204,7 @@ def _toml(file: Path) -> Reading:
 
 
 def _places(settings: QueueSettings) -> list[Source]:
-    """The queues that take dead letters and expired messages; None: they are dropped."""
+    """The queues for dead letters and expired messages; None: they are dropped."""
     wire, found = settings.wire(), list[Source]()
     fates: dict[str, Any] = json.loads(wire.get("dead_letter", "{}"))
     for part, name, fate in (

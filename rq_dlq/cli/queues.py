@@ -1,4 +1,4 @@
-"""`rq-dlq queue …` and `rq-dlq peek`: look at queues, pause them, empty them, delete them."""
+"""`rq-dlq queue …` and `rq-dlq peek`: show, pause, empty and delete queues."""
 
 from __future__ import annotations
 
@@ -56,23 +56,23 @@ OUTCOMES = (
 
 @click.group(cls=Group)
 def queue() -> None:
-    """Look at queues, pause them, empty them, delete them."""
+    """Show, pause, empty and delete queues."""
 
 
 @queue.command("ls")
 @click.option("--maintainers", is_flag=True, help="List the processes that maintain the queues instead.")
-@click.option("--dependencies", is_flag=True, help="List what messages need that is down or paused instead.")
+@click.option("--dependencies", is_flag=True, help="List dependencies that are down or paused instead.")
 @pass_context
 def ls(context: Context, *, maintainers: bool, dependencies: bool) -> None:
     """List the queues with their counts.
 
-    The last line says how many processes maintain them; --maintainers lists these. A queue that is damaged,
-    or whose node of a cluster does not answer, is listed as unreachable, and the exit code is 3.
+    The last line is the number of processes that maintain them; --maintainers lists these. A queue that is
+    damaged, or whose cluster node does not answer, is listed as unreachable, and the exit code is 3.
     """
     if maintainers:
         table = context.output.format == "table"
         rows = [_reports.maintainer_row(one, table=table) for one in _maintainers(context)]
-        context.output.rows(rows, _reports.MAINTAINERS, _reports.NOBODY)
+        context.output.rows(rows, _reports.MAINTAINERS, _reports.NO_MAINTAINER)
         return
     if dependencies:
         _dependencies(context)
@@ -86,7 +86,7 @@ def ls(context: Context, *, maintainers: bool, dependencies: bool) -> None:
         rows = [dict.fromkeys(column.key for column in columns) | row for row in rows]
     context.output.rows(rows, columns, "there are no queues yet: `rq-dlq send` creates one")
     if context.output.format == "table":
-        with suppress(MissingRights):  # a user of some queues may count them, and not look at processes
+        with suppress(MissingRights):  # a user with rights on some queues may not read processes
             context.output.say(_maintained_by(context))
     if lost:
         raise Failure(f"{len(lost):,} of {many(len(rows), 'queue')} cannot be read", UNREACHABLE)
@@ -95,7 +95,7 @@ def ls(context: Context, *, maintainers: bool, dependencies: bool) -> None:
 def _dependencies(context: Context) -> None:
     found = context.broker._run(outages.everywhere(context.broker.settings.namespace))
     rows = [_reports.dependency_row(one) for one in found if not isinstance(one, UnreachableQueue)]
-    context.output.rows(rows, _reports.DEPENDENCIES, "nothing that messages need is down or paused")
+    context.output.rows(rows, _reports.DEPENDENCIES, "no dependency is down or paused")
     if len(rows) < len(found):
         raise Failure(f"{many(len(found) - len(rows), 'queue')} cannot be read", UNREACHABLE)
 
@@ -123,7 +123,7 @@ def _maintained_by(context: Context) -> str:
 def show(context: Context, name: str) -> None:
     """Show all counts of one queue.
 
-    If messages wait and none is delivered, this says why.
+    If messages wait and none is delivered, this gives the reason.
     """
     broker = context.broker
     if is_view(context, name):
@@ -143,13 +143,13 @@ def show(context: Context, name: str) -> None:
 def outcomes(context: Context, name: str, last: int) -> None:
     """List the last outcomes of a queue's messages.
 
-    A queue keeps them if its setting `outcomes` says so.
+    A queue keeps them if its setting `outcomes` is set.
     """
     core = used(context, name)._core
     found = context.broker._run(last_outcomes(core, last))
     none = f"{name} has no outcomes yet"
     if not found and context.broker.policies.explain(core.name).outcomes is None:
-        none = f"{name} keeps no outcomes: `rq-dlq policy set {name} --outcomes 100000` keeps about that many"
+        none = f"{name} keeps no outcomes: `rq-dlq policy set {name} --outcomes 100000` keeps about 100,000"
     context.output.rows([asdict(outcome) for outcome in found], OUTCOMES, none)
 
 
@@ -157,7 +157,9 @@ def outcomes(context: Context, name: str, last: int) -> None:
 @click.argument("name", shell_complete=names)
 @key_option
 @dependency_option
-@click.option("--until", metavar="TIME", callback=end, help='When it ends: "2h", or 2027-01-31T08:00+01:00.')
+@click.option(
+    "--until", metavar="TIME", callback=end, help='When the pause ends: "2h", or 2027-01-31T08:00+01:00.'
+)
 @by_option
 @pass_context
 def pause(
@@ -170,7 +172,7 @@ def pause(
     until: datetime | str | None,
     by: str | None,
 ) -> None:
-    """Deliver nothing from a queue until it is resumed.
+    """Stop delivering messages of a queue until it is resumed.
 
     Messages can still be sent, acked and nacked, and they expire.
     """
@@ -213,19 +215,22 @@ def reset(context: Context, name: str, by: str | None) -> None:
 def purge(
     context: Context, name: str, *, where: str | None, everything: bool, by: str | None, yes: bool
 ) -> None:
-    """Remove waiting messages of a queue for good; leased ones stay."""
+    """Remove waiting messages of a queue permanently; leased ones stay."""
     if is_view(context, name) or context.broker.settings.naming.resolve(name).part != "live":
         raise Failure(f"{name} has dead or expired messages: `rq-dlq dlq purge {name}` removes them")
     exactly_one("messages", ("--where", where), ("--all", everything))
     found = context.broker.queue(family_of(context, name)).select(where, all=everything)
-    confirm(f"Remove {many(found.count(), 'waiting message')} of {name} for good", yes=yes)
-    context.output.say(f"removed {many(found.purge(by=by), 'message')}")
+    confirm(f"Remove {many(found.count(), 'waiting message')} of {name} permanently", yes=yes)
+    removed = found.purge(by=by)
+    context.output.say(f"removed {many(removed, 'message')}")
+    if removed.leased:
+        context.output.say(_show.left_leased(removed))
 
 
 @queue.command("rm")
 @click.argument("name", shell_complete=names)
 @click.option(
-    "--force", is_flag=True, help="Delete it with its schedules and all messages in it, also those in work."
+    "--force", is_flag=True, help="Delete it with its schedules and all its messages, even leased ones."
 )
 @by_option
 @yes_option
@@ -233,8 +238,8 @@ def purge(
 def rm(context: Context, name: str, *, force: bool, by: str | None, yes: bool) -> None:
     """Delete an empty queue that has no schedules.
 
-    Its name, its totals, its outcomes and what programs declared for it are gone. Entries of the map of
-    policies stay. The next send creates the queue again.
+    Its name, totals, outcomes and declared settings are deleted. Entries of the map of policies stay. The
+    next send creates the queue again.
     """
     found = used(context, name)
     stats, recurring = found.stats(), len(schedules_of(context, found))
@@ -242,13 +247,13 @@ def rm(context: Context, name: str, *, force: bool, by: str | None, yes: bool) -
     also = f" and {many(recurring, 'schedule')}" if recurring else ""
     if force:
         number = sum(getattr(stats, place) for place in PLACES)
-        confirm(f"Delete {name} with {many(number, 'message')}{also} for good", yes=yes)
+        confirm(f"Delete {name} with {many(number, 'message')}{also} permanently", yes=yes)
     else:
         counts = [f"{count:,} {place}" for place in PLACES if (count := getattr(stats, place))]
         if held := counts + ([many(recurring, "schedule")] if recurring else []):
             raise Failure(
                 f"{name} was not deleted, since it is not empty: {', '.join(held)}. "
-                f"`rq-dlq queue rm {name} --force` deletes it with all of that"
+                f"`rq-dlq queue rm {name} --force` deletes it with all of these"
             )
     context.output.say(f"deleted {name}, with {many(found.delete(force=force, by=by), 'message')}{also}")
 
@@ -260,13 +265,13 @@ def rm(context: Context, name: str, *, force: bool, by: str | None, yes: bool) -
 )
 @pass_context
 def peek(context: Context, name: str, limit: int) -> None:
-    """Look at the next messages of a queue, without claiming them."""
+    """Show the next messages of a queue, without claiming them."""
     rows = [_show.message_row(message) for message in used(context, name).peek(limit)]
-    context.output.rows(rows, _show.MESSAGES, f"nothing is ready in {name}")
+    context.output.rows(rows, _show.MESSAGES, f"no message is ready in {name}")
 
 
 def is_view(context: Context, name: str) -> bool:
-    """Whether this is a name of a shared dead-letter or expiry queue, and of no other queue."""
+    """Whether this is only the name of a shared dead-letter or expiry queue."""
     noted, also_queue = context.broker._run(noted_name(context.broker.queue(name)._core))
     return noted and not also_queue
 
@@ -275,7 +280,7 @@ def used(context: Context, name: str) -> Queue[Any]:
     """The queue of this name, if it was ever used or is a shared dead-letter or expiry queue.
 
     Raises:
-        Failure: it is neither.
+        Failure: there is no such queue.
     """
     if not is_view(context, name):
         family_of(context, name)
@@ -283,13 +288,13 @@ def used(context: Context, name: str) -> Queue[Any]:
 
 
 def schedules_of(context: Context, queue: Queue[Any]) -> Collection[str]:
-    """The names of a queue's schedules, also of those that cannot be read."""
+    """The names of a queue's schedules, including unreadable ones."""
     broker = context.broker
     return broker._run(broker._step(schedule_calls.records(queue._core.keys)))
 
 
 def family_of(context: Context, name: str) -> str:
-    """The queue that a name, perhaps of its dead letters, belongs to.
+    """The queue for a name, which may be that of its dead letters.
 
     Raises:
         Failure: the queue was never used.

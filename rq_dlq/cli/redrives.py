@@ -1,4 +1,4 @@
-"""`rq-dlq dlq redrive` and `rq-dlq dlq jobs`: bring dead letters back, at once or step by step."""
+"""`rq-dlq dlq redrive` and `rq-dlq dlq jobs`: redrive dead letters, in one or several steps."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from rq_dlq.core.redrive.terms import Terms
 from rq_dlq.core.steps import driving
 from rq_dlq.core.steps.step import NodeUnavailable
 from rq_dlq.errors import InvalidInput, MissingRights
+from rq_dlq.values.changed import Changed
 from rq_dlq.values.readable import many, some
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.redrive import RedriveJob
     from rq_dlq.core.redrive.record import RedrivePlan, Refusal
 
-NAMED = 10  # refusals, or queues, that are told
+NAMED = 10  # how many refusals or queues are named
 VERBS = ("pause", "resume", "cancel", "undo")
 JOBS = (
     _show.Column("job", "bold"), _show.Column("state"), _show.Column("moved"), _show.Column("acked", "green"),
@@ -42,33 +43,33 @@ JOBS = (
 
 @click.command("redrive", cls=Command)
 @click.option(
-    "--group", metavar="GROUP", shell_complete=groups, help="Only this kind of failure, as `groups` names it."
+    "--group", metavar="GROUP", shell_complete=groups, help="Only this kind of failure, from `groups`."
 )
 @click.option("--limit", type=click.IntRange(1), help="At most this many dead letters.")
-@click.option("--newest", "order", flag_value="newest", default="oldest", help="The newest first.")
+@click.option("--newest", "order", flag_value="newest", default="oldest", help="Redrive the newest first.")
 @click.option(
     "--canary",
     type=int,
     metavar="N",
-    help="Bring this many back first, the others when these have succeeded.",
+    help="Redrive this many first, the others when these have succeeded.",
 )
 @click.option("--rate", type=float, metavar="N", help="At most this many messages a second.")
 @click.option(
     "--min-success", type=float, metavar="PART", help="Pause if a smaller part is acked; 0.95 with a canary."
 )
-@click.option("--to", metavar="QUEUE", help="Bring them to this queue instead.")
-@click.option("--create", is_flag=True, help="Make that queue if there is none of its name.")
+@click.option("--to", metavar="QUEUE", help="Move them to this queue instead.")
+@click.option("--create", is_flag=True, help="Create that queue if it does not exist.")
 @click.option(
     "--edit",
     metavar="PATCH",
     help="Edit the bodies: a JSON patch, '[{\"op\": …}]', or a merge patch, '{\"name\": value}'; or a file.",
 )
 @click.option(
-    "--ttl", metavar="SPAN|keep", help="Let them expire after this time; keep: when they would have expired."
+    "--ttl", metavar="SPAN|keep", help="Expire them after this time; keep: at their old expiry times."
 )
 @by_option
-@click.option("--detach", is_flag=True, help="Leave it to workers and maintenance.")
-@click.option("--dry-run", is_flag=True, help="Only count what would come back.")
+@click.option("--detach", is_flag=True, help="Leave the redrive to workers and maintenance.")
+@click.option("--dry-run", is_flag=True, help="Only count the messages.")
 @bulk
 def redrive(
     context: Context,
@@ -81,12 +82,12 @@ def redrive(
     dry_run: bool,
     **options: Any,
 ) -> None:
-    """Bring dead letters back to their queue.
+    """Move dead letters back to their queue.
 
-    They keep their ids and their histories, and get all their tries again.
+    They keep their ids and their histories, and get a fresh budget.
 
     With --edit, a message stays dead if the patch does not fit its body. If a redrive with --edit or --to is
-    stopped, the same command again does the rest.
+    interrupted, repeat the command to do the rest.
     """
     chosen = {key: options.pop(key) for key in ("ids", "where", "everything", "yes")}
     check(chosen, ("--group", group))
@@ -106,24 +107,24 @@ def redrive(
         found = letters.select(**which).count()
         where = f"to {options['to']}" if options["to"] else "back to the queue"
         what = ", with edited bodies" if options["edit"] else ""
-        confirm(f"Bring {many(found, 'dead letter')} of {name} {where}{what}", yes=chosen["yes"])
+        confirm(f"Move {many(found, 'dead letter')} of {name} {where}{what}", yes=chosen["yes"])
     alone = bool(options["to"] or options["edit"])  # only this process can drive it
     begun: dict[str, Any] = {**options, **changes}
     begun["detach"] = options["detach"] or not (alone or is_view(context, name))
     job = _begun(letters, which, begun)
     if options["detach"]:
         context.output.say(
-            f"redrive {job.id} goes on by itself: `rq-dlq dlq jobs {name}` shows how far it is"
+            f"redrive {job.id} continues in the background: `rq-dlq dlq jobs {name}` shows its progress"
         )
         _say_unattended(context, {part.family for part in job._parts})  # noqa: SLF001 - a user needs no parts
     else:
         drive(context, name, job, alone=alone)
-    all_found(chosen, job.counts.eligible)
+    all_found(context, chosen, Changed(job.counts.eligible))
 
 
 def _say_unattended(context: Context, families: set[str]) -> None:
-    """Say so if no process reports that would go on with a redrive of these queues."""
-    with suppress(MissingRights, NodeUnavailable):  # then it is not known
+    """Tell the user if no reporting process would continue a redrive of these queues."""
+    with suppress(MissingRights, NodeUnavailable):  # then it is unknown
         reports = context.broker._run(
             driving.unrepeated(processes.processes(context.broker.settings.namespace))
         )
@@ -132,13 +133,13 @@ def _say_unattended(context: Context, families: set[str]) -> None:
         if left and not any("redrives" in one.roles for one in alive):
             whose = some(sorted(left), NAMED)
             context.output.say(
-                f"no worker of {whose} and no maintenance process for redrives reports now: it waits for one "
-                "(`rq-dlq maintain`), or for a client that claims"
+                f"no worker of {whose} and no maintenance process for redrives is reporting: the redrive "
+                "waits for one (`rq-dlq maintain`), or for a client that claims"
             )
 
 
 def _begun(letters: DeadLetters[Any], which: dict[str, Any], terms: dict[str, Any]) -> RedriveJob:
-    """A redrive that nobody drives yet: who does shows how far it is, and may pause it."""
+    """Begin a redrive without driving it; `drive` shows its progress, and may pause it."""
     conditions: Any = {name: which.pop(name) for name in ("ids", "group")}
     to = terms.pop("to")
     target = None if to is None else target_of(to, letters._broker)
@@ -148,26 +149,26 @@ def _begun(letters: DeadLetters[Any], which: dict[str, Any], terms: dict[str, An
 
 
 def _tell_plan(context: Context, plan: RedrivePlan, *, keep: bool) -> None:
-    """What a redrive would do; with `keep` what expired meanwhile stays dead."""
+    """Show the plan of a redrive; with `keep`, messages past their time to live stay dead."""
     back = plan.eligible - plan.refused - keep * plan.expired
     numbers = _show.attributes(plan, "eligible", "expired", "gone", "refused")
     context.output.record({**numbers, "comes_back": back})
     if plan.expired:
-        fate = "stay dead" if keep else "come back all the same; with --ttl keep they stay dead"
-        context.output.say(f"expired: dead letters whose time to live would be over by now. They {fate}")
+        fate = "stay dead" if keep else "are redriven anyway; with --ttl keep they stay dead"
+        context.output.say(f"expired: dead letters whose time to live has ended. They {fate}")
     _say_refused(context, plan.refusals)
 
 
 def _changes(context: Context, options: dict[str, Any]) -> dict[str, Any]:
-    """What the redrive changes in the messages, from its options.
+    """The changes to the messages, from the options.
 
     Raises:
-        Failure: there is no queue of this name, or the edit is none.
+        Failure: the queue does not exist, or the edit is not valid.
     """
     to, edit = options["to"], options["edit"]
     if to and not options["create"] and to not in context.broker.queues():
         message = (
-            f"there is no queue {to!r}: `rq-dlq queue ls` lists all that were ever used, --create makes it"
+            f"there is no queue {to!r}: `rq-dlq queue ls` lists all that were ever used, --create creates it"
         )
         raise Failure(message)
     return {
@@ -177,13 +178,13 @@ def _changes(context: Context, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def drive(context: Context, name: str, job: RedriveJob, *, alone: bool = False) -> None:
-    """Drive a redrive to its end, and show how far it is.
+    """Drive a redrive to its end, and show its progress.
 
     Args:
-        alone: no other process can go on with it, so it ends with this one.
+        alone: no other process can continue it, so it ends with this one.
 
     Raises:
-        Failure: it paused, or some stay dead; or Ctrl-C, which pauses it.
+        Failure: it paused, some messages stay dead, or Ctrl-C paused it.
     """
     told = job.counts
     with progress_bar(context.output.stderr, "redriven") as advance:
@@ -207,10 +208,10 @@ def drive(context: Context, name: str, job: RedriveJob, *, alone: bool = False) 
     if job.state == "paused":
         raise Failure(_stopped(name, job, job.why, alone=alone), PART_WAY)
     how = f" ({job.how})" if job.how else ""
-    context.output.say(f"brought {many(job.counts.moved, 'message')} back{how}")
+    context.output.say(f"moved {many(job.counts.moved, 'message')} back{how}")
     if expired := job.counts.expired:
         stay = "stays dead: its" if expired == 1 else "stay dead: their"
-        context.output.say(f"{many(expired, 'dead letter')} {stay} time to live is over")
+        context.output.say(f"{many(expired, 'dead letter')} {stay} time to live has ended")
     if refused := job.counts.refused:
         _say_refused(context, job.refusals)
         stay = "stays" if refused == 1 else "stay"
@@ -229,8 +230,8 @@ def _stopped(name: str, job: RedriveJob, why: str, *, alone: bool) -> str:
     how_far = (
         f"{why}: {counts.moved:,} of {counts.eligible:,} are back, and redrive {job.id} is {job.state}; "
     )
-    resume = f"`rq-dlq dlq jobs {name} {job.id} resume` goes on; `… undo` takes back what nobody has claimed"
-    return how_far + ("the same command takes those that are still dead" if alone else resume)
+    resume = f"`rq-dlq dlq jobs {name} {job.id} resume` continues; `… undo` takes back unclaimed messages"
+    return how_far + ("repeat the command for those that are still dead" if alone else resume)
 
 
 @click.command("jobs", cls=Command, short_help="List the redrives of a queue, show one, or manage it.")
@@ -242,7 +243,7 @@ def _stopped(name: str, job: RedriveJob, why: str, *, alone: bool) -> str:
 def jobs(context: Context, name: str, *, job_id: str | None, verb: str | None, by: str | None) -> None:
     """List the redrives of a queue, show one with all its counts, or manage it.
 
-    `resume` drives it until it is done. An undo takes back what nobody has claimed since.
+    `resume` drives it until it is done. `undo` takes back unclaimed messages.
     """
     letters = letters_of(context, name)
     if job_id is None:
@@ -260,11 +261,11 @@ def jobs(context: Context, name: str, *, job_id: str | None, verb: str | None, b
         context.output.record(row(job))
         return
     if verb == "resume" and job.state == "done":
-        raise Failure(f"redrive {job.id} is done already: there is nothing to resume")
+        raise Failure(f"redrive {job.id} is already done: there is nothing to resume")
     try:
         getattr(job, verb)(by=by)
     except InvalidInput as error:  # its state does not allow that
-        raise Failure(str(error)) from None
+        raise Failure(str(error), error=error) from None
     if verb == "resume":
         drive(context, name, job)
         return

@@ -30,14 +30,14 @@ schedule_argument = click.argument("schedule_name", metavar="NAME")
 
 @click.group(cls=Group)
 def schedule() -> None:
-    """Send messages again and again, by cron or at intervals."""
+    """Send messages repeatedly, by cron or at intervals."""
 
 
 @schedule.command("ls")
 @click.argument("name", metavar="[QUEUE]", required=False, shell_complete=queues)
 @pass_context
 def ls(context: Context, name: str | None) -> None:
-    """List schedules: when each sends next, and what it sent last."""
+    """List schedules, with the next tick and the last message of each."""
     if name is not None:
         used(context, name)
     found = [one for one in context.broker.schedules() if name in {None, one.queue}]
@@ -59,15 +59,20 @@ def _json(ctx: click.Context, param: click.Parameter, text: str) -> object:
 @click.argument("body", callback=_json, default="{}")
 @click.option("--cron", metavar="EXPR", help='Such as "0 7 * * mon-fri": minute, hour, day, month, weekday.')
 @click.option("--every", metavar="SPAN", help='An interval: "30s", "1h30m".')
-@click.option("--timezone", default=USUAL_ZONE, show_default=True, help="Of --cron, such as Europe/Berlin.")
+@click.option(
+    "--timezone",
+    default=USUAL_ZONE,
+    show_default=True,
+    help="The time zone of --cron, such as Europe/Berlin.",
+)
 @click.option(
     "--missed",
     type=click.Choice(get_args(Missed)),
     default="last",
     show_default=True,
-    help="Of the ticks at which nothing ran: send the last one, late; all; or none.",
+    help="For ticks that passed while no process could send: send the last one, late; all; or none.",
 )
-@click.option("--ttl", metavar="SPAN", help="Expire messages that still wait after this.")
+@click.option("--ttl", metavar="SPAN", help="Expire messages that are still waiting after this time.")
 @click.option(
     "--priority",
     type=click.IntRange(0, 9),
@@ -84,7 +89,7 @@ def _json(ctx: click.Context, param: click.Parameter, text: str) -> object:
     help="A header of each message; may be repeated. `task=NAME` calls a task.",
 )
 @click.option("--key", help="The key of each message.")
-@click.option("--dependency", help="What the work of each message needs to succeed.")
+@click.option("--dependency", help="The dependency of each message.")
 @by_option
 @pass_context
 def add(
@@ -104,9 +109,9 @@ def add(
     dependency: str | None,
     by: str | None,
 ) -> None:
-    """Send BODY, a JSON value, again and again.
+    """Send BODY, a JSON value, repeatedly.
 
-    A schedule that has this name is replaced.
+    An existing schedule with this name is replaced.
     """
     exactly_one("when it sends", ("--cron", cron), ("--every", every))
     added = context.broker.queue(name).schedule(
@@ -135,7 +140,7 @@ def add(
 @by_option
 @pass_context
 def rm(context: Context, name: str, schedule_name: str, by: str | None) -> None:
-    """Remove a schedule; what it has sent stays. One that a task declares comes back with its next worker."""
+    """Remove a schedule; sent messages stay. A schedule of a task returns with its next worker."""
     _queue_of(context, name, schedule_name).unschedule(schedule_name, by=by)
     context.output.say(f"removed schedule {schedule_name} of {name}")
 
@@ -146,7 +151,7 @@ def rm(context: Context, name: str, schedule_name: str, by: str | None) -> None:
 @by_option
 @pass_context
 def pause(context: Context, name: str, schedule_name: str, by: str | None) -> None:
-    """Send nothing for a schedule until it is resumed."""
+    """Pause a schedule until it is resumed."""
     changed = _queue_of(context, name, schedule_name).pause_schedule(schedule_name, by=by)
     state = "is paused" if changed else "was already paused"
     again = f"`rq-dlq schedule resume {name} {schedule_name}` resumes it"
@@ -159,17 +164,17 @@ def pause(context: Context, name: str, schedule_name: str, by: str | None) -> No
 @by_option
 @pass_context
 def resume(context: Context, name: str, schedule_name: str, by: str | None) -> None:
-    """Send for a schedule again, from its next tick on."""
+    """Resume a schedule, starting with its next tick."""
     changed = _queue_of(context, name, schedule_name).resume_schedule(schedule_name, by=by)
     state = "is resumed" if changed else "was not paused"
     context.output.say(f"schedule {schedule_name} of {name} {state}")
 
 
 def _queue_of(context: Context, name: str, schedule_name: str) -> Queue[Any]:
-    """The queue, if it has a schedule of this name.
+    """The queue, if it has a schedule with this name.
 
     Raises:
-        Failure: it has none.
+        Failure: it has no such schedule.
     """
     queue = used(context, name)
     if schedule_name not in schedules_of(context, queue):

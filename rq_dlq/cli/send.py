@@ -23,21 +23,21 @@ from rq_dlq.values.readable import many
 if TYPE_CHECKING:
     from rq_dlq.client.queue import Queue
 
-BATCH = 1_000  # messages sent at once
-NAMED = 10  # bad lines that are listed
-MANY = 10_000  # with so many messages there is a progress bar
+BATCH = 1_000  # messages in one call
+NAMED = 10  # how many bad lines are listed
+MANY = 10_000  # a progress bar is shown from this many messages
 
 
 class _File(click.Path):
-    """A file of messages. The error of one that is not there says how to send a message itself."""
+    """A file of messages. The error for a missing file shows how to send a single message."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Check that the file is there."""
+        """Check that the file exists."""
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
             pipe = f"echo {shlex.quote(value)} | rq-dlq send QUEUE"
-            self.fail(f"{error.message} To send a message itself, pipe it: {pipe}", param, ctx)
+            self.fail(f"{error.message} To send a single message, pipe it: {pipe}", param, ctx)
 
 
 @click.command(cls=Command)
@@ -49,8 +49,8 @@ class _File(click.Path):
     is_flag=True,
     help="Each row is an object with the names of the first row; cells become numbers, null or text.",
 )
-@click.option("--delay", metavar="SPAN", help='Deliver only after this: "5s", "1h30m".')
-@click.option("--ttl", metavar="SPAN", help="Expire messages that still wait after this.")
+@click.option("--delay", metavar="SPAN", help='Deliver only after this time: "5s", "1h30m".')
+@click.option("--ttl", metavar="SPAN", help="Expire messages that are still waiting after this time.")
 @click.option(
     "--priority",
     type=click.IntRange(0, 9),
@@ -67,14 +67,14 @@ class _File(click.Path):
     help="A header of each message; may be repeated.",
 )
 @click.option("--key", help="The key of each message, by which a queue may order or limit them.")
-@click.option("--dependency", help="What the work needs to succeed: a queue may notice an outage by it.")
-@click.option("--result", is_flag=True, help="Keep what their handlers return, for `msg result`.")
+@click.option("--dependency", help="The dependency of the work, by which a queue may detect an outage.")
+@click.option("--result", is_flag=True, help="Keep the results of their handlers, for `msg result`.")
 @click.option(
     "--skip-bad",
     is_flag=True,
-    help="Skip lines that are not messages. Without this, one such line stops all.",
+    help="Skip lines that are not messages. Without this, one such line stops the command.",
 )
-@click.option("--ids", is_flag=True, help="Write the id of each message, too.")
+@click.option("--ids", is_flag=True, help="Also write the id of each message.")
 @pass_context
 def send(
     context: Context,
@@ -115,7 +115,7 @@ def send(
 
 
 def _ids(context: Context, known: list[str], new: Sequence[str]) -> None:
-    """Write the ids of a batch, or keep them for the one document of JSON."""
+    """Write the ids of a batch, or collect them for a JSON document."""
     match context.output.format:
         case "json":
             known += map(str, new)
@@ -141,10 +141,10 @@ def _messages(context: Context, source: IO[bytes], form: str, options: dict[str,
 
 
 def _check(context: Context, lines: Iterator[Parsed], *, skip_bad: bool) -> tuple[int, int]:
-    """Read all lines, send nothing; returns how many are messages, and how many are not.
+    """Check all lines without sending; returns how many are messages, and how many are not.
 
     Raises:
-        Failure: some are not, and are not to be skipped.
+        Failure: some are not messages, without --skip-bad.
     """
     good = bad = 0
     for line, body in lines:
@@ -197,5 +197,5 @@ def _send(
         why = sentence(error) or "interrupted"
         more = min(BATCH, total - sent)
         message = f"stopped part-way, after {sent:,} of {total:,} messages (or up to {more:,} more): {why}"
-        raise Failure(message, PART_WAY) from None
+        raise Failure(message, PART_WAY, error) from None
     return sent

@@ -1,4 +1,4 @@
-"""`rq-dlq policy preview` and `simulate`: how long a policy makes messages wait, before any message does."""
+"""`rq-dlq policy preview` and `simulate`: the waits of a policy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ queue_argument = click.argument("name", metavar="[QUEUE]", required=False, shell
 @click.option(
     "--rows",
     type=click.IntRange(0, MOST),
-    help="How many redeliveries to show; by default all, or 12 if there is no limit, or a huge one.",
+    help="How many redeliveries to show; by default all, or 12 if there is no limit or a huge one.",
 )
 @pass_context
 def preview(context: Context, /, name: str | None, rows: int | None, **given: Any) -> None:
@@ -49,41 +49,39 @@ def preview(context: Context, /, name: str | None, rows: int | None, **given: An
 @_fields.options((*_fields.REDELIVERY, BREAKER))
 @click.option(
     "--messages", type=click.IntRange(1), default=1_000, show_default=True,
-    help="How many fail together; with a breaker: how many are sent in the outage.",
+    help="How many messages fail together; with a breaker: how many are sent in the outage.",
 )  # fmt: skip
-@click.option("--outage", metavar="SPAN", default="5m", show_default=True, help="How long they fail.")
+@click.option("--outage", metavar="SPAN", default="5m", show_default=True, help="The length of the outage.")
 @click.option(
     "--rate", type=float, help="How many messages a second succeed after the outage; by default no limit."
 )
 @click.option(
     "--share", type=Number(0, 1, min_open=True),
-    help=f"With a breaker: the part of them that need what is down; by default {Plan.share:g}.",
+    help=f"With a breaker: the fraction of messages with the failed dependency; by default {Plan.share:g}.",
 )  # fmt: skip
 @click.option(
     "--poisons", type=click.IntRange(0, 1_000),
-    help=f"With a breaker: messages besides that always fail; by default {Plan.poisons}.",
+    help=f"With a breaker: additional messages that always fail; by default {Plan.poisons}.",
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(1, 1_000),
-    help=f"With a breaker: messages in work at once, 0.2 s each; by default {Plan.workers}.",
+    help=f"With a breaker: messages processed concurrently, 0.2 s each; by default {Plan.workers}.",
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same result.")
 @pass_context
 def simulate(context: Context, /, name: str | None, *, messages: int, outage: str, **given: Any) -> None:
     """Simulate an outage in which many messages fail.
 
-    The policy is that of QUEUE, or else the default; options override its fields. With a breaker
-    (`--breaker on`, or that of QUEUE) the outage is played in virtual time on the embedded server, with it
-    and without.
+    The policy is that of QUEUE, or else the default; options override its fields. With a breaker (`--breaker
+    on`, or the breaker of QUEUE) the outage is simulated in virtual time on the embedded server, with and
+    without the breaker.
     """
     settings = _settings(context, name)
     policy, breaker = _policy(settings, given), _breaker(settings, given)
     asked = {option: given[option] for option in OF_BREAKERS if given[option] is not None}
     if breaker is None:
         if asked:
-            raise click.UsageError(
-                f"--{next(iter(asked))} is for an outage with a breaker: pass --breaker on, too"
-            )
+            raise click.UsageError(f"--{next(iter(asked))} is for an outage with a breaker: add --breaker on")
         played = policy.simulate(messages, outage, given["rate"], given["seed"])
         context.output.either(str(played), _plain(played))
         return
@@ -116,7 +114,7 @@ def _policy(settings: QueueSettings | None, given: dict[str, Any]) -> Redelivery
 
 
 def _breaker(settings: QueueSettings | None, given: dict[str, Any]) -> Breaker | None:
-    """The same of its breaker."""
+    """The breaker of a queue, overridden by the options."""
     options = _fields.passed((BREAKER,), given)
     if not options:
         return None if settings is None else settings.breaker
@@ -124,7 +122,7 @@ def _breaker(settings: QueueSettings | None, given: dict[str, Any]) -> Breaker |
 
 
 def _plain(value: Preview | Simulation) -> dict[str, Any]:
-    """A result with names, for programs."""
+    """A result as a mapping, for programs."""
     return {field.name: _named(getattr(value, field.name)) for field in fields(value)}
 
 

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 TOKEN_VARIABLE = "RQ_DLQ_WEB_TOKEN"  # noqa: S105 - its name
-CLOSING = 2  # seconds that open pages have when the server ends
+CLOSING = 2  # seconds for open pages when the server ends
 
 
 def _given(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """What an option says; nothing would mean no login."""
+    """The value of an option; an empty one would mean no login."""
     if text is not None and not text.strip():
         raise click.BadParameter("it is empty", ctx, param)
     return text and text.strip()
 
 
 def _token(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """The token; click takes an empty variable for one that is not set."""
+    """The token; click treats an empty variable as unset."""
     typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
     if not typed and not os.environ.get(TOKEN_VARIABLE, "not set").strip():
         raise ConfigurationError(
-            f"${TOKEN_VARIABLE} is empty, and an empty token would be none: put a token of at least 16 "
-            f"characters into it, or `unset {TOKEN_VARIABLE}`"
+            f"${TOKEN_VARIABLE} is empty: put a token of at least 16 characters into it, or `unset "
+            f"{TOKEN_VARIABLE}`"
         )
     return _given(ctx, param, text)
 
@@ -56,25 +56,25 @@ def _path(ctx: click.Context, param: click.Parameter, text: str) -> str:
     callback=address,
     default="127.0.0.1:8080",
     show_default=True,
-    help="Where to serve it. A port alone is on 127.0.0.1.",
+    help="Where to serve the page. A port alone means 127.0.0.1.",
 )
 @click.option(
     "--token",
     envvar=TOKEN_VARIABLE,
     callback=_token,
-    help="The secret that opens the page; else $RQ_DLQ_WEB_TOKEN.",
+    help="The secret that opens the page; default $RQ_DLQ_WEB_TOKEN.",
 )
 @click.option(
     "--login-header",
     metavar="NAME",
     callback=_given,
-    help="A proxy in front does the login, and names the user in this header.",
+    help="A proxy in front handles the login, and passes the user's name in this header.",
 )
 @click.option(
     "--write/--read-only",
     "write",
     default=None,
-    help="Allow redrives, or reading only. On loopback they are allowed by default, elsewhere not.",
+    help="Allow changes, or only reading. On loopback changes are allowed by default, elsewhere not.",
 )
 @click.option(
     "--host",
@@ -103,7 +103,7 @@ def web(
     mask: tuple[str, ...],
     root_path: str,
 ) -> None:
-    """Serve a page for operators: what is wrong, since when, and redrives (needs the `web` extra)."""
+    """Serve a page for operators: problems, since when, and redrives (needs the `web` extra)."""
     with of_extra("web", "`rq-dlq web`"):
         import uvicorn  # noqa: PLC0415
 
@@ -114,8 +114,9 @@ def web(
         raise click.UsageError("pass either --token or --login-header")
     if not ((local and not names) or token or login_header):
         message = (
-            f"{names[0] if names else host} can be reached from elsewhere, so the page wants a login: pass "
-            "--token (or set $RQ_DLQ_WEB_TOKEN), or --login-header X-Forwarded-User if a proxy in front does "
+            f"{names[0] if names else host} can be reached from other machines, so the page needs a login: "
+            "pass --token (or set $RQ_DLQ_WEB_TOKEN), or --login-header X-Forwarded-User if a proxy in "
+            "front does "
             "the login"
         )
         raise ConfigurationError(message)
@@ -137,24 +138,24 @@ def web(
         )
         server.run(sockets=[listener])
     if not server.started:
-        sys.exit(FAILED)  # its log says why
+        sys.exit(FAILED)  # its log has the reason
 
 
 def _listening(host: str, port: int) -> socket.socket:
     """The socket of an address.
 
     Raises:
-        ConfigurationError: it cannot be had.
+        ConfigurationError: it is not available.
     """
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        why = str(error.strerror).partition(" (")[0]  # Python names the address once more
+        why = str(error.strerror).partition(" (")[0]  # Python repeats the address
         raise ConfigurationError(f"cannot listen on {host}:{port}: {why}; choose another") from None
 
 
 def _hosts(names: tuple[str, ...]) -> frozenset[str]:
-    """The names that the page may be asked for by: those of this machine, and others."""
+    """The host names of the page: those of this machine, and the given ones."""
     from rq_dlq.web.guard import LOCAL, name_of  # noqa: PLC0415
 
     return LOCAL | {name_of(name) for name in names}
@@ -168,7 +169,7 @@ def _awaiting(context: Context) -> Any:
 
 
 def _user(header: str | None) -> Any:
-    """Who sends a request: the user that a header names, or who started this."""
+    """The sender of a request: the user in a header, or the user of this process."""
 
     def named(request: HTTPConnection) -> str | None:
         return request.headers.get(str(header))

@@ -1,4 +1,4 @@
-"""`rq-dlq worker`: run the handlers of an app; `rq-dlq worker ls`: who runs any."""
+"""`rq-dlq worker`: run the handlers of an app; `rq-dlq worker ls`: list the workers."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rq_dlq.worker")
 MOST_PROCESSES = 256
 APP = "the Python module and the name of the broker in it, such as shop:broker"
-WITHIN = 5.0  # seconds in which the process ends after a second signal; longer than a worker takes by itself
+WITHIN = 5.0  # seconds until the process ends after a second signal; longer than a worker needs
 SEVERAL = (
-    "--health and --heartbeat-file are for one process: leave out --processes and --watch, and have several "
-    "workers started by what watches over them"
+    "--health and --heartbeat-file are for one process: leave out --processes and --watch, and let your "
+    "supervisor start several workers"
 )
 
 
 def _queues(given: Sequence[str], names: Collection[str]) -> dict[str, int | None]:
-    """The queues that -q chooses, each with its number.
+    """The queues chosen by -q, each with its concurrency.
 
     Args:
-        names: of the queues with a handler. Such a name is taken as it stands: Spark's shards are `orders:0`.
+        names: the names of queues with a handler, which may contain a colon: Spark's shards are `orders:0`.
     """
     queues: dict[str, int | None] = {}
     for text in given:
@@ -70,7 +70,7 @@ def _queues(given: Sequence[str], names: Collection[str]) -> dict[str, int | Non
 @click.command("ls", cls=Command)
 @pass_context
 def ls(context: Context) -> None:
-    """List the worker processes: on what, since when, what they hold, what they have done."""
+    """List the worker processes, with their queues, start times, held messages and counts."""
     broker, output = context.broker, context.output
     rows = [_reports.worker_row(worker, table=output.format == "table") for worker in broker.workers()]
     none = "no worker has reported lately: `rq-dlq worker MODULE:BROKER` starts one"
@@ -80,18 +80,18 @@ def ls(context: Context) -> None:
 
 
 class _Worker(Command):
-    """Runs an app, unless `ls` is in its place."""
+    """Runs an app, unless the word is `ls`."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Read the arguments, as those of `ls` if they are."""
+        """Read the arguments, of this command or of `ls`."""
         if args[:1] == ["ls"]:
             return ls.make_context(f"{info_name} ls", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments; says what to pass where click would only count them."""
+        """Read the arguments; errors say what to pass, where click would only count them."""
         try:
             super().parse_args(ctx, args)
         except click.MissingParameter as error:
@@ -100,8 +100,8 @@ class _Worker(Command):
             ctx.fail(f"Missing argument 'MODULE:BROKER', {APP}.")
         if ctx.args and not ctx.resilient_parsing:
             ctx.fail(
-                f"{ctx.args[0]!r} is one word too many: pass only MODULE:BROKER, {APP}. To choose queues, "
-                f"add -q NAME for each, as in `rq-dlq worker shop:broker -q {ctx.args[0]}`."
+                f"{ctx.args[0]!r} is an extra word: pass only MODULE:BROKER, {APP}. To choose queues, add -q "
+                f"NAME for each, as in `rq-dlq worker shop:broker -q {ctx.args[0]}`."
             )
         return ctx.args
 
@@ -114,17 +114,19 @@ class _Worker(Command):
     "queues",
     multiple=True,
     metavar="NAME[:N]",
-    help="Only this queue, N messages at once; may be repeated. By default all queues with a handler.",
+    help="Only this queue, with N concurrent calls; may be repeated. By default all queues with a handler.",
 )
 @click.option(
     "--processes",
     type=click.IntRange(1, MOST_PROCESSES),
     default=1,
     show_default=True,
-    help="The number of processes, each with all queues; one that dies is restarted.",
+    help="The number of processes, each with all queues; a process that dies is restarted.",
 )
 @click.option(
-    "--burst", is_flag=True, help="Stop when nothing is ready; the log says what was done and what is left."
+    "--burst",
+    is_flag=True,
+    help="Stop when no message is ready; the log has the counts and the messages left.",
 )
 @click.option(
     "--watch",
@@ -138,7 +140,7 @@ class _Worker(Command):
     default="1m",
     metavar="SPAN",
     show_default=True,
-    help="The longest time that the import of the app may take.",
+    help="The longest time for importing the app.",
 )
 @health_options
 @log_format_option
@@ -163,14 +165,14 @@ def worker(
 
     `rq-dlq worker ls` lists the worker processes.
 
-    On SIGTERM or Ctrl-C the running handlers finish; a second one cancels them. A failed message is one line
-    of the log, and one that dies has its traceback; with -v every failure has.
+    On SIGTERM or Ctrl-C the running handlers finish; a second signal cancels them. A failed message is one
+    line of the log; a death is logged with its traceback, and with -v every failure is.
     """
     several = processes > 1 or watch is not None
     if several and (health or heartbeat_file):
         raise click.UsageError(SEVERAL)
     log_times(context.verbose, context.log_format)
-    os.environ.update(environment(context))  # the app, which is imported next, reads it
+    os.environ.update(environment(context))  # read by the app, which is imported next
     broker = load(app, import_timeout)
     _agree(context, broker, app)
     if context.log_format == "json":
@@ -178,7 +180,7 @@ def worker(
     chosen = _queues(queues, [handler.queue.name for handler in broker._handlers])
     run = Worker(broker, until="empty" if burst else "stopped", queues=chosen or None)  # checks the queues
     with run._broker as blocking:
-        blocking.queues()  # fails now if there is no server; later the worker would wait for one
+        blocking.queues()  # fails now if there is no server; later the worker would wait
     if several:
         options = [f"--queue={text}" for text in queues]
         options += [f"--import-timeout={import_timeout}", f"--log-format={context.log_format}"]
@@ -193,7 +195,7 @@ def worker(
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
     pages = metrics_of(broker) if health else None
-    gc.freeze()  # what the app imported stays: a collector that looks at all of it stops all calls meanwhile
+    gc.freeze()  # imported objects stay: collecting garbage among them would stop all calls for a while
     with (
         ending_unread(run.stop.finishing.set, run.vitals),
         announced(run.vitals, address=health, heartbeat_file=heartbeat_file, pages=pages),
@@ -202,26 +204,27 @@ def worker(
 
 
 def _agree(context: Context, broker: Broker | asyncio.Broker, app: str) -> None:
-    """Check that the app uses the options. They reach it by the environment, and its own settings win.
+    """Check that the app uses the options, which it gets by the environment; its own settings win.
 
     Raises:
         ConfigurationError: the app sets its own URL or namespace, and the options have another one.
     """
     url, namespace = broker.settings.url, broker.settings.namespace
     if context.url and (url or context.url) != context.url:
-        raise ConfigurationError(f"{app} sets its own URL, {broker.url}: drop --url")
+        raise ConfigurationError(f"{app} sets its own URL, {broker.url}: leave out --url")
     if context.namespace and namespace != context.namespace:
-        raise ConfigurationError(f"{app} sets its own namespace, {namespace}: drop --namespace")
+        raise ConfigurationError(f"{app} sets its own namespace, {namespace}: leave out --namespace")
 
 
 def _end_in_time(stop: Stop) -> None:
-    """End the process soon after a second signal, whatever still runs.
+    """End the process soon after a second signal, even if code is still running.
 
-    A Redis that answers nothing would hold it up, or a thread of an executor, which Python's exit waits for.
+    An unresponsive Redis would delay it, and so would a thread of an executor, for which Python waits at
+    exit.
     """
     stop.cancelling.wait()
     time.sleep(WITHIN)
-    logger.warning("the process ends %g s after it was told to cancel: something in it still runs", WITHIN)
+    logger.warning("the process ends %g s after the second signal, with code still running", WITHIN)
     with suppress(Exception):
         sys.stdout.flush()
     os._exit(1)

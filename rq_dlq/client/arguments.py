@@ -1,4 +1,4 @@
-"""Checks of arguments, for both colours. Those that choose messages are checked by `Choice`."""
+"""Checks of arguments, for both colours. `Choice` checks the arguments that choose messages."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def work_of(queue: Any, broker: BrokerBase) -> QueueState[Any]:
     """
     other = getattr(queue, "_broker", None)
     if other is not broker and getattr(other, "url", None) != broker.url:
-        message = f"{shown(queue)} is not a queue of {broker!r}: pass one from its queue(…)"
+        message = f"{shown(queue)} is not a queue of {broker!r}: pass a queue from its queue(…)"
         raise InvalidInput(message)
     return queue._core  # type: ignore[no-any-return]
 
 
 def check_entry(entry: object) -> None:
-    """Refuse a value that is not an entry: None would remove the existing one.
+    """Refuse a value that is not an entry; None would remove the existing entry.
 
     Raises:
         PolicyError: it is not an entry.
     """
     if not isinstance(entry, Entry):
-        message = f"{shown(entry)} is not an entry: pass Entry.of(…), or pass its parts to set()"
+        message = f"{shown(entry)} is not an entry: pass Entry.of(…), or pass its fields to set()"
         raise PolicyError(message)
 
 
@@ -47,11 +47,12 @@ def batch(queue: Any, deliveries: Iterable[L]) -> list[L]:
     """The deliveries of a batch, from any iterable.
 
     Raises:
-        InvalidInput: they are not deliveries, or one is of another queue, where its token says nothing.
+        InvalidInput: they are not deliveries, or one belongs to another queue, where its token is
+            meaningless.
     """
     try:
         given: list[Any] = [*deliveries]
-        for delivery in {one._lease: one for one in given}.values():  # one of each claim
+        for delivery in {one._lease: one for one in given}.values():  # one delivery per claim
             if delivery._queue is not queue:
                 _check_family(queue, delivery)
     except (AttributeError, TypeError):
@@ -61,9 +62,9 @@ def batch(queue: Any, deliveries: Iterable[L]) -> list[L]:
 
 
 def _check_family(queue: Any, delivery: Any) -> None:
-    """Check that a token, which another queue object gave out, holds the message here, too.
+    """Check that a token from another queue object also holds the message in this queue.
 
-    It does if both objects are for one queue or its dead letters, or if they show it under a shared name.
+    It does if both objects are for one queue or its dead letters, or show them under a shared name.
 
     Raises:
         InvalidInput: it does not.
@@ -72,6 +73,6 @@ def _check_family(queue: Any, delivery: Any) -> None:
     if settle.family_of(source._core, token) != settle.family_of(queue._core, token):
         message = (
             f"message {delivery.id} is a delivery of {source!r}, not of {queue!r}, so nothing was done: "
-            "settle each delivery through its own queue, or by itself, as in delivery.ack()"
+            "settle each delivery through its own queue, or individually with delivery.ack()"
         )
         raise InvalidInput(message)

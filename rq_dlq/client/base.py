@@ -60,68 +60,85 @@ class BrokerBase(Answering):
         self._import()
 
     def _import(self) -> None:
-        """Import what the first use needs, since that may be in a thread while another one forks."""
+        """Import the modules of the first use now: later, another thread might fork during the import."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.Broker {self.url}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._pool is not None:
-            message = "a broker made from a connection pool cannot cross processes: give it a URL"
+            message = (
+                "a broker made from a connection pool cannot be pickled for another process: make it from a "
+                "URL"
+            )
             raise ConfigurationError(message)
         return (_again, (type(self), self.settings, self._retries))
 
     @cached_property
     def _handlers(self) -> list[Handler]:
-        """The handlers and tasks that were registered."""
+        """The registered handlers and tasks."""
         return []
 
     @cached_property
     def _waiting(self) -> Waiting:
-        """Who waits for results in this process."""
-        from rq_dlq._redis.waiting import Waiting  # noqa: PLC0415 - only needed if somebody waits
+        """The callers that wait for results in this process."""
+        from rq_dlq._redis.waiting import Waiting  # noqa: PLC0415 - only needed for waiting callers
 
         return Waiting()
 
     def lifespan(self, function: L, /) -> L:
-        """Register what opens and closes what the handlers share, such as a pool of a database.
+        """Register a function that opens and closes the handlers' shared resources, such as a database pool.
 
         A worker process enters it once, before the first message, and leaves it after the last one; an async
-        one in the event loop of the async handlers. If it raises an error, the worker ends with that error.
+        lifespan runs in the event loop of the async handlers. If it raises an error, the worker ends with
+        that error.
 
         Args:
-            function: yields once, and takes no arguments; a `def` or an `async def`, also one that is a
-                context manager already. What it yields is the `state` of each delivery.
+            function: a `def` or `async def` that takes no arguments and yields once, or already is a context
+                manager. The yielded value is the `state` of each delivery.
 
         Returns:
             The function, unchanged.
 
         Raises:
-            ConfigurationError: the broker has a lifespan already, or this is not such a function.
+            ConfigurationError: the broker already has a lifespan, or this is not such a function.
+
+        Examples:
+            >>> @broker.lifespan
+            ... def resources():
+            ...     yield {"shop": "Tea & Cake"}  # the `state` of each delivery
         """
         if self._lifespan is not None:
-            message = "the broker has a lifespan already: enter both context managers in one function"
+            message = "the broker already has a lifespan: enter both context managers in one function"
             raise ConfigurationError(message)
         check_lifespan(function)
         self._lifespan = function
         return function
 
     def observe(self, observer: S, /) -> S:
-        """Show an observer the messages that go through this process, by this broker and its workers.
+        """Register an observer of the messages that this broker and its workers handle in this process.
 
-        Pickling the broker leaves its observers behind: call this where the broker is used.
+        Pickling the broker drops its observers: call this in the process that uses the broker.
 
         Args:
-            observer: of a class of yours that overrides methods of `Observer`.
+            observer: an instance of a subclass of `Observer` that overrides some of its methods.
 
         Returns:
             The observer.
 
         Raises:
             ConfigurationError: it is not an observer.
+
+        Examples:
+            >>> class Log(Observer):
+            ...     def settled(self, settled):
+            ...         print(settled.queue, settled.outcome)
+            >>> log = broker.observe(Log())
         """
         if not isinstance(observer, Observer):
-            raise ConfigurationError(f"{shown(observer)} is not an observer: derive its class from Observer")
+            raise ConfigurationError(
+                f"{shown(observer)} is not an observer: pass an instance of a subclass of Observer"
+            )
         self._observers.append(observer)
         return observer
 
@@ -131,11 +148,16 @@ class BrokerBase(Answering):
 
     @property
     def url(self) -> str:
-        """The address of the server, without the password."""
+        """The address of the server, without the password.
+
+        Examples:
+            >>> Broker("redis://:secret@localhost:6379/0").url
+            'redis://:***@localhost:6379/0'
+        """
         return masked(self._known_url or "the embedded server")
 
     def _address(self) -> str:
-        """The URL to connect to, with its password; starts the embedded server if there is no other."""
+        """The URL to connect to, with its password; starts the embedded server if no URL is set."""
         return self._known_url or self._embedded.url
 
     @cached_property
@@ -151,17 +173,19 @@ class BrokerBase(Answering):
             ConfigurationError: this one was made from a connection pool.
         """
         if self._pool is not None:
-            message = "handlers of the other colour need a broker with a URL, not one made from a pool"
+            message = (
+                "the handlers need a blocking and an async broker: make this one from a URL, not from a pool"
+            )
             raise ConfigurationError(message)
         settings = replace(self.settings, url=self._known_url)
         twin = kind(settings=settings, scripts=self._scripts, retries=retries)
         twin._observers = self._observers
         if self._known_url is None:
-            vars(twin)["_embedded"] = self._embedded  # without a URL, so that the twin, too, restarts it
+            vars(twin)["_embedded"] = self._embedded  # without a URL, so that the twin can restart it as well
         return twin
 
     def _connection_settings(self) -> dict[str, Any]:
-        """The arguments of the connections; `revive` restarts an embedded server that has died."""
+        """The arguments of the connections; `revive` restarts an embedded server that died."""
         return {
             "url": self._address(),
             "scripts": self._scripts,
@@ -185,7 +209,7 @@ def _settings(url: str | None, options: dict[str, Any]) -> BrokerSettings:
         return BrokerSettings(url=url, **options)
     except TypeError:
         known = ", ".join(name for name in BrokerSettings.__dataclass_fields__ if name != "url")
-        known = sentence_for(options) or f"a broker has {known}"
+        known = sentence_for(options) or f"the options are {known}"
         message = f"unknown option {', '.join(options)}: {known}"
         raise ConfigurationError(message) from None
 

@@ -42,20 +42,22 @@ R = TypeVar("R")
 
 
 class Broker(OwnBroker):
-    """The queues of one Redis server or cluster, blocking, safe with threads and after a fork.
+    """The queues of one Redis server or cluster, for use safe with threads and after a fork.
 
     It connects on first use. Pickling keeps its settings, not its connections.
 
     Every verb of a broker and of its queues may raise `BrokerUnavailable` (the server does not answer, but
     may have carried out the call), `BrokerRefused` (the server refused the call, or is not fit for queues)
-    and `MissingRights` (the Redis user lacks a right; nothing was changed). The verbs document other errors.
+    and `MissingRights` (the Redis user lacks a right; nothing was changed). Each verb documents its other
+    errors.
 
     Args:
         url: redis://…, rediss://…, unix://… or redis+sentinel://…; for a cluster, the URL of any node. None:
-            $RQ_DLQ_URL, else the embedded server, which is logged.
-        settings: all other settings, such as the durability; or pass its fields as keyword arguments.
+            $RQ_DLQ_URL, or the embedded server if that is unset; its use is logged.
+        settings: all other settings, such as the durability; its fields can also be passed as keyword
+            arguments.
         pool: a redis-py connection pool to use instead of a URL (such a broker cannot be pickled).
-        scripts: the Lua files; tests pass scripts with another clock.
+        scripts: the Lua scripts; tests pass scripts with another clock.
         retries: how long a call is repeated while Redis does not answer.
         options: fields of `BrokerSettings`, instead of `settings`.
 
@@ -71,8 +73,8 @@ class Broker(OwnBroker):
     def _connected(self) -> Connections:
         """The connections of this broker, opened on first use.
 
-        There is no lock, since a forked child might find it locked for ever. If two connect at the same time,
-        the connections of the first are kept.
+        There is no lock, since a forked child could inherit it locked. If two callers connect at the same
+        time, the connections of the first are kept.
         """
         if self._connections is None:
             connections = self._connect(self._retries)
@@ -81,11 +83,11 @@ class Broker(OwnBroker):
         return vars(self)["_connections"]  # type: ignore[no-any-return]
 
     def _connect(self, retries: Retries, *, checked: bool = True) -> Connections:
-        """Open separate connections with other retries, as a worker needs them.
+        """Open separate connections with other retries, for a worker.
 
         Args:
             retries: how long a call is repeated while Redis does not answer.
-            checked: check the server first; the doctor does so itself.
+            checked: check the server first; the doctor checks it itself.
 
         Returns:
             The connections; the caller closes them.
@@ -120,14 +122,15 @@ class Broker(OwnBroker):
         """A queue of this broker. Nothing is created in Redis until it is used.
 
         Args:
-            name: at most 200 bytes; the name of a dead-letter or expiry queue gives that queue.
-            type: of the bodies: a dataclass, an attrs class, a msgspec.Struct, a TypedDict, a pydantic model,
-                or any other type that msgspec supports; what does not fit is not sent. The default takes any
-                JSON value, and bytes, which are stored unchanged; None means the same.
+            name: at most 200 bytes; it may be the name of a dead-letter or expiry queue.
+            type: the type of the bodies: a dataclass, an attrs class, a msgspec.Struct, a TypedDict, a
+                pydantic model, or any other type that msgspec supports; a body that does not fit is refused.
+                The default accepts any JSON value, and bytes, which are stored unchanged; None means the
+                same.
             lease: how long a delivery may be held before it must be settled or extended.
             declared: the queue's policies (`redelivery`, `dead_letter`, `expiry`) and limits; see
-                `rq_dlq.policy.Declared`. They are written to Redis and stay until others are declared. Other
-                fields come from the map of policies, else from the defaults.
+                `rq_dlq.policy.Declared`. They are written to Redis and stay until others are declared. The
+                remaining fields come from the map of policies, then from the defaults.
 
         Returns:
             The queue.
@@ -187,41 +190,44 @@ class Broker(OwnBroker):
         dependency: str | Callable[..., str | None] | None = None,
         result: bool = False,
     ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
-        """Make a function a task: its calls can be sent, and `broker.run()` runs them.
+        """Make a function a task: its calls can be sent to a queue, and `broker.run()` runs them.
 
-        Its parameters say by their annotations what can be sent, as the type of a queue does. One that is
-        annotated with a `Delivery` gets the delivery, and is not sent; give it the default None.
+        The annotations of its parameters determine which arguments can be sent, like the type of a queue. A
+        parameter annotated with `Delivery` receives the delivery and is not sent; give it the default None.
 
         Args:
-            function: what to make a task, if this is used as a decorator without brackets.
-            queue: its name, or the queue, if that has a lease or policies of its own. Tasks may share one:
-                pass the object once, or the same one to each. None: one with the name of the task.
-            name: what messages call it; None: the function's name.
-            concurrency: how many calls run at once in one process, of all tasks of the queue; None: as
-                another one of them says, or one.
-            timeout: of one call, for all tasks of the queue; None: as another one says, or no limit.
-            ack_each, deadline: see `Queue.handler`, for all tasks of the queue; None: as another one says,
-                or no.
-            every, cron, timezone, missed: the workers of the queue send it again and again, without
+            function: the function, when this is used as a decorator without parentheses.
+            queue: the queue's name, or a queue object if it has its own lease or policies. Tasks may share a
+                queue: pass the object to one of them, or the same object to each. None: a queue named like
+                the task.
+            name: the task's name in messages; None: the function's name.
+            concurrency: how many calls run concurrently in one process, of all tasks of the queue; None: the
+                value of another task of the queue, or 1.
+            timeout: the limit for one call, for all tasks of the queue; None: the value of another task of
+                the queue, or no limit.
+            ack_each, deadline: see `Queue.handler`, for all tasks of the queue; None: the value of another
+                task of the queue, or False.
+            every, cron, timezone, missed: a schedule by which the workers of the queue send the task without
                 arguments; see `Queue.schedule`. A worker writes this schedule when it starts.
-            key, dependency: of each call (`Queue.send`), or a function that gets a call's arguments and
-                returns it.
-            result: keep what the calls return, for `result` of what `send` returns (`Queue.send`).
+            key, dependency: the key and the dependency of each call (`Queue.send`), or a function that
+                computes it from the call's arguments.
+            result: keep the return values of the calls, for `Sent.result` (`Queue.send`).
 
         Returns:
-            The task; with brackets, a decorator.
+            The task; with parentheses, a decorator.
 
         Raises:
             InvalidInput: the schedule is not valid.
-            ConfigurationError: this is no function, or it does not go with what else the queue has.
+            ConfigurationError: this is not a function, or it conflicts with another task or handler of the
+                queue.
 
         Examples:
             >>> @broker.task(queue="sums", timeout="20s")
             ... def add(a: int, b: int) -> None:
             ...     print(a + b)
-            >>> add(1, 2)  # here and now
+            >>> add(1, 2)  # in this process
             3
-            >>> sent = add.send(1, 2)  # by a worker
+            >>> sent = add.send(1, 2)  # in a worker
         """
         rule = rule_of(cron, every, timezone, missed)
         running = Running(concurrency, timeout, ack_each, deadline)
@@ -247,10 +253,10 @@ class Broker(OwnBroker):
         return Policies(self)
 
     def dependency(self, dependency: str) -> DependencyOfAll:
-        """What messages need to succeed, as "payments", in all queues.
+        """A dependency of messages, such as "payments", in all queues.
 
         Args:
-            dependency: its name, as messages have it: a text of at most 200 bytes.
+            dependency: its name, as messages carry it: text of at most 200 bytes.
 
         Returns:
             The dependency, with its verbs for all queues.
@@ -274,27 +280,32 @@ class Broker(OwnBroker):
         return self._run(self._step(queue_calls.registered(self.settings.namespace)))
 
     def schedules(self) -> list[Schedule]:
-        """The schedules of all queues: when each sends next, and what it sent last.
+        """The schedules of all queues, with the next tick of each and the last message it sent.
 
-        A queue that is damaged, or in a cluster one whose node does not answer, is logged and left out.
+        A queue that is damaged, or whose cluster node does not answer, is logged and left out.
 
         Returns:
             The schedules.
+
+        Examples:
+            >>> schedule = orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
+            >>> [(one.queue, one.name, one.rule) for one in broker.schedules()]
+            [('orders', 'nightly', '0 3 * * *')]
         """
         return self._run(schedules.read(self.settings.namespace))
 
     def overview(self, before: Overview | None = None) -> Overview:
         """Read the counts, the groups of dead letters and the redrives of all queues.
 
-        A queue that is damaged, or in a cluster one whose node does not answer, is in `unreachable`, and the
-        others are read.
+        A queue that is damaged, or whose cluster node does not answer, is listed in `unreachable`; the others
+        are read.
 
         Args:
-            before: an earlier overview. The groups of a queue are taken from it while they are less than
-                five seconds old, and as long as the queue's counts are the same, for up to a minute.
+            before: an earlier overview. Its groups of a queue are reused while they are less than five
+                seconds old, or less than a minute old if the queue's counts have not changed.
 
         Returns:
-            The overview, which is an argument of the next one.
+            The overview; pass it to the next call as `before`.
 
         Raises:
             InvalidInput: `before` is not an overview.
@@ -309,21 +320,25 @@ class Broker(OwnBroker):
         return self._run(overview.overview(settings.namespace, codec, before))
 
     def workers(self) -> list[ProcessReport]:
-        """The worker processes of the namespace: which queues they work on, since when, what they hold.
+        """The worker processes of the namespace: their queues, start times and held messages.
 
-        Each stores a report every 5 s. One that is killed is "silent" for some time, and then forgotten.
+        Each process stores a report every 5 s. A killed process is "silent" for some time, then forgotten.
 
         Returns:
             A report for each process.
+
+        Examples:
+            >>> for process in broker.workers():
+            ...     print(process.process, process.state, process.held)
         """
         return self._run(processes.workers(self.settings.namespace))
 
     def audit(self, limit: int = 100, *, queue: str | None = None) -> list[AuditRecord]:
-        """What operators did to messages, queues, schedules and policies, when, and who; the newest first.
+        """The audit: what operators did to messages, queues, schedules and policies; the newest first.
 
         Args:
             limit: the most records to read. Each queue keeps about its last thousand.
-            queue: only what was done to this one; None: to any.
+            queue: only records of this queue; None: of all queues.
 
         Returns:
             The records, the newest first.
@@ -346,7 +361,7 @@ class Broker(OwnBroker):
         return connections.run(steps)
 
     def _leave(self, queue: QueueState[Any], steps: Steps[R], error: BaseException | None) -> R | None:
-        """Run the steps that end a block; None: they failed, and the error that cut it off goes on."""
+        """Run the steps at the end of a block; None: they failed, and the block's own error propagates."""
         if not cut_off.is_cut_off(error):
             return self._run(steps)
         try:

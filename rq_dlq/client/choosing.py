@@ -17,18 +17,24 @@ if TYPE_CHECKING:
 
 
 class Conditions(TypedDict, total=False):
-    """Conditions on dead letters. Those that meet all of them are chosen.
+    """Conditions on dead letters. Dead letters that meet all of them are chosen.
 
-    Each verb takes `where`, too: a condition in words (`rq_dlq.filters`).
+    Each verb also takes `where`, a condition in words (`rq_dlq.filters`).
 
     Attributes:
-        ids: the message's id is one of these; the order is that of the place, not of the list.
+        ids: the message's id is one of these; the list does not determine the order.
         key: the message was sent with this key.
-        group: an `ErrorGroup` from `groups`, or its fingerprint; its first six digits stand for one class
-            and place.
+        group: an `ErrorGroup` from `groups`, or its fingerprint; its first six digits mean all groups of one
+            error class and place in the code.
         reason: exhausted, poison, unprocessable or expired.
         since: it died at this time or later; a datetime with a time zone.
         older_than: it died at least this long ago: seconds, a timedelta or "30d".
+
+    Examples:
+        >>> mails.dlq.redrive(reason="poison", older_than="1d", dry_run=True).eligible
+        0
+        >>> [letter.id for letter in mails.dlq.browse(ids=["mail-1"], where="body.to = 'bob'")]
+        ['mail-1']
     """
 
     ids: Sequence[str] | None
@@ -39,7 +45,7 @@ class Conditions(TypedDict, total=False):
     older_than: Duration | None
 
 
-_OF_VERBS = ("limit", "order", "all")  # which most verbs take
+_OF_VERBS = ("limit", "order", "all")  # arguments of most verbs
 
 
 def dead_choice(
@@ -50,18 +56,20 @@ def dead_choice(
     order: Order = "oldest",
     all: bool = False,
 ) -> Choice:
-    """Read what a user typed of dead letters.
+    """Read the user's choice of dead letters.
 
     Args:
-        conditions: by their names, which are checked: those of `Conditions`.
+        conditions: conditions by their names, which are checked against `Conditions`.
 
     Raises:
-        InvalidInput: an argument makes no sense, or there is no such condition.
-        FilterError: the condition `where` makes no sense.
+        InvalidInput: an argument is not valid, or there is no such condition.
+        FilterError: the condition `where` is not valid.
     """
     for name in conditions:
         if name not in Conditions.__annotations__:
             known = [other for other in ("where", *Conditions.__annotations__, *_OF_VERBS) if other != name]
             closest = "".join(f"; the closest is {match!r}" for match in get_close_matches(name, known, n=1))
-            raise InvalidInput(f"there is no condition {name!r} here{closest}: {', '.join(known)}")
+            raise InvalidInput(
+                f"there is no condition {name!r}{closest}. The conditions are {', '.join(known)}"
+            )
     return Choice(where=where, limit=limit, order=order, all=all, **conditions)  # type: ignore[arg-type]

@@ -7,7 +7,9 @@ import time
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rq_dlq.client.links import links_of
 from rq_dlq.core.results.results import results_of
+from rq_dlq.core.sessions import chain
 from rq_dlq.core.settling import progress, settle
 from rq_dlq.core.settling.held import held_or_raise
 from rq_dlq.errors import LeaseLost, Poison, Redeliver
@@ -17,6 +19,7 @@ from rq_dlq.values.leased import Lease, Leased
 from rq_dlq.values.settlement import Settlement
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
     from typing import Self
 
@@ -31,16 +34,16 @@ T = TypeVar("T")
 class Delivery(Leased[T]):
     """One delivery of a message: the message, a token and a lease.
 
-    Claimed from a dead-letter or expiry queue, it has where the message failed, why and when:
-    `original_queue`, `reason`, `cause`, `died_at`. Of other messages `reason` is empty and `died_at` None.
+    If it was claimed from a dead-letter or expiry queue, `original_queue`, `reason`, `cause` and `died_at`
+    say where, why and when the message failed. For other messages `reason` is empty and `died_at` is None.
 
     As a context manager it settles itself. Success acks it. An error nacks it: the policy decides whether it
     is redelivered or dead; a fatal error makes it dead. The error is then raised, except for `Redeliver` and
-    `Poison`. An error that is not an Exception (KeyboardInterrupt, a cancellation) releases it, and is raised
-    in any case. The release has one try, of a second (if it blocks: of the connection's timeout, 5 s); if
-    that fails, the message comes back when its lease ends. A forked child that leaves the block leaves the
-    message to its parent. To enter the block raises LeaseLost if the lease is over by then, as of the last
-    messages of a large claim: the work would be done twice.
+    `Poison`. An error that is not an Exception (KeyboardInterrupt, a cancellation) releases it and is always
+    raised. The release is tried once, for a second (in blocking code for the connection's timeout, 5 s); if
+    that fails, the message is redelivered when its lease ends. A forked child that leaves the block leaves
+    the message to its parent. Entering the block raises LeaseLost if the lease has already expired, which can
+    happen to the last messages of a large claim: the work would be done twice.
 
     Examples:
         >>> (delivery,) = orders.claim()
@@ -49,12 +52,16 @@ class Delivery(Leased[T]):
         >>> settlement = delivery.ack()
         >>> settlement.outcome
         'acked'
+        >>> delivery.settled, delivery.lost, delivery.cancelled
+        (True, False, False)
+        >>> delivery.lease_until > delivery.enqueued_at, isinstance(delivery.token, str)
+        (True, True)
     """
 
     _process = 0
-    """The one that entered the block."""
+    """The process that entered the block."""
     _told = -inf
-    """When it last said how far it is, monotonic seconds."""
+    """When progress was last written, monotonic seconds."""
 
     def __init__(
         self,
@@ -72,15 +79,24 @@ class Delivery(Leased[T]):
 
     @property
     def state(self) -> Any:
-        """What `broker.lifespan` yielded in this worker process; None: there is no lifespan, or no worker."""
+        """The value that `broker.lifespan` yielded in this worker process; None: no lifespan or no worker.
+
+        Examples:
+            >>> @broker.lifespan
+            ... def resources():
+            ...     yield {"shop": "Tea & Cake"}
+            >>> @broker.task
+            ... def invoice(order_id: int, *, delivery: Delivery | None = None) -> None:
+            ...     print(delivery.state["shop"], order_id)
+        """
         return self._queue._state
 
     @property
     def remaining(self) -> float | None:
-        """How long its time to live still lasts, seconds: a timeout for what its handler calls.
+        """The remaining time to live, seconds: a timeout for the calls that its handler makes.
 
-        It is counted from the claim, whose time is the server's. 0: it is over, and a redelivery would be too
-        late. None: it has no end; so has a dead or expired message.
+        It is counted from the server's time of the claim. 0: it has expired, and a redelivery would be too
+        late. None: the message does not expire, or is dead or expired already.
 
         Examples:
             >>> httpx.post(url, json=order, timeout=delivery.remaining)
@@ -88,22 +104,45 @@ class Delivery(Leased[T]):
         left = self._time_to_live(time.monotonic())
         return None if left == inf else max(0.0, left)
 
-    def ack(self, *, result: Any = None) -> Settlement:
-        """Report success: the message is removed; in a loop of `Queue.consume`, by its next step.
+    def ack(self, *, send: Iterable[tuple[Any, Any]] = (), result: Any = None) -> Settlement:
+        """Report success: the message is removed; in a loop of `Queue.consume`, by the loop's next step.
+
+        With `send` the ack is made at once, in one script with all that it sends: both are done, or neither.
+        If its outcome is unknown, the next `ack` repeats it as it was, and does nothing twice.
 
         Args:
-            result: what `Queue.result` gives to whoever asked for it when the message was sent, at most 64
-                kB: a JSON value, or bytes. It is left out where nobody did.
+            send: what the message leads to: pairs of a queue and a body, or of a task and its arguments, as
+                `[(invoices, bill), (welcome, (7,))]`. A `Message` as the body, and the task's `options`, say
+                more. At most 1,000 messages, or half a megabyte of several. On Redis Cluster the queues must
+                share a hash tag.
+            result: the value that `Queue.result` returns: a JSON value or bytes, at most 64 kB. It is ignored
+                if the message was sent without `result=True`, to a queue without `results`.
 
         Returns:
-            What became of it; "deferred" if it is the delivery that such a loop handed out last.
+            The outcome; "deferred" if this delivery is the last one that such a loop yielded.
 
         Raises:
-            LeaseLost: the token is stale; nothing was changed.
+            LeaseLost: the token is stale; nothing was changed, nor sent.
             InvalidMessage: the result is too large, or cannot be encoded; nothing was changed.
+            KnownId: a queue has a message already with an id that `send` gives; nothing was sent or acked,
+                and the message is still held.
+            InvalidInput: `send` is not valid, or is too large; nothing was sent or acked.
+            CrossSlot: the queues are on different nodes of the cluster; nothing was sent or acked.
+            BrokerUnavailable: the outcome is unknown.
+            Unconfirmed: with durability "replicated": all is done, but too few replicas confirmed it.
+
+        Examples:
+            >>> (delivery,) = orders.claim()
+            >>> settlement = delivery.ack(send=[(mails, {"bill": delivery.id})])
+            >>> stats = mails.stats()
+            >>> settlement.outcome, stats.ready
+            ('acked', 1)
         """
         self._returned = result
         results = results_of([self])
+        links = links_of(send, self._queue._broker) if send else []
+        if links or self._chain is not None:
+            return self._settle(chain.ack_and_send(self._queue._core, self, links, results))
         if self._consuming is not None:
             self._refuse_if_deferred()
             if self._consuming.defer(self):
@@ -116,16 +155,22 @@ class Delivery(Leased[T]):
         """Report failure: the policy decides whether the message is redelivered or dead.
 
         Args:
-            error: what went wrong; it is added to the message's history.
+            error: the exception, or a reason in words; it is added to the message's history.
             delay: time until the redelivery; None: the policy's delay.
             charge: False: the failure does not count against the message's budget.
 
         Returns:
-            What became of it, and when it is redelivered.
+            The outcome, and the delay of a redelivery.
 
         Raises:
             LeaseLost: the token is stale; nothing was changed.
             InvalidInput: an argument is not valid; nothing was changed.
+
+        Examples:
+            >>> (delivery,) = orders.claim()
+            >>> settlement = delivery.nack("the printer is out of paper", delay="10s")
+            >>> settlement.outcome, settlement.delay
+            ('redelivered', 10.0)
         """
         steps = settle.nack(
             self._queue._core, [self._held], error, delay=delay, charge=charge, values=self._values
@@ -136,42 +181,56 @@ class Delivery(Leased[T]):
         """Move the message straight to the dead-letter queue.
 
         Args:
-            error: what is wrong with it; it is added to the message's history.
+            error: the exception, or a reason in words; it is added to the message's history.
 
         Returns:
-            What became of it.
+            The outcome.
 
         Raises:
             LeaseLost: the token is stale; nothing was changed.
+
+        Examples:
+            >>> (delivery,) = orders.claim()
+            >>> settlement = delivery.poison("no address")
+            >>> settlement.outcome
+            'dead'
         """
         steps = settle.poison(self._queue._core, [self._held], error, values=self._values)
         return self._settle(steps, error)
 
     def release(self, *, delay: Duration | None = None, begun: bool = True) -> Settlement:
-        """Give the message back unprocessed: not charged, ready at once, at its old place.
+        """Return the message unprocessed: not charged, ready immediately, at its old position.
 
         Args:
-            delay: time until it is ready; None: none.
-            begun: False: you had not begun it, so this delivery was no try (`attempt`, `redelivered`).
+            delay: time until it is ready; None: no delay.
+            begun: False: processing had not begun, so this delivery is not an attempt (`attempt`,
+                `redelivered`).
 
         Returns:
-            What became of it.
+            The outcome.
 
         Raises:
             LeaseLost: the token is stale; nothing was changed.
             InvalidInput: an argument is not valid; nothing was changed.
+
+        Examples:
+            >>> (delivery,) = orders.claim()
+            >>> settlement = delivery.release(delay="5s", begun=False)
+            >>> settlement.outcome
+            'released'
         """
         steps = settle.release(self._queue._core, [self._held], begun=begun, delay=delay)
         return self._settle(steps)
 
     def progress(self, part: float, text: str = "") -> None:
-        """Say how far the work on the message is, for `Queue.explain` and the page.
+        """Report the progress of the work on the message, for `Queue.explain` and the page.
 
-        At most one a second is written, so a loop may say it each time. It extends no lease.
+        At most one report a second is written, so a loop may call this in each step. The lease is not
+        extended.
 
         Args:
-            part: how much is done, 0 to 1.
-            text: in words, as "rows read"; its first 100 characters are kept.
+            part: the fraction that is done, 0 to 1.
+            text: the progress in words, such as "rows read"; the first 100 characters are kept.
 
         Raises:
             LeaseLost: the token is stale.
@@ -192,10 +251,10 @@ class Delivery(Leased[T]):
     def extend(self, lease: Duration | None = None) -> datetime:
         """Restart the lease. All messages of a claim share one lease.
 
-        A worker extends leases by itself. In a handler this makes the lease end later, never sooner.
+        A worker extends leases automatically. In a handler this makes the lease end later, never sooner.
 
         Args:
-            lease: the time from now; None: the queue's lease.
+            lease: its length from now; None: the queue's lease.
 
         Returns:
             When the lease now ends (UTC).
@@ -203,6 +262,12 @@ class Delivery(Leased[T]):
         Raises:
             LeaseLost: the token is stale.
             InvalidDuration: the lease is not valid.
+
+        Examples:
+            >>> (delivery,) = orders.claim(lease="10s")
+            >>> before = delivery.lease_until
+            >>> delivery.extend("5m") > before
+            True
         """
         self._refuse_if_deferred()
         core = self._queue._core
@@ -213,8 +278,8 @@ class Delivery(Leased[T]):
     def __enter__(self) -> Self:
         if not self.settled and self._lease.left(time.monotonic()) < 0:
             message = (
-                f"message {self.id}: the lease was over before the work began; it is redelivered to someone "
-                "else. Claim fewer at a time, use a longer lease, or extend it"
+                f"message {self.id}: the lease expired before the work began; another consumer gets the "
+                "message. Claim fewer at a time, use a longer lease, or extend it"
             )
             raise LeaseLost(message)
         observers = self._queue._core.observers
@@ -252,5 +317,5 @@ class Delivery(Leased[T]):
 
     def _refuse_if_deferred(self) -> None:
         if self.outcome == "deferred":
-            message = f"message {self.id} was acked before; its loop makes that ack with the next claim"
+            message = f"message {self.id} was acked before; its loop sends that ack with the next claim"
             raise LeaseLost(message)

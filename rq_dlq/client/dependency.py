@@ -1,5 +1,5 @@
 # Generated from rq_dlq/asyncio/dependency.py by `python -m tests.colours_twin --write`.
-"""What the messages of a queue, or of all queues, need to succeed."""
+"""Dependencies of the messages of a queue, or of all queues."""
 
 from __future__ import annotations
 
@@ -31,13 +31,21 @@ class Dependency(Lane):
     _of = "dependency"
 
     def stats(self) -> DependencyStats:
-        """Whether it counts as down, since when, how many messages wait, and when the next is tried.
+        """Its state: whether it counts as down, since when, how many messages wait, and the next probe.
 
         Returns:
-            Its state, as this queue knows it.
+            Its state in this queue.
 
         Raises:
-            InvalidInput: this cannot be a dependency, or the queue is one of dead letters.
+            InvalidInput: this is not a valid name of a dependency, or the queue is a dead-letter or expiry
+                queue.
+
+        Examples:
+            >>> orders = broker.queue("orders", breaker=Breaker())
+            >>> changed = orders.dependency("payments").pause(until="10m")
+            >>> stats = orders.dependency("payments").stats()
+            >>> stats.open, stats.paused, stats.waiting
+            (True, True, 0)
         """
         return self._broker._run(outages.of_dependency(self._core, self._text))
 
@@ -58,32 +66,46 @@ class DependencyOfAll(Answering):
         return f"<Dependency {self._dependency!r} of all queues>"
 
     def stats(self) -> list[DependencyStats]:
-        """What each queue knows of it, as `queue.dependency(…).stats()`.
+        """Its state in each queue, like `queue.dependency(…).stats()`.
 
         Returns:
-            Its state in each queue that knows it.
+            Its state in each queue where it is known.
+
+        Examples:
+            >>> changed = broker.dependency("payments").pause(until="10m")
+            >>> [(one.queue, one.paused) for one in broker.dependency("payments").stats()]
+            [('mails', True), ('orders', True)]
         """
         return [one.stats() for one in self._each()]
 
     def pause(self, until: datetime | Duration | None = None, *, by: str | None = None) -> int:
-        """Deliver no messages that need it, in all queues that there are now; else as `Dependency.pause`.
+        """Deliver no messages that need it, in all queues that exist now; otherwise like `Dependency.pause`.
 
         Args:
             until, by: as in `Dependency.pause`.
 
         Returns:
-            In how many queues this changed anything.
+            The number of queues in which anything changed.
+
+        Examples:
+            >>> broker.dependency("payments").pause(until="10m", by="anna")
+            2
         """
         return sum([one.pause(until, by=by) for one in self._each()])
 
     def resume(self, *, by: str | None = None) -> int:
-        """Deliver them again, in all queues; else as `Dependency.resume`.
+        """Deliver them again, in all queues; otherwise like `Dependency.resume`.
 
         Args:
             by: as in `Dependency.resume`.
 
         Returns:
-            In how many queues this changed anything.
+            The number of queues in which anything changed.
+
+        Examples:
+            >>> changed = broker.dependency("payments").pause()
+            >>> broker.dependency("payments").resume()
+            2
         """
         return sum([one.resume(by=by) for one in self._each()])
 

@@ -1,4 +1,4 @@
-"""The profiles of durability: what each promises over a crash, and needs of the server."""
+"""The durability profiles: the guarantee of each after a crash, and its requirements on the server."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 Durability = Literal["memory", "fsync", "replicated"]
 DURABILITIES: tuple[Durability, ...] = get_args(Durability)
 PROMISES: Mapping[Durability, str] = {
-    "memory": "a crash of the server may lose messages that were acknowledged to their sender",
-    "fsync": "no crash of the server or its machine loses an acknowledged message while its disk lives",
-    "replicated": "a failover keeps what the replica had confirmed; what too few confirmed is Unconfirmed",
+    "memory": "a server crash may lose messages that were confirmed to their sender",
+    "fsync": "a crash of the server or its machine loses no confirmed message, as long as the disk survives",
+    "replicated": (
+        "a failover keeps messages that enough replicas confirmed; the sender of others gets Unconfirmed"
+    ),
 }
-KEEP = "and CONFIG REWRITE (or edit its configuration file), or a restart forgets it"
-_ASKED = (b"*append*", b"save", b"min-replicas-*", b"io-threads")  # none of these matches a password
+KEEP = "and CONFIG REWRITE (or edit its configuration file), so that a restart keeps the setting"
+_ASKED = (b"*append*", b"save", b"min-replicas-*", b"io-threads")  # none of these patterns matches a password
 
 
 def configuration() -> Steps[Mapping[str, str] | None]:
@@ -38,24 +40,27 @@ def _read_config(reply: Any) -> dict[str, str]:
 
 
 def what_fsync_lacks(info: Mapping[str, str], config: Mapping[str, str] | None) -> str:
-    """Why a server cannot keep the promise `fsync`, and what to do; empty: it can.
+    """Why a server cannot provide the durability `fsync`, and what to do; empty: it can.
 
     Args:
         info: from INFO.
         config: from `configuration`.
     """
-    loading = info.get("loading") == "1"  # until then it says that the file is off
+    loading = info.get("loading") == "1"  # while loading it reports the file as off
     is_off = info.get("aof_enabled") == "0" and not loading
     if (config or {}).get("appendonly") == "no" or is_off:
         return f"its append-only file is off: redis-cli CONFIG SET appendonly yes, {KEEP}"
     if config is None:
-        return "this user may not read appendfsync, so nothing proves it: grant CONFIG GET (+config|get)"
+        return (
+            "this Redis user has no right to read appendfsync, so it cannot be checked: grant CONFIG GET "
+            "(+config|get)"
+        )
     if config.get("appendfsync") != "always":
         found = config.get("appendfsync")
         return f"appendfsync is {found}: redis-cli CONFIG SET appendfsync always, {KEEP}"
     if config.get("no-appendfsync-on-rewrite") == "yes":
         return (
-            "while its append-only file is rewritten nothing reaches the disk: "
+            "while its append-only file is rewritten, writes do not reach the disk: "
             f"redis-cli CONFIG SET no-appendfsync-on-rewrite no, {KEEP}"
         )
     return ""

@@ -27,10 +27,10 @@ Lifespan: TypeAlias = Callable[
 
 
 def check_concurrency(concurrency: object) -> None:
-    """Check how many calls are to run at once.
+    """Check the number of concurrent calls.
 
     Raises:
-        ConfigurationError: it is not a number, or too many.
+        ConfigurationError: it is not a number in the range.
     """
     if type(concurrency) is not int or not 1 <= concurrency <= MOST_CONCURRENT:
         message = f"concurrency {shown(concurrency)}: use a whole number from 1 to {MOST_CONCURRENT:,}"
@@ -42,13 +42,13 @@ class Handler:
     """A function and the queue whose messages it handles.
 
     Attributes:
-        concurrency: how many calls run at once in one process.
-        timeout: of one call, seconds; None: no limit.
-        is_async: a call of it has to be awaited.
+        concurrency: how many calls run concurrently in one process.
+        timeout: the limit for one call, seconds; None: no limit.
+        is_async: a call returns an awaitable.
         takes_delivery: it takes the delivery as its second argument.
-        type: of the bodies, if it is known already; None: see `body_type`.
-        ack_each: each call is settled before the next one begins in its thread, or in its place.
-        deadline: a call also ends with the time to live of its message.
+        type: the type of the bodies, if it is already known; None: see `body_type`.
+        ack_each: each call is settled before the next one begins in its thread or slot.
+        deadline: a call is cut short when the time to live of its message ends.
     """
 
     queue: Any
@@ -84,7 +84,7 @@ class Handler:
             if not isinstance(flag, bool):
                 raise ConfigurationError(f"{name}={shown(flag)}: use True or False")
         if any(other.queue.name == queue.name for other in others):
-            message = f"queue {queue.name!r} has a handler already: one function takes all its messages"
+            message = f"queue {queue.name!r} already has a handler: use one function for all its messages"
             raise ConfigurationError(message)
         limit = None if timeout is None else milliseconds(timeout, name="timeout", minimum=1) / 1000
         return cls(
@@ -100,11 +100,11 @@ class Handler:
 
     @property
     def name(self) -> str:
-        """Of the function, without its module."""
+        """The function's name, without its module."""
         return str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def body_type(self) -> Any:
-        """The type of the bodies: the queue's, or on a queue without one what the function's parameter says.
+        """The type of the bodies: the queue's, or for a queue without a type the annotation of the parameter.
 
         Raises:
             ConfigurationError: the annotation cannot be evaluated, or is a type that no body can have.
@@ -116,7 +116,7 @@ class Handler:
             return codec.type
         try:
             first = next(iter(inspect.signature(self.function).parameters.values()))
-        except (TypeError, ValueError):  # of a class that C defines
+        except (TypeError, ValueError):  # raised for a class defined in C
             return Any
         kind = annotations_of(self.function, [first], f"handler {self.name!r}").get(first.name, Any)
         if kind is object:
@@ -154,10 +154,10 @@ class Registers(Generic[T]):
 
 @part_of("Queue")
 class HandledQueue(Generic[T]):
-    """A queue that has a handler; in both colours."""
+    """A queue that can have a handler, in both colours."""
 
     _broker: Any
-    _state: Any = None  # of the worker that made this object
+    _state: Any = None  # the state of the worker that made this object
 
     @overload
     def handler(self, function: Callable[[T], R], /) -> Callable[[T], R]: ...
@@ -188,30 +188,35 @@ class HandledQueue(Generic[T]):
 
         The function takes the body, or the body and the delivery. A second parameter with a default takes the
         delivery only if its name is `delivery`, or if its annotation says so. If the queue has no type, the
-        annotation of the body says what it is, as with a task. A message that does not fit is passed on: it
-        rests for another version of the program, and is dead when none has taken it for ten minutes.
+        annotation of the body is the type, as for a task. A message that does not fit is passed on: it waits
+        for another version of the program, and dies if none takes it within ten minutes.
 
-        It may be an `async def`: then it runs in the worker's event loop, and its delivery is one of
-        `rq_dlq.asyncio`. What it returns is kept where the sender asked for the result; a coroutine or a
-        generator counts as an error, since nobody would run it.
+        It may be an `async def`: then it runs in the worker's event loop, and its delivery is an
+        `rq_dlq.asyncio` one. Its return value is kept if the sender asked for the result; returning a
+        coroutine or a generator is an error, since nothing would run it.
 
         Args:
-            function: what to register, if this is used as a decorator without brackets.
-            concurrency: how many calls run at once in one process.
-            timeout: of one call; None: no limit.
-            ack_each: a call is acked, or settled by its error, before the next one begins in its thread (of
-                an `async def`: in its place among the calls that run at once). By default finished calls are
-                settled together, so a worker that is killed repeats some of them: at most 50, which ended
-                in the last 5 ms. With this it repeats only calls that it had begun, at most one for each
-                of `concurrency`; each costs a round trip.
-            deadline: a call that still runs when the time to live of its message ends is cut short as by a
-                `timeout`, and the message expires with that cause, uncharged. See `Delivery.remaining`.
+            function: the function, when this is used as a decorator without parentheses.
+            concurrency: how many calls run concurrently in one process.
+            timeout: the limit for one call; None: no limit.
+            ack_each: settle each call, by its ack or its error, before the next one begins in its thread (for
+                an `async def`: in its concurrency slot). By default finished calls are settled together, so
+                if a worker is killed, some of them are repeated: at most 50, which ended in the last 5 ms.
+                With `ack_each` only running calls are repeated, at most `concurrency`; each call costs a
+                round trip.
+            deadline: a call that is still running when the time to live of its message ends is cut short, as
+                with `timeout`, and the message expires with that cause, uncharged. See `Delivery.remaining`.
 
         Returns:
-            The function, unchanged; with brackets, a decorator.
+            The function, unchanged; with parentheses, a decorator.
 
         Raises:
-            ConfigurationError: the queue has a handler already, or an argument is not valid.
+            ConfigurationError: the queue already has a handler, or an argument is not valid.
+
+        Examples:
+            >>> @orders.handler(concurrency=4, timeout="20s")
+            ... def charge(order: dict) -> None:
+            ...     print(order["total"])
         """
         register = Registers(self, concurrency, timeout, ack_each=ack_each, deadline=deadline)
         return register if function is None else register(function)
@@ -227,7 +232,7 @@ def check_lifespan(function: object) -> None:
         fits = callable(function) and not inspect.iscoroutinefunction(called(function))
         if fits and callable(function):
             inspect.signature(function).bind()
-    except (TypeError, ValueError):  # a ValueError: C defines it, and nobody can see what it takes
+    except (TypeError, ValueError):  # a ValueError: it is defined in C without a signature
         fits = False
     if not fits:
         message = f"{shown(function)} cannot be a lifespan: a lifespan takes no arguments and yields once"

@@ -1,5 +1,5 @@
 # Generated from rq_dlq/asyncio/lane.py by `python -m tests.colours_twin --write`.
-"""A part of a queue that can be paused by itself: the messages of one key, or those that need one thing."""
+"""A part of a queue that can be paused on its own: the messages with one key, or with one dependency."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Lane(Answering):
-    """The messages of a queue that have one key, or one dependency: `of` says which."""
+    """The messages of a queue with one key or one dependency; `of` says which of the two."""
 
     _of: ClassVar[Of]
 
@@ -31,33 +31,44 @@ class Lane(Answering):
         return f"<{type(self).__name__} {self._text!r} of {self._core.name!r}>"
 
     def pause(self, until: datetime | Duration | None = None, *, by: str | None = None) -> bool:
-        """Deliver none of its messages. What is in work goes on; of a dependency, a failure is not charged.
+        """Stop delivering its messages. Running handlers continue; failures of a dependency are not charged.
 
         Args:
-            until: when that ends: a time with its zone, or a duration; None: at `resume`.
-            by: who pauses it, for the audit; None: the user of this process, at this host.
+            until: the end of the pause: a datetime with a time zone, or a duration; None: until `resume`.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
-            Whether this changed anything.
+            Whether anything changed.
 
         Raises:
-            InvalidInput: an argument is not valid, or the queue is one of dead letters.
+            InvalidInput: an argument is not valid, or the queue is a dead-letter or expiry queue.
+
+        Examples:
+            >>> orders.key("customer-7").pause(until="10m")
+            True
+            >>> orders.dependency("payments").pause(by="anna")
+            True
         """
         return self._set_paused(paused=True, until=until, by=by)
 
     def resume(self, *, by: str | None = None) -> bool:
-        """Deliver them again; those of a dependency 32 at a time and then by success.
+        """Deliver its messages again; those of a dependency 32 at first, then as earlier ones succeed.
 
-        No failures open its breaker for ten minutes.
+        Failures do not open its breaker for ten minutes.
 
         Args:
-            by: who resumes it, for the audit; None: the user of this process, at this host.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
-            Whether this changed anything; False: it was neither paused nor, as a dependency, down.
+            Whether anything changed; False: it was not paused, nor a dependency that counted as down.
 
         Raises:
-            InvalidInput: an argument is not valid, or the queue is one of dead letters.
+            InvalidInput: an argument is not valid, or the queue is a dead-letter or expiry queue.
+
+        Examples:
+            >>> changed = orders.key("customer-7").pause()
+            >>> orders.key("customer-7").resume()
+            True
         """
         return self._set_paused(paused=False, until=None, by=by)
 

@@ -1,5 +1,5 @@
 # Generated from rq_dlq/asyncio/managed.py by `python -m tests.colours_twin --write`.
-"""Looking at a queue and managing it."""
+"""Reading and managing a queue."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.looking.explain import Explanation
     from rq_dlq.core.steps.call import Place
     from rq_dlq.policy import QueueSettings
+    from rq_dlq.values.changed import Changed
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.key import KeyStats
@@ -50,7 +51,7 @@ class Managed(OwnQueue[T]):
             limit: the most messages to read.
 
         Returns:
-            The messages; fewer if fewer are ready.
+            The ready messages, at most `limit`.
 
         Raises:
             InvalidInput: the limit is not valid.
@@ -61,16 +62,16 @@ class Managed(OwnQueue[T]):
         """
         return self._broker._run(reading.peek(self._core, limit))
 
-    def purge(self, *, where: str | None = None, all: bool = False, by: str | None = None) -> int:
-        """Remove ready and scheduled messages for good. Leased messages stay.
+    def purge(self, *, where: str | None = None, all: bool = False, by: str | None = None) -> Changed:
+        """Remove ready and scheduled messages permanently. Leased messages stay.
 
         Args:
             where: a condition.
-            all: remove all of them. Either this or a condition is required.
-            by: who does it, for the audit; None: the user of this process, at this host.
+            all: remove all of them. This or a condition is required.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
-            How many were removed.
+            The number of removed messages; its `leased` is the number that are being processed.
 
         Raises:
             InvalidInput: there is neither a condition nor `all`, or both; nothing was done.
@@ -98,10 +99,10 @@ class Managed(OwnQueue[T]):
             where: a condition, such as "tenant = 'a' and delivery_count > 2" (`rq_dlq.filters`).
             ids: only messages with these ids.
             key: only messages that were sent with this key.
-            places: ready, scheduled, leased, dead, expired; None: what waits here for delivery.
+            places: any of ready, scheduled, leased, dead, expired; None: the messages waiting for delivery.
             limit: the most messages to choose; None: all.
-            order: which messages of a place come first: "oldest", in order of delivery or death, or "newest".
-            all: every one. Verbs that change messages want this, a condition, places or a limit.
+            order: within a place, "oldest" first, in order of delivery or death, or "newest" first.
+            all: choose all. Verbs that change messages require this, a condition, places or a limit.
 
         Returns:
             The selection. It sends nothing to Redis until one of its verbs is called.
@@ -109,60 +110,81 @@ class Managed(OwnQueue[T]):
         Raises:
             FilterError: the condition is not valid.
             InvalidInput: another argument is not valid.
+
+        Examples:
+            >>> orders.select("body.total > 5").count()
+            1
+            >>> orders.select(ids=["order-41"]).prioritize(9)
+            1
         """
         wanted = Choice(where=where, ids=ids, key=key, places=places, limit=limit, order=order, all=all)
         return Selection(self._core, self._broker, wanted)
 
     def keys(self, limit: int = 20, *, exact: bool = False) -> list[KeyStats]:
-        """Find the keys of which most messages are blocked, the longest first.
+        """Find the keys with the most blocked messages.
 
         Args:
             limit: the most keys to find.
-            exact: False: those of 200 blocked messages that are drawn, so long lanes are found, however many
-                there are. True: all are looked at, a round trip each.
+            exact: False: use a random sample of 200 blocked messages, which finds the longest lanes however
+                many keys the queue has. True: check all keys, one round trip each.
 
         Returns:
             The keys, those with the most blocked messages first.
 
         Raises:
-            InvalidInput: the limit is not valid, or this is the name of dead letters.
+            InvalidInput: the limit is not valid, or this is a dead-letter or expiry queue.
+
+        Examples:
+            >>> orders = broker.queue("orders", per_key=PerKey(order=True))
+            >>> sent = orders.send_many([Message(n, key="customer-7") for n in range(3)])
+            >>> [(one.key, one.blocked) for one in orders.keys()]
+            [('customer-7', 2)]
         """
         return self._broker._run(keyed.longest(self._core, limit, exact=exact))
 
     def key(self, key: str) -> Key:
-        """The messages of one key; `select(key=…)` chooses them.
+        """The messages with one key; `select(key=…)` chooses them.
 
         Args:
-            key: as messages were sent with: a text of at most 200 bytes.
+            key: the key that the messages were sent with: text of at most 200 bytes.
 
         Returns:
             The key, with its verbs.
+
+        Examples:
+            >>> orders.key("customer-7").pause(until="10m")
+            True
         """
         return Key(key, self._core, self._broker)
 
     def dependency(self, dependency: str) -> Dependency:
-        """What messages need to succeed, as "payments": whether it counts as down.
+        """A dependency of messages, such as "payments": its state, and its pause.
 
         Args:
-            dependency: as messages were sent with: a text of at most 200 bytes.
+            dependency: the dependency that the messages were sent with: text of at most 200 bytes.
 
         Returns:
             The dependency, with its verbs.
+
+        Examples:
+            >>> stats = orders.dependency("payments").stats()
+            >>> stats.open
+            False
         """
         return Dependency(dependency, self._core, self._broker)
 
     def pause(self, by: str | None = None, *, until: datetime | Duration | None = None) -> bool:
-        """Deliver nothing until `resume`. Messages can still be sent and settled, and still expire.
+        """Stop delivering messages until `resume`. Messages can still be sent and settled, and still expire.
 
         Args:
-            by: who pauses it, for the audit; None: the user of this process, at this host.
-            until: when it ends by itself: a time with its zone, or a duration; None: never.
+            by: the operator's name, for the audit; None: the user and host of this process.
+            until: when the pause ends automatically: a datetime with a time zone, or a duration; None: never.
 
         Returns:
-            Whether this changed anything; False: the queue was paused already, until the same time.
+            Whether anything changed; False: the queue was already paused until the same time.
 
         Raises:
-            InvalidInput: this is the name of dead letters; or `by` is not a name, or `until` not an end.
+            InvalidInput: this is a dead-letter or expiry queue, `by` is not a name, or `until` is not valid.
 
         Examples:
             >>> orders.pause(until="10m", by="anna")
@@ -176,36 +198,41 @@ class Managed(OwnQueue[T]):
         """Deliver messages again.
 
         Args:
-            by: who resumes it, for the audit; None: the user of this process, at this host.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
-            Whether this changed anything; False: the queue was not paused.
+            Whether anything changed; False: the queue was not paused.
 
         Raises:
-            InvalidInput: this is the name of dead letters; or `by` is not a name.
+            InvalidInput: this is a dead-letter or expiry queue, or `by` is not a name.
+
+        Examples:
+            >>> changed = orders.pause()
+            >>> orders.resume()
+            True
         """
         return self._broker._run(pausing.set_paused(self._core, paused=False, by=by))
 
     def cancel(self, id: str, *, by: str | None = None) -> Cancelled:
-        """Take one message back before its end, also one that is in work.
+        """Cancel one message, even while it is being processed.
 
-        One that waits is gone. One in work is gone at once, too: nothing counts that its handler does from
-        now on. A worker learns it within a second: the call of a coroutine is cancelled, a `def` handler sees
-        `delivery.cancelled` and may return. Until its call has ended, or its lease, the others of its key
-        wait. What it did stays done.
+        The message is removed immediately. If it is being processed, its handler can no longer settle it. The
+        worker is notified within a second: an `def` call is cancelled, and a `def` handler sees
+        `delivery.cancelled` and may return. Other messages of its key wait until the call or the lease ends.
+        Side effects of the handler are not undone.
 
         Args:
             id: the message's id.
-            by: who cancels it, for the audit; None: the user of this process, at this host.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
-            "cancelled"; or, where nothing was changed: "dead" or "expired", "acked" if the queue remembers
-            that (`dedup_window`), "unknown".
+            "cancelled"; or, if nothing was changed: "dead", "expired", "acked" if the queue remembers the ack
+            (`dedup_window`), or "unknown".
 
         Raises:
-            InvalidInput: this is the name of dead letters, a batch of Spark holds the message, or `by` is not
-                a name.
-            UpgradeRequired: a later version wrote it, in a form that this one cannot read.
+            InvalidInput: this is a dead-letter or expiry queue, a Spark batch holds the message, or `by` is
+                not a name.
+            UpgradeRequired: a later version wrote the message in a form that this version cannot read.
 
         Examples:
             >>> orders.cancel("order-41")
@@ -214,49 +241,59 @@ class Managed(OwnQueue[T]):
         return self._broker._run(cancel.cancel(self._core, id, by=by))
 
     def reset(self, *, by: str | None = None) -> int:
-        """Reset the totals; the messages in the queue count as sent.
+        """Reset the totals; the messages still in the queue count as sent.
 
         Args:
-            by: who does it, for the audit; None: the user of this process, at this host.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
             How many messages are in the queue.
 
         Raises:
             InvalidInput: `by` is not a name.
+
+        Examples:
+            >>> orders.reset(by="anna")
+            1
         """
         return self._broker._run(pausing.reset(self._core, by))
 
     def delete(self, *, force: bool = False, by: str | None = None) -> int:
-        """Delete the queue: its messages, schedules, totals, outcome history and settings, and its name.
+        """Delete the queue: its messages, schedules, totals, outcome history, settings and name.
 
-        Only messages need `force`: a queue without messages is deleted with its schedules. The settings that
-        programs declared for it go, too; entries of the map of policies stay. The queue is as if it had never
-        been used: the next send creates it again. A delivery that somebody still holds is lost, and settling
-        it says so.
+        Only messages require `force`: a queue without messages is deleted with its schedules. The settings
+        that programs declared for it are deleted; entries of the map of policies stay. The next send creates
+        the queue again. Deliveries that consumers still hold are lost: settling them raises LeaseLost.
 
         Args:
-            force: also if messages are in the queue, in whatever state. They are removed for good, in
-                one step, however many they are.
-            by: who does it, for the audit; None: the user of this process, at this host.
+            force: delete the queue even if it has messages, in any state. They are removed permanently, in
+                one step, however many there are.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
-            How many messages were in it.
+            The number of messages deleted.
 
         Raises:
-            InvalidInput: messages are in the queue, or it is a dead-letter or expiry queue; nothing was done.
+            InvalidInput: the queue has messages, or is a dead-letter or expiry queue; nothing was done.
+
+        Examples:
+            >>> orders.delete()
+            Traceback (most recent call last):
+            rq_dlq.errors.InvalidInput: 'orders' was not deleted, since it is not empty: 1 …
+            >>> orders.delete(force=True)
+            1
         """
         act = self._broker._run(act_of("deleted", by))
         return self._broker._run(deleting.delete(self._core, force=force, act=act))
 
     def explain(self, id: str) -> Explanation:
-        """Explain where a message is, why it is not being delivered, and what happens to it next.
+        """Explain where a message is, why it is not being delivered, and what happens next.
 
         Args:
-            id: the message's id; the queue need not know it.
+            id: the message's id; the queue need not have such a message.
 
         Returns:
-            The explanation; printed, it is sentences.
+            The explanation; `str()` of it is text for people.
 
         Raises:
             InvalidInput: this is not a valid id.
@@ -269,7 +306,7 @@ class Managed(OwnQueue[T]):
         return self._broker._run(explain.explain(self._core, id))
 
     def settings(self) -> QueueSettings:
-        """The settings in force for the queue, and which policy each field comes from.
+        """The settings in force for the queue, and the source of each field.
 
         Returns:
             The settings, with the source of each.
@@ -284,22 +321,30 @@ class Managed(OwnQueue[T]):
         return self._broker._run(policies.explain_policy(core.keys, core.naming, new))
 
     def outcomes(self, since: datetime | str | None = None, *, limit: int | None = 1_000) -> list[Outcome]:
-        """What became of messages and deliveries, as far back as the queue's `outcomes` setting keeps it.
+        """The outcome history of messages and deliveries, as far back as the setting `outcomes` keeps it.
 
         Args:
-            since: a time, or the event_id of an outcome, to start after; None: from the oldest event.
+            since: start after this time, or after the outcome with this event_id; None: from the oldest
+                event.
             limit: the most events to read; None: all.
 
         Returns:
-            The events, the oldest first; none if the queue keeps no outcome history.
+            The events, the oldest first; empty if the queue keeps no outcome history.
 
         Raises:
             InvalidInput: an argument is not valid, or this is a dead-letter or expiry queue.
+
+        Examples:
+            >>> stock = broker.queue("stock", outcomes=1_000)
+            >>> sent = stock.send("tea", id="tea-1")
+            >>> settled = stock.ack(stock.claim())
+            >>> [(one.id, one.event) for one in stock.outcomes()]
+            [('tea-1', 'acked')]
         """
         return self._broker._run(outcomes.read_outcomes(self._core, since, limit))
 
     def stats(self) -> QueueStats:
-        """The number of messages in each state, and the totals since the queue began.
+        """The number of messages in each state, and the totals since the queue was created.
 
         Returns:
             The counts.
@@ -312,11 +357,17 @@ class Managed(OwnQueue[T]):
         return self._broker._run(counts.stats(self._core))
 
     def maintain(self) -> dict[str, int]:
-        """Run the maintenance that is due: lapsed leases, scheduled messages, expiry.
+        """Run the maintenance that is due: expired leases, scheduled messages, expiry.
 
-        What falls due meanwhile is left to the next call.
+        Messages that fall due during the call are left to the next one.
 
         Returns:
-            How many messages each step moved, by the step's name.
+            The number of messages that each step moved, by the step's name.
+
+        Examples:
+            >>> sent = orders.send({"total": 1.0}, delay="1h")
+            >>> moved = orders.maintain()
+            >>> moved["promoted"]
+            0
         """
         return self._broker._run(maintain.maintain(self._core))

@@ -35,12 +35,12 @@ logger = logging.getLogger("rq_dlq")
 
 
 def listen(connections: Connections, waiting: Waiting) -> None:
-    """Have a thread listen for those who wait, until nobody does."""
+    """Start a thread that listens for the waiting callers, until none is left."""
     threading.Thread(target=connections.listen, args=[waiting], name="rq-dlq results", daemon=True).start()
 
 
 def outcome_of(future: Future[R], seconds: float) -> R | None:
-    """What a future gets within this time; None: nothing."""
+    """The result of a future within this time; None: no result yet."""
     try:
         return future.result(seconds)
     except TimeoutError:
@@ -64,11 +64,14 @@ class OwnBroker(BrokerBase):
     def close(self) -> None:
         """Close the connections, except those of a pool that was passed in; the next use opens new ones.
 
-        What was claimed by hand and not settled is released, if you still have its deliveries.
+        Unsettled deliveries from `claim` are released if the program still refers to them.
+
+        Examples:
+            >>> broker.close()
         """
         if self._connections is not None:
             try:
-                with suppress(BrokerUnavailable):  # then the leases end by themselves
+                with suppress(BrokerUnavailable):  # then the leases expire
                     self._connections.run_once(self._hand_claims.give_back())
             finally:
                 self._connections.close()
@@ -76,14 +79,17 @@ class OwnBroker(BrokerBase):
     def run(self, *, burst: bool = False) -> None:
         """Run the handlers and tasks until SIGTERM or SIGINT.
 
-        The first signal lets running calls finish, a second one cancels them.
+        The first signal lets running calls finish; a second one cancels them.
 
         Args:
             burst: stop when no message is ready in any of the queues.
 
         Raises:
             ConfigurationError: no queue has a handler.
-            RqDlqError: a consumer or the lifespan failed; the log has its error.
+            RqDlqError: a consumer or the lifespan failed; its error is in the log.
+
+        Examples:
+            >>> broker.run(burst=True)
         """
         runner_of(self, burst=burst).run()
 
@@ -101,7 +107,7 @@ class OwnQueue(Answering, HandledQueue[T]):
                 yield delivery
         except BaseException as error:
             cause = error
-            while isinstance(cause, GeneratorExit):  # it was closed, perhaps by another generator: for what?
+            while isinstance(cause, GeneratorExit):  # closed, perhaps by another generator
                 cause = cause.__context__
             raise
         finally:
@@ -111,7 +117,7 @@ class OwnQueue(Answering, HandledQueue[T]):
             except RqDlqError as failure:
                 if not consuming.is_dropped:
                     raise
-                logger.warning("%s: the end of a loop that was dropped: %s", self._core.name, failure)
+                logger.warning("%s: ending a loop that was not closed failed: %s", self._core.name, failure)
 
     def _send_all(self, bodies: Iterable[T | Message[T]], options: SendOptions) -> list[Sent]:
         """Run the steps of `send_many`."""

@@ -1,4 +1,4 @@
-"""What can be read of the function of a handler or a task: is it async, and what do its parameters take?"""
+"""Inspects the function of a handler or a task: whether it is async, and its parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _POSITIONAL = (
 def annotations_of(
     function: Callable[..., Any], parameters: Iterable[inspect.Parameter], what: str
 ) -> Mapping[str, Any]:
-    """The types that these parameters of a function are annotated with.
+    """The annotated types of these parameters of a function.
 
     Raises:
         ConfigurationError: an annotation cannot be evaluated.
@@ -43,32 +43,34 @@ def annotations_of(
 
 
 def is_async(function: object, what: str) -> bool:
-    """Whether a call of a function has to be awaited; also of a partial, or of an object with `__call__`.
+    """Whether a call returns an awaitable, for a function, a partial, or an object with `__call__`.
 
     Args:
-        what: it is to be.
+        what: its role, for the error.
 
     Raises:
-        ConfigurationError: it has a `yield`, so that a call would run nothing of it.
+        ConfigurationError: it has a `yield`, so a call would not run its body.
     """
     what_runs = called(function)
     if inspect.isgeneratorfunction(what_runs) or inspect.isasyncgenfunction(what_runs):
-        message = f"{shown(function)} cannot be {what}: leave out the `yield`, since a call would run nothing"
+        message = (
+            f"{shown(function)} cannot be {what}: remove the `yield`, since a call would not run the body"
+        )
         raise ConfigurationError(message)
     return inspect.iscoroutinefunction(what_runs)
 
 
 def called(function: object) -> Any:
-    """What runs when a partial, or an object with `__call__`, is called; else the function."""
+    """The function that runs when a partial, an object with `__call__`, or the function itself is called."""
     while isinstance(function, partial):
         function = function.func
-    if inspect.isroutine(function) or inspect.iscoroutinefunction(function):  # as an AsyncMock is
+    if inspect.isroutine(function) or inspect.iscoroutinefunction(function):  # such as an AsyncMock
         return function
     return getattr(type(function), "__call__", None)  # noqa: B004 - as Python looks it up
 
 
 def is_delivery(kind: Any) -> bool:
-    """Whether a type is that of deliveries, or one of several that it allows."""
+    """Whether a type is a delivery class, or a union that includes one."""
     parts = [get_origin(part) or part for part in (kind, *get_args(kind))]
     return any(isinstance(part, type) and issubclass(part, Leased) for part in parts)
 
@@ -77,7 +79,7 @@ def takes_delivery(function: object) -> bool:
     """Whether a handler takes the delivery as its second argument.
 
     Raises:
-        ConfigurationError: it cannot be called with a body, or nobody can see what it takes.
+        ConfigurationError: it cannot be called with a body, or its signature is unclear.
     """
     if not callable(function):
         message = f"{shown(function)} cannot be a handler: pass a function of (body) or (body, delivery)"
@@ -107,7 +109,7 @@ def _binds(signature: inspect.Signature, *arguments: str) -> bool:
 
 
 def _is_for_delivery(function: Callable[..., Any], second: inspect.Parameter) -> bool:
-    """Whether the parameter in the second place is for the delivery, and not an option with a default."""
+    """Whether the second parameter is for the delivery, and not an option with a default."""
     if second.kind is second.VAR_POSITIONAL:
         if _is_plain(function):
             raise ConfigurationError(
@@ -133,7 +135,7 @@ def _is_annotated(
     """Whether a parameter is annotated as a delivery.
 
     Args:
-        unknown: what to say if the annotation cannot be evaluated yet, or only for a type checker.
+        unknown: the answer if the annotation cannot be evaluated yet, or only by a type checker.
     """
     try:
         kind = annotations_of(function, [parameter], "a handler").get(parameter.name)

@@ -1,5 +1,5 @@
 # Generated from rq_dlq/asyncio/redrive.py by `python -m tests.colours_twin --write`.
-"""A redrive as a job: how far it came, and the verbs for it."""
+"""A redrive as a job: its progress, and its verbs."""
 
 from __future__ import annotations
 
@@ -29,17 +29,22 @@ if TYPE_CHECKING:
 
 
 class RedriveJob:
-    """What `dlq.redrive(…)` returns, and `dlq.jobs()` lists.
+    """A redrive; `dlq.redrive(…)` returns one, and `dlq.jobs()` lists them.
 
-    State and counts are as of the last verb; `refresh` reads them anew.
+    State and counts are those of the last call of a verb; `refresh` reads them again.
 
     Examples:
-        >>> job = mails.dlq.redrive(all=True, canary=1)
+        >>> job = mails.dlq.redrive(all=True, canary=1, by="anna")
         >>> job.state, job.counts.eligible
         ('running', 1)
         >>> job = job.cancel()
         >>> job.state
         'cancelled'
+        >>> job.by, job.chosen, job.how, job.refusals
+        ('anna', 'all', '', ())
+        >>> again = mails.dlq.job(job.id)
+        >>> again.began == job.began
+        True
     """
 
     def __init__(
@@ -48,7 +53,7 @@ class RedriveJob:
         self._core = core
         self._broker = broker
         self._editor = None if terms is None else Editor(core, terms)  # None: another object began it
-        self._parts = list(parts)  # one, but for a name that several queues share
+        self._parts = list(parts)  # one, unless several queues share the name
 
     def __repr__(self) -> str:
         moved = f"{self.counts.moved:,} of {self.counts.eligible:,} moved"
@@ -56,7 +61,7 @@ class RedriveJob:
 
     @property
     def id(self) -> str:
-        """Its id; of a name that several queues share, those of its parts."""
+        """Its id; for a name that several queues share, the ids of its parts."""
         return ",".join(part.id for part in self._parts)
 
     @property
@@ -72,30 +77,30 @@ class RedriveJob:
 
     @property
     def why(self) -> str:
-        """Why it is paused, or was cancelled by itself, a sentence; empty: neither."""
+        """Why it is paused, or was cancelled automatically, in a sentence; empty: neither."""
         return "; ".join(filter(None, (part.pause for part in self._parts)))
 
     @property
     def chosen(self) -> str:
-        """Its messages, in words."""
+        """Its choice of messages, in words."""
         return self._parts[0].asked.chosen if self._parts else ""
 
     @property
     def how(self) -> str:
-        """What it changes in the messages, in words; empty: nothing."""
+        """Its changes to the messages, in words; empty: none."""
         return self._parts[0].asked.how if self._parts else ""
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        """Messages that stay dead since they could not be edited, or the other queue has their ids.
+        """Messages that stay dead: their edit failed, or the target queue has their ids.
 
-        The first hundred that this object has met; `counts.refused` says how many there are.
+        The first hundred seen by this object; `counts.refused` is the number of all.
         """
         return tuple(self._editor.refusals.values()) if self._editor else ()
 
     @property
     def by(self) -> str:
-        """Who began it."""
+        """The name of the operator who began it."""
         return name_of(self._parts[0].asked.by) if self._parts else ""
 
     @property
@@ -104,10 +109,16 @@ class RedriveJob:
         return moment(self._parts[0].asked.at) if self._parts else None
 
     def refresh(self) -> Self:
-        """Read the state and the counts anew.
+        """Read the state and the counts again.
 
         Raises:
-            InvalidInput: it was forgotten.
+            InvalidInput: the redrive is no longer stored.
+
+        Examples:
+            >>> job = mails.dlq.redrive(all=True, canary=1)
+            >>> job = job.refresh()
+            >>> job.state
+            'running'
         """
         for n, part in self._stored():
             keys = replace(self._core.keys, family=part.family)
@@ -115,7 +126,7 @@ class RedriveJob:
         return self
 
     def _stored(self) -> list[tuple[int, Redrive]]:
-        """The parts that have a record: those that found messages."""
+        """The parts with a record, which are those that found messages."""
         return [(n, part) for n, part in enumerate(self._parts) if part.counts.eligible]
 
     def wait(
@@ -124,17 +135,24 @@ class RedriveJob:
         *,
         progress: Callable[[Self], object] | None = None,
     ) -> Self:
-        """Drive it until it does not run any more: it is done, or it has paused.
+        """Drive the redrive until it is done or paused.
 
         Args:
-            within: how long to wait; None: as long as it takes. When it is over, the job may still run.
-            progress: gets the job after each step.
+            within: how long to wait; None: no limit. After that time the job may still be running.
+            progress: called with the job after each step.
 
         Returns:
             The job.
 
         Raises:
-            InvalidInput: another process began it, and edits its messages or moves them to another queue.
+            InvalidInput: another process began the redrive, and edits its messages or moves them to another
+                queue.
+
+        Examples:
+            >>> job = mails.dlq.redrive(all=True, rate=100)
+            >>> job = job.wait("1m")
+            >>> job.state, job.counts.moved
+            ('done', 1)
         """
         deadline = Deadline(monotonic, None if within is None else milliseconds(within, name="within"))
         for n, part in self._stored():
@@ -155,40 +173,54 @@ class RedriveJob:
         return self
 
     def _own(self, part: Redrive) -> Editor:
-        """The changes to the messages of a part, which only the object that began the redrive has.
+        """The changes to the messages of a part; only the object that began the redrive has them.
 
         Raises:
-            InvalidInput: another one did.
+            InvalidInput: another object began it.
         """
         if self._editor is None:
             message = (
-                f"only the process that began redrive {part.id} can go on with it ({part.asked.how}): "
-                "cancel it, and begin another one for what is still dead"
+                f"only the process that began redrive {part.id} can continue it ({part.asked.how}): "
+                "cancel it, and begin another one for the messages that are still dead"
             )
             raise InvalidInput(message)
         return self._editor
 
     def pause(self, by: str | None = None) -> Self:
-        """Stop moving messages; `resume` goes on.
+        """Stop moving messages until `resume`.
 
         Args:
-            by: who pauses it, for the audit; None: the user of this process.
+            by: the operator's name, for the audit; None: the user of this process.
 
         Raises:
-            InvalidInput: it is over.
+            InvalidInput: the redrive has ended.
+
+        Examples:
+            >>> job = mails.dlq.redrive(all=True, rate=100)
+            >>> job = job.pause(by="anna")
+            >>> job.state, job.why
+            ('paused', 'anna paused it')
         """
         return self._steer("pause", by)
 
     def resume(self, by: str | None = None) -> Self:
-        """Go on, without the canary; its success is judged by messages that end from now on.
+        """Continue without the canary; the success rate is computed from messages that end after this.
 
-        `wait` drives it; else workers and maintenance do, after ten seconds.
+        `wait` drives the redrive; otherwise workers and maintenance do, after ten seconds.
 
         Args:
-            by: who resumes it, for the audit; None: the user of this process.
+            by: the operator's name, for the audit; None: the user of this process.
 
         Raises:
-            InvalidInput: it is over; or another process began it, and only that can go on with it.
+            InvalidInput: the redrive has ended; or another process began it, and only that process can
+                continue it.
+
+        Examples:
+            >>> job = mails.dlq.redrive(all=True, rate=100)
+            >>> job = job.pause()
+            >>> job = job.resume()
+            >>> job.state
+            'running'
         """
         for part in self._parts:
             if part.asked.offered:
@@ -196,24 +228,37 @@ class RedriveJob:
         return self._steer("resume", by)
 
     def cancel(self, by: str | None = None) -> Self:
-        """End it: what is still dead stays dead.
+        """End the redrive: messages that are still dead stay dead.
 
         Args:
-            by: who cancels it, for the audit; None: the user of this process.
+            by: the operator's name, for the audit; None: the user of this process.
 
         Raises:
-            InvalidInput: it is over.
+            InvalidInput: the redrive has ended.
+
+        Examples:
+            >>> job = mails.dlq.redrive(all=True, rate=100)
+            >>> job = job.cancel(by="anna")
+            >>> job.state
+            'cancelled'
         """
         return self._steer("cancel", by)
 
     def undo(self, by: str | None = None) -> Self:
-        """End it, and take back what nobody has claimed since: these messages are dead again, as they were.
+        """End the redrive and take back its unclaimed messages: they are dead again, unchanged.
 
         Args:
-            by: who undoes it, for the audit and the messages' history; None: the user of this process.
+            by: the operator's name, for the audit and the messages' histories; None: the user of this
+                process.
 
         Raises:
-            InvalidInput: it edited its messages, or moved them to another queue.
+            InvalidInput: the redrive edited its messages, or moved them to another queue.
+
+        Examples:
+            >>> job = mails.dlq.redrive(all=True)
+            >>> job = job.undo(by="anna")
+            >>> job.state, job.counts.undone
+            ('undone', 1)
         """
         for n, part in self._stored():
             self._parts[n] = self._broker._run(redrives.undo(self._core, part, by))
@@ -225,7 +270,7 @@ class RedriveJob:
         for n, part in parts:
             try:
                 self._parts[n] = self._broker._run(redrives.steer(self._core, part, verb, by))
-            except InvalidInput as error:  # this part is over, perhaps; the others may go on
+            except InvalidInput as error:  # this part may have ended; the others may still run
                 refused.append(error)
         if refused and len(refused) == len(parts):
             raise refused[0]

@@ -41,26 +41,27 @@ class Scheduled(OwnQueue[T]):
         dependency: str | None = None,
         by: str | None = None,
     ) -> Schedule:
-        """Send a body again and again, one message a tick, however many processes run.
+        """Send a body repeatedly: one message per tick, however many processes run.
 
         Workers of the queue and `rq-dlq maintain` send it. The headers `schedule` and `tick` of each message
-        say which schedule and which tick it is for.
+        name its schedule and its tick.
 
         Args:
-            name: of the schedule, in this queue. One that has it already is replaced; it keeps its ticks if
-                `cron`, `every` and `timezone` are the same, and a paused one stays paused.
-            body: of the queue's type; it is stored as JSON.
+            name: the schedule's name, unique in this queue. An existing schedule with this name is replaced;
+                it keeps its ticks if `cron`, `every` and `timezone` are unchanged, and stays paused if it
+                was.
+            body: the body, of the queue's type; it is stored as JSON.
             cron: five fields, minute hour day month weekday, as in "0 7 * * mon-fri"; six with seconds first.
             every: the interval, a second or more; the first tick is one interval from now.
-            timezone: of the cron expression, such as "Europe/Berlin".
-            missed: what becomes of ticks at which nothing ran that could send them. "last": the last of them
-                is sent, late. "all": each is, the oldest first. "skip": a tick is not sent if it is more than
-                a minute late.
-            ttl: time to live of each message; None: the queue's default.
-            priority: of each message, 9 (first) to 0 (last).
-            headers: of each message.
-            key, dependency: of each message; None: none.
-            by: who does it, for the audit; None: the user of this process, at this host.
+            timezone: the time zone of the cron expression, such as "Europe/Berlin".
+            missed: what to do with ticks that passed while no process could send them. "last": the last one
+                is sent, late. "all": all are sent, the oldest first. "skip": a tick more than a minute late
+                is not sent.
+            ttl: the time to live of each message; None: the queue's default.
+            priority: the priority of each message, 9 (first) to 0 (last).
+            headers: the headers of each message.
+            key, dependency: the key and the dependency of each message; None: no key or dependency.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
             The schedule, with its next tick.
@@ -76,46 +77,62 @@ class Scheduled(OwnQueue[T]):
         return self._broker._run(schedules.schedule(self._core, name, record, by))
 
     def unschedule(self, name: str, *, by: str | None = None) -> bool:
-        """Remove a schedule. What it has sent stays.
+        """Remove a schedule. Messages that it has sent stay.
 
         Args:
-            name: of the schedule.
+            name: the schedule's name.
             by: as for `schedule`.
 
         Returns:
-            Whether there was one.
+            Whether the schedule existed.
 
         Raises:
-            InvalidInput: this cannot be the name of one.
+            InvalidInput: this is not a valid name of a schedule.
+
+        Examples:
+            >>> schedule = orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
+            >>> orders.unschedule("nightly")
+            True
         """
         return self._broker._run(schedules.remove(self._core, name, by))
 
     def pause_schedule(self, name: str, *, by: str | None = None) -> bool:
-        """Send nothing for a schedule until `resume_schedule`. Ticks until then are not missed, but left out.
+        """Pause a schedule until `resume_schedule`. Its ticks in that time are skipped, not missed.
 
         Args:
-            name: of the schedule.
+            name: the schedule's name.
             by: as for `schedule`.
 
         Returns:
-            Whether this changed anything; False: it was paused already.
+            Whether anything changed; False: it was already paused.
 
         Raises:
-            InvalidInput: there is no such schedule.
+            InvalidInput: the schedule does not exist.
+
+        Examples:
+            >>> schedule = orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
+            >>> orders.pause_schedule("nightly", by="anna")
+            True
         """
         return self._broker._run(schedules.set_paused(self._core, name, paused=True, by=by))
 
     def resume_schedule(self, name: str, *, by: str | None = None) -> bool:
-        """Send for a schedule again, from its next tick on.
+        """Resume a schedule, starting with its next tick.
 
         Args:
-            name: of the schedule.
+            name: the schedule's name.
             by: as for `schedule`.
 
         Returns:
-            Whether this changed anything; False: it was not paused.
+            Whether anything changed; False: it was not paused.
 
         Raises:
-            InvalidInput: there is no such schedule.
+            InvalidInput: the schedule does not exist.
+
+        Examples:
+            >>> schedule = orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
+            >>> changed = orders.pause_schedule("nightly")
+            >>> orders.resume_schedule("nightly")
+            True
         """
         return self._broker._run(schedules.set_paused(self._core, name, paused=False, by=by))

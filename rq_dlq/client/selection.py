@@ -1,5 +1,5 @@
 # Generated from rq_dlq/asyncio/selection.py by `python -m tests.colours_twin --write`.
-"""Messages chosen by a condition, and what operators do to them."""
+"""Messages chosen by a condition, and the operators' verbs for them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.queue import Queue
     from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.values.changed import Changed
     from rq_dlq.values.counts import ErrorGroup
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.message import Received
@@ -23,7 +24,7 @@ T = TypeVar("T")
 
 
 def target_of(to: Queue[Any] | str, broker: Broker) -> QueueState[Any]:
-    """The queue that messages go to, or whose name this is.
+    """The target queue of messages, from a queue or its name.
 
     Raises:
         InvalidInput: it is not a queue of this broker.
@@ -34,13 +35,14 @@ def target_of(to: Queue[Any] | str, broker: Broker) -> QueueState[Any]:
 class Selection(Generic[T]):
     """`queue.select(…)`: the chosen messages, and the verbs for them.
 
-    A verb that changes messages works in chunks, can be stopped halfway and repeated, and returns how many
-    messages it changed. Leased messages can be read and counted, but no verb changes them. It raises
-    `InvalidInput` if the selection has neither a condition, places or a limit, nor `all=True`. The audit
-    notes what it did, and `by` whom; None: the user of this process, at this host.
+    A verb that changes messages works in chunks, can be interrupted and repeated, and returns how many
+    messages it changed. Leased messages can be read and counted, but not changed: `leased` of the result
+    says how many of the chosen messages those are (`Changed`). It raises `InvalidInput` if the selection
+    has no condition, places, limit or `all=True`. The audit records the change and `by`, the operator's
+    name; None: the user and host of this process.
 
-    Messages are read page by page, and only until the limit is reached. A message that stays in place during
-    the whole call is seen exactly once, whatever others do meanwhile.
+    Messages are read page by page, and only until the limit is reached. A message that does not move during
+    the call is seen exactly once, whatever happens to the others.
 
     Examples:
         >>> orders.select("body.total > 5").count()
@@ -59,10 +61,15 @@ class Selection(Generic[T]):
         return f"<Selection of {self._core.name!r}{places and f' ({places})'}: {self._choice.in_words}>"
 
     def browse(self) -> list[Received[T]]:
-        """Read the messages. All of them are held in memory: set a limit if there may be many.
+        """Read the messages into memory: set a limit if there may be many.
 
         Returns:
             The messages, in order; each is a `DeadLetter` if it is dead or expired.
+
+        Examples:
+            >>> for message in orders.select("body.total > 5", limit=10).browse():
+            ...     print(message.id, message.body)
+            order-41 {'total': 9.5}
         """
         return self._broker._run(reading.chosen(self._core, self._choice))
 
@@ -71,6 +78,10 @@ class Selection(Generic[T]):
 
         Returns:
             How many there are.
+
+        Examples:
+            >>> orders.select(places=["ready", "scheduled"]).count()
+            1
         """
         return self._broker._run(counting.count(self._core, self._choice))
 
@@ -78,20 +89,25 @@ class Selection(Generic[T]):
         """Count the messages by the value of a header.
 
         Args:
-            header: its name.
+            header: the header's name.
 
         Returns:
-            The counts, the largest first; under None: messages without the header.
+            The counts, the largest first; the key None counts messages without the header.
+
+        Examples:
+            >>> sent = orders.send({"total": 1.0}, headers={"tenant": "a"})
+            >>> orders.select().count_by("tenant")
+            {None: 1, 'a': 1}
         """
         return self._broker._run(counting.count_by(self._core, self._choice, header))
 
     def groups(self, *, new_within: Duration = NEW_WITHIN) -> list[ErrorGroup]:
         """Group the dead letters by kind of failure, the largest group first. No bodies are read.
 
-        Without a condition, a limit or ids, only the groups are read, however many letters they have.
+        Without a condition, a limit or ids, only the groups are read, not their dead letters.
 
         Args:
-            new_within: a group is new if its first letter died within this time: seconds, a timedelta or
+            new_within: a group is new if its first dead letter died within this time: seconds, a timedelta or
                 "24h".
 
         Returns:
@@ -99,85 +115,112 @@ class Selection(Generic[T]):
 
         Raises:
             InvalidDuration: `new_within` is not valid.
+
+        Examples:
+            >>> (group,) = mails.select(places=["dead"]).groups()
+            >>> group.count, group.error
+            (1, 'no address')
         """
         return self._broker._run(groups(self._core, self._choice, new_within))
 
-    def redrive(self, *, by: str | None = None) -> int:
-        """Move dead or expired messages back to their queue: same id, fresh budget, history kept.
+    def redrive(self, *, by: str | None = None) -> Changed:
+        """Move dead or expired messages back to their queue, with ids and histories, and a fresh budget.
 
         Args:
-            by: who does it, for the audit; None: the user of this process, at this host.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
-            How many came back.
+            How many were redriven.
+
+        Examples:
+            >>> mails.dlq.select("body.to = 'bob'").redrive(by="anna")
+            1
         """
         return self._broker._run(changing.redrive(self._core, self._for("redrive"), by))
 
     def dead_letter(
-        self, reason: str = "sent to the dead-letter queue by hand", *, by: str | None = None
-    ) -> int:
-        """Move waiting or expired messages to the dead-letter queue, or discard them if the strategy says so.
+        self, reason: str = "sent to the dead-letter queue by an operator", *, by: str | None = None
+    ) -> Changed:
+        """Move waiting or expired messages to the dead-letter queue, or discard them if that is the strategy.
 
         Args:
             reason: recorded in the messages' history.
-            by: who does it, for the audit.
+            by: the operator's name, for the audit.
 
         Returns:
             How many died.
+
+        Examples:
+            >>> orders.select("body.total > 5").dead_letter("a test order")
+            1
         """
         return self._broker._run(changing.dead_letter(self._core, self._for("dead_letter"), reason, by))
 
-    def expire(self, *, by: str | None = None) -> int:
+    def expire(self, *, by: str | None = None) -> Changed:
         """Expire waiting messages now, whatever their time to live.
 
         Args:
-            by: who does it, for the audit; None: the user of this process, at this host.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
             How many expired.
+
+        Examples:
+            >>> orders.select("age >= '0s'").expire()
+            1
         """
         return self._broker._run(changing.expire_now(self._core, self._for("expire"), by))
 
-    def deliver_now(self, *, by: str | None = None) -> int:
+    def deliver_now(self, *, by: str | None = None) -> Changed:
         """Make scheduled messages ready, in the order in which they were sent: before later ones.
 
-        One that waits for others of its key stays as it is.
+        A message that waits for others of its key does not change.
 
         Args:
-            by: who does it, for the audit; None: the user of this process, at this host.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
             How many are ready now.
 
         Raises:
-            InvalidInput: such a one is named by its id; nothing was changed. The error says who is in front.
+            InvalidInput: such a message was chosen by its id; nothing was changed. The error names the
+                message in front.
+
+        Examples:
+            >>> sent = orders.send({"total": 1.0}, delay="1h")
+            >>> orders.select(places=["scheduled"]).deliver_now()
+            1
         """
         return self._broker._run(changing.deliver_now(self._core, self._for("deliver_now"), by))
 
-    def prioritize(self, priority: int, *, by: str | None = None) -> int:
+    def prioritize(self, priority: int, *, by: str | None = None) -> Changed:
         """Change the priority of waiting messages.
 
         Args:
             priority: 9 (first) to 0 (last).
-            by: who does it, for the audit.
+            by: the operator's name, for the audit.
 
         Returns:
-            How many have another priority now.
+            How many messages changed their priority.
 
         Raises:
             InvalidMessage: the priority is not valid.
+
+        Examples:
+            >>> orders.select("body.total > 5").prioritize(9)
+            1
         """
         return self._broker._run(changing.prioritize(self._core, self._for("prioritize"), priority, by))
 
-    def move(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> int:
+    def move(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> Changed:
         """Move the messages to another queue, with their ids and histories; each chunk is one step.
 
-        A message whose id the other queue knows already stays where it is.
+        A message whose id the other queue already has stays where it is.
 
         Args:
             to: the queue, or its name.
-            create: make that queue if there is none of its name, which else is an error.
-            by: who does it, for the audit.
+            create: create that queue if it does not exist; by default a missing queue is an error.
+            by: the operator's name, for the audit.
 
         Returns:
             How many were moved.
@@ -185,6 +228,10 @@ class Selection(Generic[T]):
         Raises:
             InvalidInput: it is the same queue, or it does not exist; nothing was moved.
             CrossSlot: the queues are on different nodes of the cluster; nothing was moved.
+
+        Examples:
+            >>> orders.select("body.total > 5").move("large", create=True)
+            1
         """
         return self._broker._run(
             changing.transfer(
@@ -192,19 +239,23 @@ class Selection(Generic[T]):
             )
         )
 
-    def copy(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> int:
+    def copy(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> Changed:
         """Copy the messages to another queue, under the same ids but with new counts; otherwise like `move`.
 
         Args:
             to: the queue, or its name.
-            create: make that queue if there is none of its name, which else is an error.
-            by: who does it, for the audit.
+            create: create that queue if it does not exist; by default a missing queue is an error.
+            by: the operator's name, for the audit.
 
         Returns:
             How many were copied.
 
         Raises:
             InvalidInput, CrossSlot: as for `move`.
+
+        Examples:
+            >>> orders.select(all=True).copy("trial", create=True)
+            1
         """
         return self._broker._run(
             changing.transfer(
@@ -212,14 +263,18 @@ class Selection(Generic[T]):
             )
         )
 
-    def purge(self, *, by: str | None = None) -> int:
-        """Remove the messages for good.
+    def purge(self, *, by: str | None = None) -> Changed:
+        """Remove the messages permanently.
 
         Args:
-            by: who does it, for the audit; None: the user of this process, at this host.
+            by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
             How many were removed.
+
+        Examples:
+            >>> orders.select("body.total > 5").purge(by="anna")
+            1
         """
         return self._broker._run(changing.purge(self._core, self._for("purge"), by))
 

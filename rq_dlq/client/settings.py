@@ -44,24 +44,24 @@ class BrokerSettings:
     """The settings of a broker.
 
     Args:
-        url: of Redis; None: $RQ_DLQ_URL, else the embedded server.
-        namespace: the prefix of all keys; by default $RQ_DLQ_NAMESPACE, else "rq".
-        naming: the names of dead-letter and expiry queues.
+        url: the URL of Redis; None: $RQ_DLQ_URL, or the embedded server if that is unset.
+        namespace: the prefix of all keys; by default $RQ_DLQ_NAMESPACE, or "rq" if that is unset.
+        naming: the templates for the names of dead-letter and expiry queues.
         max_message_bytes: the largest size of encoded headers and body to send, and of a JSON body to read.
-        require_noeviction: refuse a server that would evict queues when memory is full. If the user may not
-            run INFO, workers and `rq-dlq doctor` warn that this is unknown.
-        durability: what holds once a call that sends messages returns. "memory": the server has them.
+        require_noeviction: refuse a server that would evict queues when memory is full. If the Redis user has
+            no right to run INFO, workers and `rq-dlq doctor` warn that this is unknown.
+        durability: the guarantee when a call that sends messages returns. "memory": the server has them.
             "fsync": its disk has them; a server that does not write each change to disk before it replies is
-            refused. "replicated": `replicas` replicas have them too, else `Unconfirmed` is raised. With these
-            two the server is checked again before it takes messages in: on each new connection, and after
-            30 s. See docs/reliability.md.
-        replicas: how many replicas have to confirm, with "replicated".
-        confirm_within: how long to wait for them; at most 4 s, and less than your `socket_timeout`.
+            refused. "replicated": `replicas` replicas also have them; otherwise `Unconfirmed` is raised. With
+            "fsync" and "replicated" the server is checked again before it accepts messages: on each new
+            connection, and after 30 s. See docs/reliability.md.
+        replicas: how many replicas must confirm, with "replicated".
+        confirm_within: how long to wait for the replicas; at most 4 s, and less than your `socket_timeout`.
         fingerprint: a function that takes an exception and returns a name for its kind, by which dead letters
-            are grouped. If it returns None, the error's class, place and text decide. To pickle the broker it
-            has to be a function of a module.
-        version: of your program, such as "1.4.2", at most 60 characters. It is recorded with each failure,
-            and a group of dead letters says under which versions they died.
+            are grouped. If it returns None, they are grouped by the error's class, place and text. A broker
+            can be pickled only if this is a function of a module.
+        version: your program's version, such as "1.4.2", at most 60 characters. It is recorded with each
+            failure, and a group of dead letters counts deaths by version.
 
     Examples:
         >>> BrokerSettings(namespace="shop", durability="fsync").max_message_bytes
@@ -116,15 +116,15 @@ class BrokerSettings:
             message = f"replicas {self.replicas!r}: use a whole number of replicas, at least 1"
             raise ConfigurationError(message)
         if self.replicas > 1 and self.durability != "replicated":
-            message = f"replicas={self.replicas} goes with durability='replicated', not {self.durability!r}"
+            message = f"replicas={self.replicas} requires durability='replicated', not {self.durability!r}"
             raise ConfigurationError(message)
         if milliseconds(self.confirm_within, name="confirm_within", minimum=1) > MAX_CONFIRM:
-            message = f"confirm_within {self.confirm_within!r}: wait {MAX_CONFIRM} ms at most"
+            message = f"confirm_within {self.confirm_within!r}: use at most {MAX_CONFIRM} ms"
             raise ConfigurationError(message)
 
     @property
     def confirm(self) -> Confirm | None:
-        """The replicas that have to confirm; None: the server's reply is enough."""
+        """The replicas that must confirm; None: the server's reply is enough."""
         if self.durability != "replicated":
             return None
         return Confirm(self.replicas, milliseconds(self.confirm_within, name="confirm_within"))
@@ -141,7 +141,7 @@ class BrokerSettings:
         blocked: Blocked,
         observers: Observers,
     ) -> QueueState[Any]:
-        """The core of a queue: what its verbs need.
+        """The core of a queue: the state that its verbs share.
 
         Args:
             declared: see `Declared`.
@@ -154,7 +154,10 @@ class BrokerSettings:
         if given.get("redelivery", UNSET) is None:
             del given["redelivery"]
         if given and address.part != "live":
-            message = f"{name!r} has no policy: what fails there stays there. Set it on {address.family!r}"
+            message = (
+                f"{name!r} has no policy, since messages that fail there stay there. Set it on "
+                f"{address.family!r}"
+            )
             raise InvalidInput(message)
         declared_entry = Entry.of(**given) if given else None
         if declared_entry is not None:
@@ -185,24 +188,21 @@ class BrokerSettings:
         )
 
     def check_server(self) -> Steps[tuple[int, ...]]:
-        """Check the server, before the first operation and now and then; its version, empty if unknown.
+        """Check the server before the first operation, then periodically; returns its version, or ().
 
         Raises:
-            BrokerRefused: it is older than Redis 6.2, would evict queues, or cannot keep this durability. Its
-                version and eviction policy are not checked if INFO is refused.
+            BrokerRefused: it is older than Redis 6.2, would evict queues, or cannot provide this durability.
+                Its version and eviction policy are not checked if INFO is refused.
         """
         facts = yield from server_facts()
         version = version_of(facts.get("redis_version", ""))
         if version and version < OLDEST_SERVER:
-            message = (
-                f"the server is Redis {facts['redis_version']}; 6.2 is the oldest that has what queues "
-                "need: upgrade it"
-            )
+            message = f"the server is Redis {facts['redis_version']}; queues need 6.2 or later: upgrade it"
             raise BrokerRefused(message)
         eviction = facts.get("maxmemory_policy")
         if self.require_noeviction and eviction not in {None, "noeviction"}:
             message = (
-                f"the server's maxmemory-policy is {eviction}: when memory is full it would drop whole "
+                f"the server's maxmemory-policy is {eviction}: when memory is full, it would delete whole "
                 f"queues. Run `redis-cli CONFIG SET maxmemory-policy noeviction`, {KEEP}"
             )
             raise BrokerRefused(message)
@@ -210,22 +210,22 @@ class BrokerSettings:
         return version
 
     def _check_promise(self, facts: Mapping[str, str]) -> Steps[None]:
-        """Refuse a server that cannot do what `durability` promises."""
+        """Refuse a server that cannot provide the chosen `durability`."""
         if self.durability == "fsync":
             lacks = what_fsync_lacks(facts, (yield from configuration()))
             if lacks:
-                message = f"the server cannot keep durability='fsync': {lacks}"
+                message = f"the server cannot provide durability='fsync': {lacks}"
                 raise BrokerRefused(message)
         elif self.durability == "replicated":
             try:
                 yield confirm.confirmed_by(0, 1)
             except BrokerRefused as error:
-                message = f"durability='replicated' asks replicas by WAIT: {error}"
+                message = f"durability='replicated' needs WAIT: {error}"
                 raise BrokerRefused(message) from None
 
 
 def known_url(given: str | None) -> str | None:
-    """The URL that a program gives, else that of $RQ_DLQ_URL; None: there is neither.
+    """The given URL, or $RQ_DLQ_URL if none is given; None: neither is set.
 
     Raises:
         ConfigurationError: it is empty.
@@ -238,7 +238,7 @@ def known_url(given: str | None) -> str | None:
 
 
 def check_not_empty(url: str, source: str) -> None:
-    """Check that a URL is not empty, as of a variable without a value: that asks for no embedded server.
+    """Check that a URL is not empty: an empty variable does not select the embedded server.
 
     Raises:
         ConfigurationError: it is empty.
@@ -267,7 +267,7 @@ def read_info(reply: Any) -> dict[str, str]:
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """(7, 0, 15) of "7.0.15"."""
+    """(7, 0, 15) for "7.0.15"."""
     return tuple(int(part) for part in text.split(".")[:3] if part.isdigit())
 
 
@@ -282,7 +282,7 @@ def consumer_name() -> str:
 
 
 def count_of(count: int) -> int:
-    """Check how many messages a claim asks for.
+    """Check the count of a claim.
 
     Raises:
         InvalidInput: it is not a whole number from 1 to 1,000.
@@ -294,5 +294,5 @@ def count_of(count: int) -> int:
 
 
 def _struck_by(breaker: object) -> tuple[type[BaseException], ...]:
-    """The errors that count against a dependency; none: all that charge a message."""
+    """The errors that count against a dependency; empty: all that charge a message."""
     return tuple(breaker.errors) if isinstance(breaker, Breaker) else ()

@@ -1,8 +1,8 @@
 """The function of a task: its arguments as a body, and back.
 
-A message of a task has the task's name in the header `task`. Its body is a JSON object that has the arguments
-by the names of their parameters; those of `*args` are a list, those of `**kwargs` an object, under these
-names. So programs in any language can send it.
+A message of a task has the task's name in the header `task`. Its body is a JSON object with the arguments by
+parameter name; `*args` is a list, and `**kwargs` an object, under these names. So programs in any language
+can send it.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from rq_dlq.values.signature import Signature
 
 Text: TypeAlias = "str | Callable[..., str | None] | None"
-"""A key or a dependency: of all messages of a task, or a function of a call's arguments."""
+"""A key or a dependency: one for all messages of a task, or a function of a call's arguments."""
 NOTHING_SAID: Final[Mapping[Of, Text]] = MappingProxyType({})
 
 
 class TaskFunction:
-    """A task's function and its name, and the rule by which it is sent again and again, if there is one.
+    """A task's function, its name, and the rule of its schedule, if it has one.
 
     Args:
-        said: the key and the dependency of its messages, or a function of a call's arguments that returns
-            one; None: they have none.
-        result: what its calls return is kept for who sent them.
+        said: the key and the dependency of its messages, each a text or a function of a call's arguments that
+            returns one; None: no key or dependency.
+        result: the return values of its calls are kept for the senders.
 
     Raises:
-        ConfigurationError: it is not a function, has a `yield`, or has no name that a message could have.
+        ConfigurationError: it is not a function, has a `yield`, or has no name that fits in a header.
     """
 
     def __init__(
@@ -63,7 +63,10 @@ class TaskFunction:
         if not inspect.isroutine(function):
             raise ConfigurationError(f"{shown(function)} cannot be a task: decorate a function")
         if _takes_self(function):
-            message = f"{shown(function)} cannot be a task: a task is a function: use a staticmethod"
+            message = (
+                f"{shown(function)} cannot be a task, which has no self or cls: use a staticmethod or a "
+                "function"
+            )
             raise ConfigurationError(message)
         self.function = function
         self.rule, self.result = rule, result
@@ -77,10 +80,10 @@ class TaskFunction:
         return f"{self.name}{self._sent}"
 
     def headers(self, others: Mapping[str, str] | None) -> Mapping[str, str]:
-        """The headers of a message of this task, beside the sender's own.
+        """The headers of a message of this task, including the sender's own.
 
         Raises:
-            InvalidInput: the sender's own are not a mapping, or have the task's.
+            InvalidInput: the sender's own headers are not a mapping, or contain the task's header.
         """
         if others is None:
             return {TASK: self.name}
@@ -115,18 +118,20 @@ class TaskFunction:
         """The messages of many calls.
 
         Args:
-            calls: the arguments of each: a tuple, or a mapping of them by their names.
-            given: what the sender says of all of them; the rest follows from the arguments (`saying`).
+            calls: the arguments of each call: a tuple, or a mapping by their names.
+            given: the sender's options for all calls; the rest follows from the arguments (`saying`).
 
         Raises:
             InvalidInput: they are not calls.
             InvalidMessage: see `body`, `saying`.
         """
-        given_calls: Any = calls  # as users pass them
+        given_calls: Any = calls  # as passed by users
         if not isinstance(given_calls, Iterable) or isinstance(given_calls, str | bytes | Mapping):
-            raise InvalidInput(f"{shown(calls)} are no calls: pass the arguments of each, as [(7,), (8,)]")
+            raise InvalidInput(
+                f"{shown(calls)} is not a list of calls: pass the arguments of each, as in [(7,), (8,)]"
+            )
         for call in calls:
-            args, kwargs = _arguments(call)
+            args, kwargs = arguments_of(call)
             body = self.body(args, kwargs)
             if self.said.keys() <= {*given}:
                 yield body
@@ -141,9 +146,9 @@ class TaskFunction:
         kwargs: Mapping[str, Any],
         given: Collection[str] = (),
     ) -> SendOptions:
-        """The options of a call with arguments that `body` has taken: with its key and its dependency.
+        """The options of a call, with its key and dependency; `body` must have accepted the arguments.
 
-        Their functions get the arguments as the task does. What is `given` stays.
+        The functions for key and dependency get the same arguments as the task. Options in `given` stay.
 
         Raises:
             InvalidMessage: such a function failed.
@@ -166,7 +171,7 @@ class TaskFunction:
             ) from error
 
     def signature(self, max_bytes: int, version: str) -> Signature:
-        """What this task takes, for the reports of processes; see `signature.of_bodies`."""
+        """The signature of this task, for the reports of processes; see `signature.of_bodies`."""
         return signature.of_parameters(self._sent, max_bytes, version)
 
     def bound(self, delivery: Leased[Any]) -> inspect.BoundArguments:
@@ -210,7 +215,7 @@ class TaskFunction:
 
     @cached_property
     def returned(self) -> Codec[Any] | None:
-        """Reads what a call returned, as the annotation says; None: there is none, or not of a known type."""
+        """The codec of the return values, by the annotation; None: no annotation, or an unknown type."""
         returns = inspect.Parameter("returns", inspect.Parameter.KEYWORD_ONLY)
         returns = returns.replace(annotation=inspect.signature(self.function).return_annotation)
         try:
@@ -231,7 +236,7 @@ class TaskFunction:
 
     @cached_property
     def _injected(self) -> str | None:
-        """The parameter that takes the delivery, if one is annotated so; it is not sent."""
+        """The parameter annotated as the delivery, if any; it is not sent."""
         found = (one.name for one in self._signature.parameters.values() if is_delivery(one.annotation))
         return next(found, None)
 
@@ -248,7 +253,7 @@ class TaskFunction:
 
 
 def _takes_self(function: object) -> bool:
-    """Whether this is a method in the body of its class, which nobody could give its `self` or `cls`."""
+    """Whether this is a method in the body of its class, where `self` or `cls` could not be passed."""
     if isinstance(function, classmethod):
         return True
     outer = getattr(function, "__qualname__", "").rpartition(".")[0]
@@ -269,13 +274,14 @@ def _field(parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, An
     return parameter.name, kind, msgspec.UNSET
 
 
-def _arguments(call: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-    """The arguments of one of many calls: by their places, by their names."""
+def arguments_of(call: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """The positional and the keyword arguments of one of many calls."""
     if isinstance(call, tuple):
         return call, {}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(call, Mapping):
         return (), cast("Mapping[str, Any]", call)
     a_tuple = f"({shown(call)},)"
     raise InvalidInput(
-        f"{shown(call)} is no call: pass the arguments as a tuple, {a_tuple}, or by their names"
+        f"{shown(call)} is not a call: pass the arguments as a tuple, {a_tuple}, or as a mapping by their "
+        "names"
     )

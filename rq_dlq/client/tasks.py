@@ -1,4 +1,4 @@
-"""The tasks of a queue: the choice of the one that a message names, and what they have in common."""
+"""The tasks of a queue: finding the task that a message names, and their common settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """How the tasks of a queue are run; None: nobody has said it."""
+    """How the tasks of a queue are run; None: no task has set it."""
 
     concurrency: int | None = None
     timeout: Duration | None = None
@@ -30,16 +30,16 @@ class Running:
     deadline: bool | None = None
 
     def and_of(self, other: Running, queue: str) -> Running:
-        """What one more task says, too.
+        """These settings combined with those of another task.
 
         Raises:
-            ConfigurationError: it says something else.
+            ConfigurationError: that task sets another value.
         """
         known, given = self._comparable(), other._comparable()
         for what, value in given.items():
             if known[what] is not None and value is not None and known[what] != value:
                 raise ConfigurationError(
-                    f"the tasks of queue {queue!r} have one {what}, which another one sets already: "
+                    f"the tasks of queue {queue!r} share one {what}, which another task has already set: "
                     "leave it out here, or use another queue"
                 )
         said = {what: getattr(other, what) for what, value in given.items() if value is not None}
@@ -54,19 +54,19 @@ class Running:
 class Tasks:
     """The tasks of a queue; as its handler, it calls the one that a message names.
 
-    What one task says about them (`Running`) holds for the queue, since one loop runs them all.
+    Settings that one task makes (`Running`) hold for the queue, since one loop runs all tasks.
     """
 
     queue: Any
-    named: bool = True  # each task gave the queue's name only, so the queue has no settings of its own
+    named: bool = True  # all tasks gave only the queue's name, so the queue has no settings of its own
     running: Running = Running()
     by_name: dict[str, TaskFunction] = field(default_factory=dict[str, TaskFunction])
 
     def __call__(self, body: object, delivery: Leased[Any]) -> Any:
-        """Call the task; what an async one returns is to be awaited.
+        """Call the task; an async task returns an awaitable.
 
         Raises:
-            UnfitMessage: there is no such task, or the arguments do not fit. The delivery says so, too.
+            UnfitMessage: there is no such task, or the arguments do not fit. The delivery is marked, too.
             UnprocessableMessage: the arguments cannot be decoded.
         """
         del body
@@ -85,7 +85,7 @@ class Tasks:
         raise UnfitMessage(f"{what}: the tasks of {self.queue.name!r} are {', '.join(self.by_name)}")
 
     def taken(self) -> Taken:
-        """What the tasks take, by their names."""
+        """The signatures of the tasks, by their names."""
         core: QueueState[Any] = self.queue._core
         return {
             name: task.signature(core.codec.max_bytes, core.version) for name, task in self.by_name.items()
@@ -97,10 +97,10 @@ class Tasks:
             task.check()
 
     def on(self, queue: Any) -> Tasks:
-        """These tasks on the queue object that one more of them passes.
+        """These tasks on the queue object that another task passes.
 
         Raises:
-            ConfigurationError: another one passes an object with other settings.
+            ConfigurationError: an earlier task passed an object with other settings.
         """
         if not self.named and _settings(queue) != _settings(self.queue):
             raise ConfigurationError(
@@ -125,25 +125,25 @@ class Tasks:
         }
 
     def with_task(self, task: TaskFunction, running: Running) -> Tasks:
-        """These tasks and one more.
+        """These tasks and another one.
 
         Raises:
-            ConfigurationError: it has the name of another one, or does not go with the others.
+            ConfigurationError: it has the name of another task, or conflicts with the others.
         """
         where = f"queue {self.queue.name!r}"
         if task.name in self.by_name:
             raise ConfigurationError(
-                f"{where} has a task {task.name!r} already: pass name='…' to one of them"
+                f"{where} already has a task {task.name!r}: pass name='…' to one of them"
             )
         if any(other.is_async != task.is_async for other in self.by_name.values()):
             message = (
-                f"the tasks of {where} are all `def` or all `async def`: give {task.name!r} another queue"
+                f"the tasks of {where} must be all `def` or all `async def`: give {task.name!r} another queue"
             )
             raise ConfigurationError(message)
         running = self.running.and_of(running, self.queue.name)
         return replace(self, running=running, by_name={**self.by_name, task.name: task})
 
-    def handler(self, is_async: bool) -> Handler:  # noqa: FBT001 - it says itself what it is
+    def handler(self, is_async: bool) -> Handler:  # noqa: FBT001 - the name explains it
         """The handler of the queue."""
         how = self.running
         concurrency = 1 if how.concurrency is None else how.concurrency
@@ -155,7 +155,7 @@ class Tasks:
 def rule_of(
     cron: str | None, every: Duration | None, timezone: str = USUAL_ZONE, missed: Missed = "last"
 ) -> Rule | None:
-    """The rule that a task declares; None: it declares none.
+    """The rule of the schedule that a task declares; None: it declares no schedule.
 
     Raises:
         InvalidInput: see `Rule.of`.
@@ -173,19 +173,19 @@ def register(queue: Any, task: TaskFunction, running: Running, *, named: bool) -
     """Add a task to the handler of its queue.
 
     Args:
-        named: the task gave the queue's name only, so the settings are those of the other tasks' object.
+        named: the task gave only the queue's name, so the settings of the other tasks' object apply.
 
     Returns:
         The queue object that the tasks share.
 
     Raises:
-        ConfigurationError: the queue has a handler that is not of tasks, or see `Tasks.on` and `with_task`.
+        ConfigurationError: the queue has a handler that is not a task; also see `Tasks.on` and `with_task`.
     """
     handlers: list[Handler] = queue._broker._handlers
     place = next((n for n, one in enumerate(handlers) if one.queue.name == queue.name), len(handlers))
     tasks = handlers[place].function if place < len(handlers) else Tasks(queue)
     if not isinstance(tasks, Tasks):
-        message = f"queue {queue.name!r} has a handler already: give task {task.name!r} another queue"
+        message = f"queue {queue.name!r} already has a handler: give task {task.name!r} another queue"
         raise ConfigurationError(message)
     if not named:
         tasks = tasks.on(queue)

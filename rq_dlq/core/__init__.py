@@ -1,6 +1,6 @@
-"""What clients, workers and operators do, by subject; no I/O, so both colours share it.
+"""The operations of clients, workers and operators, by subject; without I/O, for both colours.
 
-A subject is a room. It has its calls (what one script or command is asked, and how its reply is read), its
-steps (generators that yield calls and receive their results) and its values. `_redis` runs the steps, in
-either colour. Whoever needs a module imports that: no room passes on the names of its modules.
+A subject is a package. It has its calls (the arguments of a script or command, and the reader of its reply),
+its steps (generators that yield calls and receive their results) and its values. `_redis` runs the steps, in
+either colour. Import modules directly: packages do not re-export their names.
 """

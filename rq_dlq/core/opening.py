@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rq_dlq")
 HOT = (
-    "its policy has no delay and no limit, so a message that always fails is delivered again and again, as "
-    "fast as consumers are: set delays or max_redeliveries"
+    "its policy has no delay and no limit, so a message that always fails is redelivered forever, as fast "
+    "as consumers can claim it: set delays or max_redeliveries"
 )
 
 
@@ -31,20 +31,20 @@ def open_queue(queue: QueueState[Any]) -> Steps[None]:
     """Register a queue's name and apply its policies, before the first send or claim.
 
     Raises:
-        PolicyError: the program gives dead letters a name that they cannot have.
+        PolicyError: the program declares a name for dead letters that is not possible.
     """
     if queue.opened and not queue.view:
         return
     if queue.part != "live":
         yield from find(queue)
-        if queue.view:  # it may have more members than that queue
+        if queue.view:  # other queues may share the view
             queue.opened = True
             return
     _warn_of_topic(queue.name)
     yield from register(queue)
     replaced = yield from apply_policies(queue.keys, queue.naming, queue.declared)
     if replaced is not None and queue.declared is not None and replaced != queue.declared:
-        logger.warning("%s: this program declares another policy than the last one did", queue.name)
+        logger.warning("%s: this program declares a different policy from the previous one", queue.name)
     if queue.declared is not None and queue.declared.part("redelivery") and is_hot(queue.redelivery):
         logger.warning("%s: %s", queue.name, HOT)
     queue.opened = True
@@ -53,7 +53,7 @@ def open_queue(queue: QueueState[Any]) -> Steps[None]:
 def open_to_drain(queue: QueueState[Any]) -> Steps[None]:
     """Open a queue before its first claim, even if Redis has no memory to register it.
 
-    Messages of a cluster's other nodes do not wait for the node that has the list of queues. The next claim
+    Messages on other nodes of a cluster do not wait for the node with the list of queues. The next claim
     tries to open the queue again.
     """
     if queue.opened:
@@ -61,12 +61,12 @@ def open_to_drain(queue: QueueState[Any]) -> Steps[None]:
     try:
         yield from unrepeated(_open_if_used(queue))
     except NodeUnavailable:
-        if not (yield queue_calls.was_sent_to(queue.keys)):  # it may be a view, or nobody's
+        if not (yield queue_calls.was_sent_to(queue.keys)):  # it may be a view, or not exist
             yield from _open_if_used(queue)
 
 
 def _open_if_used(queue: QueueState[Any]) -> Steps[None]:
-    """A claim does not make a queue, unless the program declares settings for it."""
+    """Open a queue for a claim: that does not create it, unless the program declares settings for it."""
     yield from find(queue)
     if queue.declared is None:
         if queue.view:
@@ -80,22 +80,22 @@ def _open_if_used(queue: QueueState[Any]) -> Steps[None]:
     except MissingRights:
         raise
     except BrokerRefused:
-        pass  # registering the queue's name can wait, draining it cannot
+        pass  # registering the name can wait; draining the queue cannot
 
 
 def is_hot(policy: RedeliveryPolicy) -> bool:
-    """Whether a message that always fails comes back at once, for ever."""
+    """Whether a message that always fails is redelivered immediately, forever."""
     return policy.max_redeliveries is None and not any(policy.delay_ms(n, 1.0) for n in (1, 2, 100))
 
 
 def _warn_of_topic(name: str) -> None:
-    """Warn of a name that Classic copies messages to or from: here it is a queue like others."""
+    """Warn of a name that Classic treats as a virtual topic; here it is an ordinary queue."""
     if re.match(r"(?:Consumer\.[^.]+\.)?VirtualTopic\.", name):
-        logger.warning("%s is a queue like others: there are no virtual topics, see docs/instead.md", name)
+        logger.warning("%s is an ordinary queue: there are no virtual topics, see docs/instead.md", name)
 
 
 def open_live(queue: QueueState[Any], verb: str) -> Steps[None]:
-    """Open a queue for a verb that makes no sense on dead letters.
+    """Open a queue for a verb that does not apply to dead letters.
 
     Raises:
         InvalidInput: it is a dead-letter or expiry queue.

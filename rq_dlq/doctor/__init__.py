@@ -1,4 +1,4 @@
-"""Whether a server is fit for queues, what it may lose, and what to do about it.
+"""Checks whether a server is fit for queues and what it may lose, with advice.
 
 A check is a value. `rq-dlq doctor` prints all checks; workers and maintenance repeat those whose result can
 change while a server runs.

@@ -12,14 +12,14 @@ STATES: tuple[State, ...] = ("ok", "warn", "fail")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was checked, what was found, and what to do about it.
+    """One check: its result, its finding, and advice.
 
     Attributes:
-        state: fail: queues do not work here, or do not keep their promises. warn: they work, but read the
-            advice; or the server does not report it. ok: all is known to be well.
-        found: what the server says now, with figures.
-        advice: what to do. It holds no figure that moves: the same fault has the same advice, so that a watch
-            reports it once.
+        state: fail: queues do not work here, or lack the chosen durability. warn: they work, but read the
+            advice; or the server does not report it. ok: no problem.
+        found: the finding, with figures.
+        advice: what to do. It contains no changing figures: the same fault has the same advice, so that a
+            watch reports it once.
     """
 
     name: str
@@ -32,12 +32,12 @@ def untold(name: str, command: str = "INFO") -> Check:
     """The check whose result is unknown because the server refuses the command that reports it."""
     right = command.lower().replace(" ", "|")
     return Check(
-        name, "warn", "unknown: the server does not report it", f"let this user run {command} (+{right})"
+        name, "warn", "unknown: the server does not report it", f"grant this user {command} (+{right})"
     )
 
 
 def of_all(by_node: Mapping[str, Sequence[Check]]) -> Iterator[Check]:
-    """The checks of several nodes as one list: the worst result of each check, and the nodes that have it."""
+    """Merge the checks of several nodes: the worst result of each check, and the nodes with that result."""
     by_name: dict[str, dict[str, Check]] = {}
     for node, checks in by_node.items():
         for check in checks:

@@ -9,7 +9,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq._redis import FAIL_FAST
 from rq_dlq.doctor.check import Check, of_all
 from rq_dlq.doctor.facts import read_facts
-from rq_dlq.doctor.queues import ignored, outages
+from rq_dlq.doctor.queues import held_up, ignored, outages
 from rq_dlq.doctor.standing import cluster, eviction, persistence, promise, replicas, role
 from rq_dlq.doctor.trials import answers, clock, loaded, rights, round_trip, trial
 from rq_dlq.doctor.versions import version
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def changing(facts: Facts, settings: BrokerSettings) -> Iterator[Check]:
-    """What queues depend on and what can change while a server runs."""
+    """The checks whose results can change while a server runs."""
     wanted = settings.replicas if settings.durability == "replicated" else 0
     yield role(facts)
     if facts.info.get("cluster_enabled") == "1":
@@ -36,15 +36,16 @@ def changing(facts: Facts, settings: BrokerSettings) -> Iterator[Check]:
 
 
 def examine(broker: Broker, queue: str = "doctor") -> Iterator[Check]:
-    """Run all checks; they leave nothing behind.
+    """Run all checks, without permanent changes.
 
     Args:
-        broker: the server must keep its durability; with "memory" the check says what each profile needs.
+        broker: the server is checked for its durability; with "memory" the check lists the needs of each
+            profile.
         queue: the rights are checked for the keys of this queue, which is not changed.
 
     Raises:
         BrokerUnavailable: the server cannot be reached.
-        BrokerRefused: the server does not let this user in.
+        BrokerRefused: the server rejects this user.
     """
     settings = broker.settings
     connections = broker._connect(FAIL_FAST, checked=False)
@@ -83,11 +84,11 @@ def _measured(connections: Connections) -> Iterator[Check]:
 
 
 def _looked(connections: Connections, settings: BrokerSettings) -> Iterator[Check]:
-    for name, steps in (("outages", outages), ("ignored", ignored)):
+    for name, steps in (("outages", outages), ("keys", held_up), ("ignored", ignored)):
         try:
             yield connections.run(steps(settings))
         except RqDlqError as error:
-            yield Check(name, "warn", "not looked at", str(error))
+            yield Check(name, "warn", "not checked", str(error))
 
 
 def _tried(connections: Connections, settings: BrokerSettings) -> Check:
@@ -95,5 +96,5 @@ def _tried(connections: Connections, settings: BrokerSettings) -> Check:
     try:
         connections.everywhere(lambda: loaded(scripts))
     except RqDlqError as error:
-        return Check("scripts", "fail", "the server does not take them", str(error))
+        return Check("scripts", "fail", "the server refuses them", str(error))
     return connections.run(trial(settings, scripts))

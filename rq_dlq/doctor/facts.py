@@ -1,4 +1,4 @@
-"""What a server says about itself."""
+"""The facts that a server reports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Replica:
 
     Attributes:
         state: "online", or the stage of its first synchronization.
-        lag: seconds since its last acknowledgement.
+        lag: seconds since its last confirmation.
         behind: bytes that it has not confirmed.
     """
 
@@ -35,18 +35,18 @@ class Replica:
 
     @property
     def online(self) -> bool:
-        """Whether it has all that the master has, except what is on its way."""
+        """Whether it has all data of the master, except data in transit."""
         return self.state == "online" and 0 <= self.lag <= MOST_LAG
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a server says about itself.
+    """The facts that a server reports.
 
     Attributes:
-        info: the reply of INFO; empty where this user may not run it.
-        config: some of CONFIG GET; None: this user may not run it, or it was not asked.
-        cluster: the reply of CLUSTER INFO; empty where there is no cluster, or this user may not run it.
+        info: the reply to INFO; empty if this user has no right to run it.
+        config: part of CONFIG GET; None: this user has no right to run it, or it was not read.
+        cluster: the reply to CLUSTER INFO; empty without a cluster, or without the right.
     """
 
     info: Mapping[str, str]
@@ -60,7 +60,7 @@ class Facts:
 
     @property
     def release(self) -> str:
-        """Its version; Valkey also reports the Redis version that it is compatible with."""
+        """Its version; Valkey also reports a compatible Redis version."""
         return self.info.get(f"{self.name}_version") or self.info.get("redis_version", "")
 
     @property
@@ -70,12 +70,12 @@ class Facts:
 
     @property
     def tells_replicas(self) -> bool:
-        """Whether it says anything about replication."""
+        """Whether it reports its replication."""
         return "role" in self.info
 
     @property
     def replicas(self) -> list[Replica]:
-        """Those that are connected."""
+        """The connected replicas."""
         count, offset = int(self.info.get("connected_slaves", 0)), int(self.info.get("master_repl_offset", 0))
         lines = (self.info.get(f"slave{n}", "") for n in range(count))
         return [_replica(line, offset) for line in lines if line]
@@ -89,11 +89,11 @@ def _replica(line: str, offset: int) -> Replica:
 
 
 def read_facts(*, with_config: bool = True) -> Steps[Facts]:
-    """Ask a server.
+    """Read the facts of a server.
 
     Args:
-        with_config: also ask for its configuration, which few users may see; the server writes each refusal
-            to its ACL LOG.
+        with_config: also read its configuration, which few users may see; the server logs each refusal in its
+            ACL LOG.
     """
     info = yield from server_facts()
     config = (yield from configuration()) if with_config else None

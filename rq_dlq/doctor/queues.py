@@ -1,4 +1,4 @@
-"""What of the queues is closed to work, and what they ignore of their messages."""
+"""Checks for messages that breakers, pauses and keys hold up, and for ignored keys and dependencies."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from rq_dlq.core.keyed import calls, keyed
 from rq_dlq.core.keyed.outages import closed_lanes
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.blocked import Blocked
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue
+from rq_dlq.core.queues.observers import Observers
+from rq_dlq.core.steps.senders import Senders
 from rq_dlq.core.steps.step import Batch
 from rq_dlq.doctor.check import Check
-from rq_dlq.values.codec import Codec
+from rq_dlq.values.codec import Codec, Ids
 from rq_dlq.values.message import Received
 from rq_dlq.values.readable import many
 from rq_dlq.values.wanted import RECORD, STATE
@@ -24,21 +27,23 @@ if TYPE_CHECKING:
     from rq_dlq.client.settings import BrokerSettings
     from rq_dlq.core.pages.calls import Page
     from rq_dlq.core.steps.step import Steps
+    from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.key import Of
 
-SAMPLE: Final = 5  # messages of a place of a queue
+SAMPLE: Final = 5  # messages of each state of a queue
 SHOWN: Final = 10  # lines
+PATIENCE: Final = 600_000  # milliseconds for which a message waits for others of its key before it is told
 HEEDED_BY: Final[dict[Of, str]] = {"key": "--per-key order", "dependency": "--breaker on"}
 
 
 def outages(settings: BrokerSettings) -> Steps[Check]:
-    """Whether dependencies count as down, or they or keys are paused."""
+    """Whether dependencies count as down, or dependencies or keys are paused."""
     families: list[str] = yield queue_calls.registered(settings.namespace)
     found = (yield from each_queue(families, partial(_closed, settings.namespace))) if families else []
     said = [one for one in found if isinstance(one, str)]
     if not said:
         return Check("outages", "ok", "no dependency counts as down, and no key is paused")
-    advice = "`rq-dlq queue ls --dependencies` lists what is down; `rq-dlq queue resume` lets its messages in"
+    advice = "`rq-dlq queue ls --dependencies` lists them; `rq-dlq queue resume` delivers their messages"
     return Check("outages", "warn", _few(said), advice)
 
 
@@ -53,15 +58,42 @@ def _closed(namespace: str, names: Sequence[str]) -> Steps[list[str | Unreachabl
     return said
 
 
+def held_up(settings: BrokerSettings) -> Steps[Check]:
+    """Whether keys have held up their messages for long; it looks at the longest ones of each queue."""
+    families: list[str] = yield queue_calls.registered(settings.namespace)
+    found = (yield from each_queue(families, partial(_held_up, settings))) if families else []
+    said = [one for one in found if isinstance(one, str)]
+    if not said:
+        return Check("keys", "ok", "no key holds up its messages for more than ten minutes")
+    advice = (
+        "`rq-dlq key show QUEUE KEY` says who holds it: finish that, or redrive, purge or ack its dead letter"
+    )
+    return Check("keys", "warn", _few(said), f"{advice}; `rq-dlq key limit` lets in more")
+
+
+def _held_up(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
+    found: list[tuple[int, QueueStats]] = yield Batch(
+        [queue_calls.stats(QueueKeys(settings.namespace, name), name) for name in names]
+    )
+    said: list[str | UnreachableQueue] = []
+    for name, (now, stats) in zip(names, found, strict=True):
+        if stats.blocked:
+            queue = settings.queue(
+                name, Ids(), Any, "30s", {}, senders=Senders(), blocked=Blocked(), observers=Observers()
+            )
+            said += [f"{name}: {words}" for words in (yield from keyed.held_up(queue, now - PATIENCE))]
+    return said
+
+
 def ignored(settings: BrokerSettings) -> Steps[Check]:
-    """Whether queues ignore keys or dependencies; it looks at a few messages of each."""
+    """Whether queues ignore keys or dependencies, from a few messages of each."""
     families: list[str] = yield queue_calls.registered(settings.namespace)
     found = (yield from each_queue(families, partial(_ignored, settings))) if families else []
     said = [one for one in found if isinstance(one, str)]
     if not said:
         return Check("ignored", "ok", "no queue ignores keys or dependencies of its first messages")
     options = " or ".join(f"`{option}`" for of, option in HEEDED_BY.items() if any(of in one for one in said))
-    return Check("ignored", "warn", _few(said), f"`rq-dlq policy set QUEUE` with {options} heeds them")
+    return Check("ignored", "warn", _few(said), f"`rq-dlq policy set QUEUE` with {options} uses them")
 
 
 def _ignored(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:

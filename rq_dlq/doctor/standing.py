@@ -1,4 +1,4 @@
-"""Whether a server accepts changes and keeps them: its role, eviction policy, disk, cluster and replicas."""
+"""Checks whether a server accepts and keeps changes: role, eviction, disk, cluster, replicas."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def eviction(facts: Facts, *, required: bool = True) -> Check:
     return Check("eviction", "fail" if required else "warn", found, advice)
 
 
-_LOSSES = {  # and what to do about it
-    "always": ("a crash loses nothing that was acknowledged", ""),
+_LOSSES = {  # with advice
+    "always": ("a crash loses no confirmed message", ""),
     "everysec": ("a crash of the machine may lose the last second or two", ""),
     "no": (
         "a crash of the machine may lose the last half minute",
         "redis-cli CONFIG SET appendfsync everysec (and set it in its configuration file)",
     ),
     "unknown": (
-        "what a crash may lose depends on appendfsync, which this user may not read",
+        "the losses in a crash depend on appendfsync, which this user has no right to read",
         untold("persistence", "CONFIG GET").advice,
     ),
 }
@@ -95,15 +95,15 @@ def cluster(facts: Facts) -> Check:
     found = f"{covered} of {SLOTS} slots are served, state {state}, {nodes} nodes"
     if state == "ok" and covered == SLOTS:
         return Check("cluster", "ok", found)
-    advice = "queues in the other slots stand still: start their nodes, or `redis-cli --cluster fix`"
+    advice = "queues in the other slots do not work: start their nodes, or run `redis-cli --cluster fix`"
     return Check("cluster", "fail", found, advice)
 
 
 def replicas(facts: Facts, wanted: int) -> Iterator[Check]:
-    """How many are online, and what the server does when there are too few.
+    """How many replicas are online, and how the server reacts when there are too few.
 
     Args:
-        wanted: how many must confirm a send; 0: none.
+        wanted: how many must confirm a send; 0: no confirmation.
     """
     if facts.tells_replicas:
         yield _present(facts.replicas, wanted)
@@ -153,14 +153,14 @@ def _guarded(found: str, least: int, wanted: int) -> Check:
     if least >= wanted:
         return Check("min-replicas", "ok", found)
     advice = (
-        "a master that is cut off goes on accepting messages, all Unconfirmed, and loses them: "
+        "an isolated master keeps accepting messages, all Unconfirmed, and then loses them: "
         f"redis-cli CONFIG SET min-replicas-to-write {wanted}"
     )
     return Check("min-replicas", "warn", found, advice)
 
 
 def promise(facts: Facts, durability: Durability, replicas: int) -> Check:
-    """Whether the server can keep this profile; for "memory": which profiles it could keep."""
+    """Whether the server can provide this durability; for "memory": which profiles it could provide."""
     if durability == "memory":
         each = (f"{name}: {_lacks(facts, name, replicas) or PROMISES[name]}" for name in DURABILITIES)
         return Check("durability", "ok", "\n".join(each))
@@ -176,12 +176,12 @@ def promise(facts: Facts, durability: Durability, replicas: int) -> Check:
 def _flaws(facts: Facts) -> list[str]:
     """The flaws of this release that break `fsync`."""
     if not facts.release:
-        return [f"its release is unknown, and so are its faults: {untold('version').advice}"]
+        return [f"its release and so its flaws are unknown: {untold('version').advice}"]
     return [flaw.reason for flaw in FSYNC_FLAWS if flaw.affects(facts)]
 
 
 def _lacks(facts: Facts, durability: Durability, replicas: int) -> str:
-    """Why the server cannot keep the profile, or what is unknown; empty: it can."""
+    """Why the server cannot provide the durability, or the unknown facts; empty: it can."""
     if durability == "fsync":
         lacks = what_fsync_lacks(facts.info, facts.config)
         return f"not kept: {lacks}" if lacks else ""

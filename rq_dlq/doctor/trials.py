@@ -1,4 +1,4 @@
-"""What has to be tried: the rights, the clock, a round trip, the scripts, and a message from send to ack."""
+"""Checks by trial: the rights, the clock, a round trip, the scripts, and a message from send to ack."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import Row
 
 ROUNDS = 20
-SLOW = 0.010  # seconds of a round trip
+SLOW = 0.010  # the longest round trip without a warning, seconds
 APART = 1.0  # seconds between two clocks
 
 
 def rights(connections: Connections, keys: _keys.QueueKeys) -> Check:
-    """Which roles this user can play on a queue; no command is carried out."""
+    """The roles for which this user has the rights on a queue; no command is carried out."""
     lacking: dict[str, list[str]] = {}
     try:
         for name, role in ROLES.items():
@@ -55,9 +55,9 @@ def rights(connections: Connections, keys: _keys.QueueKeys) -> Check:
     found = "; ".join([", ".join(granted) or "no role", *refused])
     if granted:
         return Check("rights", "ok", found)
-    advice = "`rq-dlq acl ROLE` prints the line of a role for the ACLs of Redis"
+    advice = "`rq-dlq acl ROLE` prints the ACL line of a role for Redis"
     if any(all(right.startswith(("~", "&")) for right in rights) for rights in lacking.values()):
-        advice += "; for a user of some queues alone, name one of them: `rq-dlq doctor --queue NAME`"
+        advice += "; for a user of some queues only, name one of them: `rq-dlq doctor --queue NAME`"
     return Check("rights", "fail", found, advice)
 
 
@@ -67,7 +67,7 @@ def _few(rights: list[str], most: int = 5) -> str:
 
 
 def answers() -> Steps[None]:
-    """Check that the server answers at all."""
+    """Check that the server answers."""
     yield Command((b"PING",))
 
 
@@ -84,7 +84,9 @@ def clock() -> Steps[Check]:
     found = f"the server's clock is {abs(apart):.3f} s {'ahead of' if apart > 0 else 'behind'} this machine's"
     if abs(apart) - half < APART:
         return Check("clock", "ok", found)
-    advice = "queues use the server's clock alone, so they are right; correct the wrong clock (NTP) anyway"
+    advice = (
+        "queues use the server's clock alone, so they work correctly; correct the wrong clock (NTP) anyway"
+    )
     return Check("clock", "warn", found, advice)
 
 
@@ -104,12 +106,12 @@ def round_trip() -> Steps[Check]:
 
 
 def loaded(scripts: Scripts) -> Steps[None]:
-    """Load all scripts, as the server would on their first use."""
+    """Load all scripts into the server."""
     yield Batch([Command((b"SCRIPT", b"LOAD", scripts[name].source)) for name in scripts.names()])
 
 
 def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
-    """Send, claim and ack a message in a private namespace, and remove that."""
+    """Send, claim and ack a message in a private namespace, and remove its keys."""
     private = replace(settings, namespace=f"{settings.namespace}:doctor-{secrets.token_hex(4)}")
     queue = private.queue(
         "doctor", Ids(), Any, "30s", {}, senders=Senders(), blocked=Blocked(), observers=Observers()
@@ -126,13 +128,13 @@ def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
             yield from _remove(queue)
     span = (time.monotonic() - begin) * 1000
     if acked != 1:
-        return Check("scripts", "fail", "a message that was sent was not delivered", "report this as a bug")
+        return Check("scripts", "fail", "a sent message was not delivered", "report this as a bug")
     many = len(scripts.names())
     return Check("scripts", "ok", f"{many} loaded; a message was sent, claimed and acked in {span:.1f} ms")
 
 
 def _there_and_back(queue: QueueState[Any]) -> Steps[int]:
-    """Send, claim, ack; how many messages were acked."""
+    """Send, claim and ack; returns the number of acked messages."""
     options = send.send_options(None, None, DEFAULT_PRIORITY, None)
     yield from send.send_one(queue, "well?", None, options)
 
@@ -148,6 +150,6 @@ def _there_and_back(queue: QueueState[Any]) -> Steps[int]:
 def _remove(queue: QueueState[Any]) -> Steps[None]:
     """Remove all keys that were written."""
     keys = queue.keys
-    register = queue.senders.lend(keys).keys["sender"]  # of the sender that came back
+    register = queue.senders.lend(keys).keys["sender"]  # of the sender that was returned
     yield Command((b"DEL", *keys.by_name.values(), keys.confirm, register))
     yield Command((b"DEL", _keys.queues(keys.namespace)))

@@ -21,9 +21,9 @@ class Flaw:
     """A flaw of some releases.
 
     Args:
-        reason: what may happen.
-        fixed: by kind of server and series, the patch release that fixed it; NEVER: none did.
-        systems: the operating systems that have it; empty: all.
+        reason: the possible effect.
+        fixed: by kind of server and series, the patch release that fixed it; NEVER: not fixed.
+        systems: the affected operating systems; empty: all.
     """
 
     reason: str
@@ -58,13 +58,13 @@ FLAWS = (
 )
 FSYNC_FLAWS = (
     Flaw(
-        "on this system a client may be answered before its change is on the disk (fixed in 6.2.6)",
+        "on this system a client may get its reply before its change is on the disk (fixed in 6.2.6)",
         {"redis": {"6.2": 6}},
         ("Darwin", "FreeBSD"),
     ),
     Flaw(
-        "with io-threads, or while a script runs for seconds, a client may be answered before its change is "
-        "on the disk (fixed in 7.0)",
+        "with io-threads, or while a script runs for seconds, a client may get its reply before its change "
+        "is on the disk (fixed in 7.0)",
         {"redis": {"6.2": NEVER}},
     ),
     Flaw(
@@ -82,7 +82,7 @@ def version(facts: Facts) -> Check:
     found = f"{facts.name} {facts.release}, {facts.info.get('redis_mode', 'standalone')}"
     if version_of(facts.info.get("redis_version", facts.release)) < OLDEST_SERVER:
         oldest = ".".join(map(str, OLDEST_SERVER))
-        return Check("version", "fail", found, f"{oldest} is the oldest that works: upgrade")
+        return Check("version", "fail", found, f"{oldest} is the oldest supported version: upgrade")
     reasons = [flaw.reason for flaw in FLAWS if flaw.affects(facts)]
     if reasons:
         advice = f"upgrade, unless your distribution has fixed it: {'; '.join(reasons)}"

@@ -1,4 +1,4 @@
-"""A look at the server now and then: before a worker claims, and for what can change while it works."""
+"""Periodic checks of the server: before a worker claims, and while it works."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ LEVELS = {"warn": logging.WARNING, "fail": logging.ERROR}
 
 
 class Watch:
-    """Logs each failure or warning once, again when it changes, and once when it is over.
+    """Logs each failure or warning once, again when it changes, and once when it ends.
 
-    It does not warn of what the settings have chosen: losses at a crash with durability "memory", eviction
-    with `require_noeviction` off. Nor of flaws of the release where nobody else can reach the server.
+    It does not warn of effects of the settings: losses in a crash with durability "memory", eviction with
+    `require_noeviction` off. It does not warn of flaws of the release if no other user can reach the server.
 
     Args:
-        settings: what the server must keep.
-        period: the time between two looks.
+        settings: the broker's settings, with its durability.
+        period: the time between two checks.
         private: the server is the embedded one, which only this user can reach.
 
     Raises:
-        InvalidDuration: the period makes no sense.
+        InvalidDuration: the period is not valid.
     """
 
     def __init__(self, settings: BrokerSettings, period: Duration, *, private: bool = False) -> None:
@@ -48,14 +48,14 @@ class Watch:
         self._bad: dict[str, set[tuple[str, State, str]]] = {}
 
     def look(self, connections: Connections) -> None:
-        """Look at the server if the period is over."""
+        """Check the server if the period has passed."""
         if time.monotonic() - self._looked < self._period:
             return
         self._looked = time.monotonic()
         try:
             by_node = connections.everywhere(self._checks)
-        except RqDlqError as error:  # the consumers notice it, too, and log it
-            logger.debug("cannot look at the server: %s", error)
+        except RqDlqError as error:  # the consumers also notice and log it
+            logger.debug("cannot check the server: %s", error)
             return
         self._note(by_node)
 
@@ -63,7 +63,7 @@ class Watch:
         """The quick checks that need no right beyond those of a role: INFO and TIME."""
         facts = yield from read_facts(with_config=self._with_config)
         if facts.config is None and self._settings.durability == "replicated":
-            self._with_config = False  # the server writes each refusal to its ACL LOG
+            self._with_config = False  # the server logs each refusal in its ACL LOG
         return [version(facts), *changing(facts, self._settings), (yield from clock())]
 
     def _note(self, by_node: Mapping[str, Sequence[Check]]) -> None:
@@ -74,7 +74,7 @@ class Watch:
         new = {name for name, verdicts in bad.items() if verdicts - self._bad.get(name, set())}
         _say(check for check in of_all(by_node) if check.name in new)
         for name in self._bad.keys() - bad.keys():
-            logger.warning("%s: well again", name)
+            logger.warning("%s: ok again", name)
         self._bad = bad
 
     def _is_bad(self, check: Check) -> bool:
@@ -82,7 +82,7 @@ class Watch:
 
 
 def _chosen(settings: BrokerSettings) -> Iterator[str]:
-    """The checks whose warnings a user has chosen by a setting."""
+    """The checks whose warnings a setting has accepted."""
     if settings.durability == "memory":
         yield from ("persistence", "min-replicas")
     if not settings.require_noeviction:

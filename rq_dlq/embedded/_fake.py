@@ -36,7 +36,7 @@ class Handler(TCPFakeRequestHandler):
 
 
 class UnixFakeServer(TcpFakeServer):
-    """Numbers its clients. fakeredis tells clients apart by address, and on a Unix socket they have none."""
+    """Numbers its clients. fakeredis identifies clients by address, which a Unix socket does not have."""
 
     address_family = socket.AF_UNIX
     _numbers = itertools.count()

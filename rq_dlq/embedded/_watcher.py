@@ -12,7 +12,7 @@ import fcntl
 import os
 import sys
 
-GRACE = 10.0  # seconds in which a server may finish its file and end
+GRACE = 10.0  # seconds for a server to finish its file and end
 
 
 def main(home: str, watch: str, *service: str) -> None:
@@ -47,7 +47,7 @@ def written() -> tuple[int, str]:
 
 
 def guard(pid: int, endpoint: str) -> None:
-    """Wait until the server is gone, for whatever reason, and clean up.
+    """Wait until the server has ended, for any reason, and clean up.
 
     The server may have ended before it wrote to server.lock, so the endpoint is not read from there.
     """
@@ -63,7 +63,7 @@ def guard(pid: int, endpoint: str) -> None:
 
 
 def end_when_alone(pid: int) -> None:
-    """Wait until no client is left, and let none join; then end the server, which ends `guard`."""
+    """Wait until no client is left, and let no new one join; then end the server, which ends `guard`."""
     import signal
     import time
 
@@ -75,7 +75,7 @@ def end_when_alone(pid: int) -> None:
 
 
 def tidy(endpoint: str) -> None:
-    """Remove what a killed server leaves behind: its socket and server.lock."""
+    """Remove the remains of a killed server: its socket and server.lock."""
     import contextlib
     import json
     from urllib.parse import unquote

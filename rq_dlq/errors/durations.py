@@ -1,6 +1,6 @@
-"""Durations as people write them, read and written; `values/durations` checks those that are arguments.
+"""Durations as text: parsing and formatting; `values/durations` checks arguments.
 
-It is apart from there because an error may have a duration, too: `Redeliver`.
+It is a separate module because an error also has a duration: `Redeliver`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read_duration(value: Duration, name: str, minimum: int = 0) -> int:
     """
     exact = _exact(value)
     if exact is None:
-        # A command line has only texts.
+        # A command line passes only text.
         seconds = "seconds" if isinstance(value, str) else "seconds, a timedelta,"
         raise ValueError(
             f"{name}: {shown(value)} is not a duration. "
@@ -45,7 +45,7 @@ def read_duration(value: Duration, name: str, minimum: int = 0) -> int:
 
 
 def human(ms: int) -> str:
-    """Milliseconds as people write them, and as `read_duration` reads them: "1m30s", "250ms", "2h"."""
+    """Milliseconds as text that `read_duration` can parse: "1m30s", "250ms", "2h"."""
     if 0 < ms < _UNITS["s"]:
         return f"{ms}ms"
     text = ""
@@ -58,15 +58,15 @@ def human(ms: int) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as an error shows it: always short."""
+    """A value as shown in errors: always short."""
     try:
         return reprlib.repr(value)
     except ValueError:  # Python refuses to write an integer of thousands of digits
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
 
 
 def _exact(value: object) -> Fraction | None:
-    """The milliseconds, not rounded; None if the value is not a duration."""
+    """The exact milliseconds; None if the value is not a duration."""
     if isinstance(value, timedelta):
         return Fraction(value // timedelta.resolution, 1000)
     if isinstance(value, str):

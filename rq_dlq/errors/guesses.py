@@ -1,4 +1,4 @@
-"""What users of other queues type, and our names for it."""
+"""Names from other queue libraries, and the names here."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ K = TypeVar("K", bound=type)
 _SEND = "send(body) sends a message, send_many(bodies) any number"
 _LATER = 'send(body, delay="5m") sends a message for later'
 _AGAIN = (
-    '@broker.task(every="1h"), or cron="0 7 * * mon-fri", calls a task again and again, '
-    "queue.schedule(name, body, every=…) sends a body"
+    '@broker.task(every="1h"), or cron="0 7 * * mon-fri", calls a task repeatedly; '
+    "queue.schedule(name, body, every=…) sends a body repeatedly"
 )
 _CLAIM = "claim(count, wait=…) takes messages; each delivery has ack() and nack()"
 _HANDLER = "decorate a function with @queue.handler(): it takes the queue's messages"
 _TASK = "decorate a function with @broker.task(queue=…): its send(…) has a worker call it"
 _RUN = "broker.run() runs the handlers in this process, `rq-dlq worker MODULE:BROKER` in its own"
-_QUEUE = "queue(name) gives a queue; it needs no creation"
+_QUEUE = "queue(name) returns a queue, which need not be created first"
 _LEASE = (
     'how long a delivery may be held is lease="30s" of the queue; how long a call may run is '
     'timeout="20s" of @queue.handler'
@@ -32,7 +32,7 @@ _URL = 'pass a URL, Broker("redis://host:6379/0"), or a redis-py pool, Broker(po
 
 
 def table(*rows: tuple[str, ...]) -> dict[str, str]:
-    """Sentences by the names that they answer; a row is a sentence and these names."""
+    """Sentences by the names that they answer; a row is a sentence and its names."""
     return {name: sentence for sentence, *names in rows for name in " ".join(names).split()}
 
 
@@ -60,14 +60,14 @@ ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
             "purge(all=True) removes all waiting messages; dlq.purge(all=True) the dead letters",
             "clear drain empty flush obliterate",
         ),
-        ("peek() reads the next messages, select(…) any others", "jobs messages"),
+        ("peek() reads the next messages, select(…) chooses any messages", "jobs messages"),
         ("stats() counts the messages by state", "count get_job_counts info length qsize size"),
         (
             "its dead letters are in queue.dlq, with groups(), browse(), redrive(…) and purge(…)",
             "dead_letters dead_letter_queue failed failed_job_registry failures get_failed",
         ),
         (
-            "queue.dlq.redrive(group=…) brings dead letters back; all of them with all=True",
+            "queue.dlq.redrive(group=…) moves dead letters back; all of them with all=True",
             "redrive replay requeue retry retry_jobs",
         ),
         (
@@ -93,11 +93,11 @@ ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     "DeadLetters": table(
         ("browse(…) reads dead letters, groups() counts them by error", "all get list peek"),
         (
-            "redrive(…) brings dead letters back to their queue",
+            "redrive(…) moves dead letters back to their queue",
             "move_back replay requeue resend retry retry_all",
         ),
         (
-            "purge(…) removes dead letters for good; all of them with all=True",
+            "purge(…) removes dead letters permanently; all of them with all=True",
             "clear delete empty flush remove",
         ),
         ("select(…).count() counts dead letters", "count qsize size"),
@@ -122,7 +122,7 @@ ARGUMENTS: Mapping[str, str] = table(
         "countdown defer_by defer_until delay_seconds DelaySeconds eta run_at schedule_at",
     ),
     (
-        'what is sent again and again has every="1h" or cron="0 7 * * mon-fri": @broker.task(every="1h")',
+        'a task that runs repeatedly has every="1h" or cron="0 7 * * mon-fri": @broker.task(every="1h")',
         "crontab interval periodic repeat run_every schedule",
     ),
     ('the time to live is ttl="1h"', "expire expires expiration message_ttl result_ttl x_message_ttl"),
@@ -132,12 +132,12 @@ ARGUMENTS: Mapping[str, str] = table(
         "visibility_timeout VisibilityTimeout",
     ),
     (
-        "@queue.handler(concurrency=…) runs so many calls at once in a process",
+        "@queue.handler(concurrency=…) sets how many calls run concurrently in a process",
         "num_workers threads workers",
     ),
     (_URL, "broker broker_url client conn connection host port redis redis_client redis_url"),
     (
-        'the id is id="…": an id that the queue knows is not sent again',
+        'the id is id="…": a message whose id the queue already has is not sent again',
         "deduplication_id job_id message_id MessageDeduplicationId msg_id task_id unique_id",
     ),
     (
@@ -145,11 +145,11 @@ ARGUMENTS: Mapping[str, str] = table(
         "dead_letter_exchange dead_letter_queue dlq",
     ),
     (
-        "claim(count=…) is how many messages",
+        "claim(count=…) sets how many messages to claim",
         "batch_size max_messages max_number_of_messages MaxNumberOfMessages prefetch prefetch_count",
     ),
     ("broker.queue(name) names the queue", "queue_name routing_key"),
-    ("a parameter that is annotated with Delivery, and is None by default, gets the delivery", "bind"),
+    ("a parameter annotated with Delivery, with the default None, receives the delivery", "bind"),
 )
 
 ARGUMENTS_OF: Mapping[str, Mapping[str, str]] = {
@@ -169,7 +169,7 @@ ARGUMENTS_OF: Mapping[str, Mapping[str, str]] = {
     ),
     "Task.send": table(
         (
-            "options are given before, as in .options(delay=…).send(…)",
+            "pass options first, as in .options(delay=…).send(…)",
             (
                 "countdown delay dependency eta expires headers id job_id key new persistent priority "
                 "result task_id ttl"
@@ -177,17 +177,17 @@ ARGUMENTS_OF: Mapping[str, Mapping[str, str]] = {
         )
     ),
 }
-"""Of one function; they come before the others."""
+"""Answers for one function only; they take precedence over the others."""
 
 
 def sentence_for(names: Iterable[object], function: str = "") -> str:
-    """What to say about the first of these arguments that is known from elsewhere; empty: nothing."""
+    """The answer for the first of these names that another library uses; empty: none of them."""
     known = {**ARGUMENTS, **ARGUMENTS_OF.get(function, {})}
     return next((known[name] for name in names if isinstance(name, str) and name in known), "")
 
 
 def part_of(name: str) -> Callable[[K], K]:
-    """Have Python's errors about the methods of an internal class name the user's class."""
+    """Make Python's errors about the methods of an internal class name the user's class."""
 
     def named(kind: K) -> K:
         for method, function in vars(kind).items():
@@ -199,16 +199,16 @@ def part_of(name: str) -> Callable[[K], K]:
 
 
 def answering(function: F) -> F:
-    """Have a function's TypeError for what other libraries pass name ours; its signature stays.
+    """Add our name to a function's TypeError for another library's argument; its signature stays.
 
-    It costs a frame, so the verbs that send, claim and settle go without it.
+    It costs a frame, so the verbs that send, claim and settle do not use it.
     """
 
     def called(*args: Any, **given: Any) -> Any:
         try:
             return function(*args, **given)
         except TypeError as error:
-            refused = error.__traceback__ is None or error.__traceback__.tb_next is None  # before it ran
+            refused = error.__traceback__ is None or error.__traceback__.tb_next is None  # before the call
             own = ARGUMENTS_OF.get(function.__qualname__, {})
             unknown = [name for name in (*given, *own) if f"'{name}'" in str(error)]
             if not (refused and (sentence := sentence_for(unknown, function.__qualname__))):
@@ -223,9 +223,9 @@ def answering(function: F) -> F:
 
 
 class _Guess:
-    """Stands for a name of another library, and says ours.
+    """Stands in for a name of another library, and raises an error with our name.
 
-    Not `__getattr__`: CPython 3.11 does not cache where the attributes of a class are that has one.
+    Not `__getattr__`: CPython 3.11 does not cache attribute lookups in a class that has one.
     """
 
     def __init__(self, name: str, sentence: str) -> None:
@@ -234,7 +234,7 @@ class _Guess:
     def __get__(self, instance: object, owner: type) -> NoReturn:
         whose = f"type object {owner.__name__!r}" if instance is None else f"{owner.__name__!r} object"
         message = f"{whose} has no attribute {self._name!r}: {self._sentence}"
-        raise AttributeError(message, name=self._name)  # without obj: Python guesses no name beside ours
+        raise AttributeError(message, name=self._name)  # without obj, so that Python adds no guess of its own
 
 
 def _without_guesses(owner: object, names: Iterable[str]) -> list[str]:
@@ -242,14 +242,14 @@ def _without_guesses(owner: object, names: Iterable[str]) -> list[str]:
 
 
 class _Hiding(type):
-    """`dir()`, `help()` and completion do not see the guesses of a class."""
+    """Hides the guesses of a class from `dir()`, `help()` and completion."""
 
     def __dir__(cls) -> list[str]:
         return _without_guesses(cls, super().__dir__())
 
 
 class Answering(metaclass=_Hiding):
-    """A class whose AttributeError for a name of another library names ours; checkers see no such name."""
+    """A class whose AttributeError for another library's name suggests ours; hidden from type checkers."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

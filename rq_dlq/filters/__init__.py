@@ -1,6 +1,6 @@
 """A small language to select messages: "tenant = 'a' AND delivery_count > 2 AND age > '1h'".
 
-The conditions of SQL-92, as users of JMS selectors know them:
+The conditions of SQL-92, as in JMS selectors:
 
     = <> < <= > >=  (also == and !=)     comparisons; text compares by code points
     AND OR NOT ( )                       three-valued: a message is selected only if the result is TRUE
@@ -9,9 +9,9 @@ The conditions of SQL-92, as users of JMS selectors know them:
     x IS [NOT] NULL                      + - * /: 7 / 2 is 3.5, a division by zero is NULL
     'it''s'   12   1.5   2e3   TRUE      literals; keywords ignore case, names do not
 
-A name is a field of the message, or else one of its headers. A missing header is NULL, and a comparison with
-NULL is unknown. Names consist of letters, digits and _ . - $, so put a space before a minus. Put a name that
-is a keyword in double quotes. Other names that begin with JMS are refused.
+A name is a field of the message, or otherwise one of its headers. A missing header is NULL, and a comparison
+with NULL is unknown. Names consist of letters, digits and _ . - $, so put a space before a minus. Put a name
+that is a keyword in double quotes. Other names that begin with JMS are refused.
 
     id priority size queue attempt delivery_count untried charged nacked lapsed released redriven redelivered
     age (seconds since it was sent)      body, body.x.y (a JSON body and its parts)
@@ -52,7 +52,7 @@ class Filter:
         needs: the parts of a message that it reads.
 
     Raises:
-        FilterError: the text is not a condition; the error shows where, and what was expected.
+        FilterError: the text is not a condition; the error shows the position, and what was expected.
     """
 
     text: str
@@ -72,7 +72,7 @@ class Filter:
         return cls(text)
 
     def takes(self, message: Received[Any], now: int) -> bool:
-        """Whether the condition is true for a message. What cannot be read from it is NULL.
+        """Whether the condition is true for a message. Unreadable parts are NULL.
 
         Args:
             message: the message.

@@ -1,4 +1,4 @@
-"""What the names in a filter stand for: fields of a message, its headers, parts of its body."""
+"""The meaning of names in a filter: fields of a message, its headers, parts of its body."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
 
 DAMAGED: Final = frozenset({1970, MAXYEAR})
-"""Years that only damaged records have: the epoch's, and the one for times beyond the calendar."""
+"""Years that occur only in damaged records: the epoch's, and the one for times beyond the calendar."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of messages: the parts of a message that it is read from, and how, at which time."""
+    """A field of messages: the parts that it is read from, and the function that reads it at a time."""
 
     needs: Wanted
     read: Callable[[Received[Any], int], object]
 
 
 class Facts:
-    """One message under one filter. Headers and body are decoded once, when they are first needed."""
+    """A message in a filter. Headers and body are decoded once, when they are first needed."""
 
     def __init__(self, message: Received[Any], now: int) -> None:
         self.message = message
         self.now = now
 
     def field(self, name: str) -> object:
-        """A field; None if the message does not have it, or is damaged."""
+        """The value of a field; None if the message does not have it, or is damaged."""
         try:
             return FIELDS[name].read(self.message, self.now)
         except Exception:  # noqa: BLE001 - a damaged record may fail anywhere
@@ -90,18 +90,18 @@ def needs(name: str) -> Wanted:
 
 
 def is_field(name: str) -> bool:
-    """Whether it is a name of a field, ours or another broker's."""
+    """Whether a name is a field, ours or another broker's."""
     return name in FIELDS or name in ALIASES
 
 
 def refusal(name: str) -> str:
-    """Why a name of another broker cannot be read, and what to do; empty: it is no such name."""
+    """Why a name of another broker is not supported, and what to do; empty: it is not such a name."""
     if is_field(name) or not (name.startswith("JMS") or name in OTHER_BROKERS):
         return ""
     prefix = name[:3]
     known = ", ".join(sorted(known for known in (*FIELDS, *ALIASES) if known.startswith(prefix)))
     return (
-        f"messages here have no {name}: of the names that begin with {prefix} there are {known}. "
+        f"messages here have no {name}: of the names that begin with {prefix}, {known} are supported. "
         f'If it is sent as a header of that name, write "{name}" in double quotes'
     )
 
@@ -118,7 +118,7 @@ def _seconds_since(moment: datetime, now: int) -> float | None:
 
 
 def _age(message: Received[Any], now: int) -> float | None:
-    _ = message.priority  # raises if the record is truncated, and then its time is missing, too
+    _ = message.priority  # raises if the record is truncated, and its time is missing
     return _seconds_since(message.enqueued_at, now)
 
 
@@ -127,7 +127,7 @@ def _sent(message: Received[Any], _: int) -> int | None:
 
 
 def _expiration(message: Received[Any], _: int) -> int | None:
-    """When it expires, in milliseconds; 0, as in JMS: never."""
+    """When it expires, in milliseconds; 0: never, as in JMS."""
     end = message.expires_at
     if end is None:
         return 0
@@ -150,7 +150,7 @@ def _of_dead(read: Callable[[DeadLetter[Any], int], object]) -> Callable[[Receiv
 
 
 def _expired(letter: DeadLetter[Any], _: int) -> int | None:
-    """When it expired, in milliseconds; None: it died of something else."""
+    """When it expired, in milliseconds; None: it died for another reason."""
     return round(letter.died_at.timestamp() * 1000) if letter.reason == "expired" else None
 
 
@@ -206,7 +206,7 @@ ALIASES: Final[Mapping[str, str]] = {
 }
 
 OTHER_BROKERS: Final = frozenset({"AMQDurable", "AMQAddress"})
-"""Names of Artemis without a counterpart. JMS reserves all names that begin with JMS."""
+"""Names of Artemis without an equivalent. JMS reserves all names that begin with JMS."""
 
 SPANS: Final = frozenset({"age", "died"})
 """Fields in seconds, which are compared with durations."""

@@ -1,4 +1,4 @@
-"""What an expression computes: values (None is NULL), and conditions (None is unknown)."""
+"""The evaluation of expressions: values (None is NULL), and conditions (None is unknown)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ARITHMETIC: Final[Mapping[str, Callable[[float, float], float]]] = {
 
 
 def number(value: object) -> int | float | None:
-    """A number, or text that looks like one; None: it is neither, or does not fit into a double."""
+    """A number, or the number that a text spells; None: it is neither, or does not fit into a double."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -53,7 +53,7 @@ def number(value: object) -> int | float | None:
 
 
 def flag(value: object) -> bool | None:
-    """A truth value, or text that spells one."""
+    """A truth value, or the one that a text spells."""
     if isinstance(value, str):
         return _FLAGS.get(value.lower())
     return value if isinstance(value, bool) else None
@@ -75,7 +75,7 @@ def as_seconds(term: Evaluate) -> Evaluate:
 
 
 def _compared(test: Test, left: object, right: object) -> bool | None:
-    """Two values, compared as a type that both can have; unknown if one is NULL or of another type."""
+    """Compare two values as a common type; unknown if one is NULL or of another type."""
     one: Any = left
     other: Any = right
     if not (isinstance(left, str) and isinstance(right, str)):
@@ -88,7 +88,7 @@ def _compared(test: Test, left: object, right: object) -> bool | None:
 
 
 def _decided(verdicts: Iterable[bool | None], *, by: bool) -> bool | None:
-    """AND, which one False decides, or OR, which one True decides."""
+    """AND, decided by one False, or OR, decided by one True."""
     outcome: bool | None = not by
     for verdict in verdicts:
         if verdict is by:
@@ -120,7 +120,7 @@ def comparison(sign: str, left: Evaluate, right: Evaluate) -> Evaluate:
 
 
 def between(term: Evaluate, low: Evaluate, high: Evaluate) -> Evaluate:
-    """Both ends count."""
+    """BETWEEN; both ends are included."""
 
     def evaluate(facts: Facts) -> bool | None:
         value = term(facts)  # once: evaluated twice, nested terms would double the work at each level

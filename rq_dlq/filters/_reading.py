@@ -1,4 +1,4 @@
-"""Parses the text of a filter, or reports where the error is."""
+"""Parses the text of a filter, or reports the position of an error."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ FALSE.1:    /false(?![\w.$-])/i
 %ignore /\s+/
 """
 
-# What may come next, in words. A possible name hides those that INCLUDED lists for it.
+# Descriptions of the tokens that may follow. A possible name hides those that INCLUDED lists for it.
 EXPECTED: Final = {
     "NAME": "a name, text in single quotes or a number",
     "TEXT": "text in single quotes",
@@ -95,7 +95,7 @@ EXPECTED: Final = {
 }
 INCLUDED: Final = {"NAME": {"TEXT", "NUMBER", "LPAR", "NOT"}, "SIGN": {"_IN", "NOT"}, "_IN": {"NOT"}}
 
-# Characters that no filter has outside of quotes, and the advice for each.
+# Characters that are not allowed outside quotes, and the advice for each.
 SLIPS: Final = {
     "'": "the text has no end: close it with a single quote, and double the quotes within it ('it''s')",
     '"': "the name has no end: close it with a double quote; text goes into single quotes",
@@ -109,7 +109,7 @@ SLIPS: Final = {
 
 
 def read(text: object) -> tuple[Evaluate, Wanted]:
-    """A condition as what evaluates it, and the parts of a message that this needs."""
+    """Parse a condition into its evaluator, and the parts of a message that it needs."""
     checked = _check(text)
     try:
         return whole(_parse(checked))
@@ -132,12 +132,12 @@ def _parse(text: str) -> Term:
 
 @cache
 def _parser() -> Lark:
-    rules: Any = Terms()  # lark's types require its own Transformer, but it uses only these methods
+    rules: Any = Terms()  # lark's types require its own Transformer, but only these methods are used
     return Lark(GRAMMAR, start="disjunction", parser="lalr", lexer="basic", transformer=rules)
 
 
 def _check(text: object) -> str:
-    """The text, unless it is not text, is empty, is too long, or has a lone surrogate."""
+    """Check that it is text, not empty, not too long, and without lone surrogates."""
     example = "Write a condition such as tenant = 'a' AND delivery_count > 2"
     if not isinstance(text, str):
         raise FilterError(f"a condition must be text, not of type {type(text).__name__}. {example}")
@@ -148,7 +148,7 @@ def _check(text: object) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise _error(text, error.start, "this is not a character (a lone surrogate)") from None
+        raise _error(text, error.start, "this is not a character (a lone surrogate): remove it") from None
     return text
 
 
@@ -161,7 +161,7 @@ def _error(text: str, at: int, advice: str) -> FilterError:
 
 
 def _advice(before: str, token: Token, possible: Collection[str]) -> str:
-    """Advice on a common slip, or else what may come here."""
+    """Advice on a common mistake, or otherwise the tokens that may follow."""
     if token.type == "QUOTED" and "TEXT" in possible:
         return f"text goes into single quotes: {in_single_quotes(token[1:-1])}"
     if token.type == "_NULL" and "NAME" in possible:

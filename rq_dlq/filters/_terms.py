@@ -1,4 +1,4 @@
-"""From the rules of the grammar to terms. A filter is checked here, once, before it sees any message."""
+"""Turns the rules of the grammar into terms, and checks a filter once, before its use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rq_dlq.filters._logic import Evaluate
 
 MAX_DEPTH: Final = 100
-MAX_SHOWN: Final = 30  # characters of text in an error
+MAX_SHOWN: Final = 30  # how many characters of text an error shows
 
 
 class MisplacedError(Exception):
@@ -24,7 +24,7 @@ class MisplacedError(Exception):
 
     Args:
         at: where it begins, in characters from 0.
-        advice: what is wrong, and what to do.
+        advice: the problem, and what to do.
     """
 
     def __init__(self, at: int, advice: str) -> None:
@@ -41,8 +41,8 @@ class Term:
         evaluate: computes its value for a message.
         at: where it begins, in characters from 0.
         kind: the type of its value; a name may have any.
-        depth: how deep the terms within it are nested.
-        value: of a literal.
+        depth: how deeply the terms within it are nested.
+        value: the value of a literal.
         span: it is in seconds, so text compared with it is a duration.
         quoted: it is a name in double quotes.
         needs: the parts of a message that it is computed from.
@@ -59,7 +59,7 @@ class Term:
 
 
 class Terms:
-    """The methods that lark calls: one for each rule and alias of the grammar, with what the rule matched."""
+    """The methods that lark calls: one for each rule and alias of the grammar, with the matched parts."""
 
     def disjunction(self, terms: list[Term]) -> Term:
         """One or more OR."""
@@ -82,19 +82,19 @@ class Terms:
         return _condition(_logic.comparison(sign, one, other), left, right)
 
     def between(self, found: tuple[Term, Token | None, Term, Term]) -> Term:
-        """BETWEEN, perhaps with NOT."""
+        """BETWEEN, optionally with NOT."""
         term, inverted, low, high = found
         _check_quotes(term, low, high)
         return _perhaps_not(inverted, _logic.between(*_aligned(term, low, high)), term, low, high)
 
     def membership(self, found: tuple[Term, Token | None, Term]) -> Term:
-        """IN, perhaps with NOT."""
+        """IN, optionally with NOT."""
         term, inverted, *choices = found
         values = [_duration(choice) if term.span else choice.value for choice in choices]
         return _perhaps_not(inverted, _logic.membership(term.evaluate, values), term)
 
     def like(self, found: tuple[Term, Token | None, Token, Token | None]) -> Term:
-        """LIKE, perhaps with NOT and ESCAPE."""
+        """LIKE, optionally with NOT and ESCAPE."""
         term, inverted, pattern, escape = found
         sign = None if escape is None else _unquoted(escape)
         if escape is not None and len(sign or "") != 1:
@@ -131,7 +131,7 @@ class Terms:
         return replace(_number(signed, term), at=_start(sign), value=value)
 
     def group(self, found: tuple[Term]) -> Term:
-        """Parentheses. A quoted name within them is meant as a name, not as text."""
+        """Parentheses. A quoted name within them is a name, not text."""
         return replace(found[0], quoted=False)
 
     def text(self, found: tuple[Token]) -> Term:
@@ -143,7 +143,7 @@ class Terms:
         """A number without a sign."""
         value = _logic.number(str(found[0]))
         if value is None:
-            raise MisplacedError(_start(found[0]), "this number is too large to compute with")
+            raise MisplacedError(_start(found[0]), "this number is too large: use one below 1e308")
         return Term(lambda _: value, _start(found[0]), "number", value=value)
 
     def truth(self, found: tuple[Token]) -> Term:
@@ -170,12 +170,12 @@ class Terms:
 
 
 def whole(term: Term) -> tuple[Evaluate, Wanted]:
-    """A filter of this term alone, which has to be a condition; and what it needs."""
+    """The filter of this term, which must be a condition, and the parts of a message that it needs."""
     return _logic.joined([_truth(term)], by=False), term.needs
 
 
 def in_single_quotes(text: str) -> str:
-    """Text as a literal, if it is short; else an example."""
+    """Text as a literal, if it is short; otherwise an example."""
     short = len(text) <= MAX_SHOWN and text.isprintable()
     return "'{}'".format(text.replace("'", "''") if short else "a")
 
@@ -195,11 +195,12 @@ def _unquoted(token: Token) -> str:
 
 
 def _depth(terms: Sequence[Term]) -> int:
-    """The depth of a term over these, which is also how deep its evaluation recurses."""
+    """The depth of a term over these, and so the depth of recursion in its evaluation."""
     depth = 1 + max(term.depth for term in terms)
     if depth > MAX_DEPTH:
         advice = (
-            f"it is nested deeper than {MAX_DEPTH} levels: several AND, or OR, in a row need no parentheses"
+            f"it is nested deeper than {MAX_DEPTH} levels: remove parentheses, which a chain of AND or OR "
+            "does not need"
         )
         raise MisplacedError(terms[0].at, advice)
     return depth
@@ -241,7 +242,7 @@ def _described(term: Term) -> str:
 
 
 def _check_quotes(left: Term, *others: Term) -> None:
-    """`tenant = "a"` is nearly always a mistake, and would silently select nothing."""
+    """Refuse `tenant = "a"`, which is nearly always a mistake and would silently select nothing."""
     for term in others:
         if term.quoted and left.kind == "name":
             text = in_single_quotes(str(term.value))
@@ -252,7 +253,7 @@ def _check_quotes(left: Term, *others: Term) -> None:
 
 
 def _aligned(*terms: Term) -> list[Evaluate]:
-    """The terms. If one is in seconds, text in the others is read as a duration."""
+    """The evaluators of the terms. If one is in seconds, text in the others is read as a duration."""
     if not _any_span(terms):
         return [term.evaluate for term in terms]
     for term in terms:

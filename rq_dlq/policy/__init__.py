@@ -1,12 +1,11 @@
-"""What becomes of a message, as frozen values: no I/O, no clock.
+"""What happens to a message, as frozen values: no I/O, no clock.
 
 `redelivery` is the policy. It is made of the other modules: `arithmetic` computes its waits, `presets`
 compute them as other brokers do, `arguments` reads what Redis stores and the settings of other brokers,
 `tenacity` is a bridge to that library, `preview` and `simulation` show a policy at work. `dead_letter` and
-`expiry` say where messages end, `per_key` what messages of one key do, `breaker` when a dependency is down.
-`policy_map` holds what is stored of
-all of them, an `entry` for each of the `patterns` of queue names, and computes the `settings` of one queue
-from it.
+`expiry` say where messages end, `per_key` how messages with the same key are delivered, `breaker` when a
+dependency counts as down. `policy_map` holds the stored policies, with an `entry` for each of the `patterns`
+of queue names, and computes the `settings` of a queue from them.
 """
 
 from rq_dlq.policy.breaker import Breaker

@@ -26,24 +26,24 @@ JSON: TypeAlias = int | float | str | list[int] | list[str] | None
 """A setting in Redis; durations are whole milliseconds."""
 
 Check: TypeAlias = Callable[[object, str], Any]
-"""A value and its name, for the error, to what stands in Redis; raises a `PolicyError`."""
+"""Converts a value (with its name, for the error) to its form in Redis, or raises a `PolicyError`."""
 
 DEFAULT_MAX_DELAY: Final = timedelta(minutes=10)
-"""This very object, as a default, means that no maximum was passed; None means that there is none."""
+"""As a default, this very object means that no maximum was passed; None means no maximum."""
 
 CLASSES: Final = {
     "redelivery": "a RedeliveryPolicy",
     "dead_letter": "a strategy, such as IndividualDeadLetterStrategy()",
     "expiry": "an ExpiryPolicy",
 }
-"""What a part of an entry may be, beside a mapping."""
+"""The values that a part of an entry accepts, besides a mapping."""
 
 LARGEST_WHOLE: Final = 2**53
-"""Beyond it Lua, which has only doubles, cannot count."""
+"""The largest whole number that Lua, which has only doubles, counts exactly."""
 
 
 def duration(value: object, name: str, minimum: int = 0) -> int:
-    """A duration, in milliseconds, as the minimum is."""
+    """A duration, in milliseconds; so is the minimum."""
     try:
         return milliseconds(value, name=name, minimum=minimum)  # type: ignore[arg-type]
     except InvalidDuration as error:
@@ -51,7 +51,7 @@ def duration(value: object, name: str, minimum: int = 0) -> int:
 
 
 def durations(values: Iterable[Duration], name: str) -> tuple[int, ...]:
-    """A list of durations that is not empty, in milliseconds."""
+    """A non-empty list of durations, in milliseconds."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise PolicyError(f"{name} is {shown(values)}. Pass a list of durations")
     checked = tuple(duration(value, f"{name}[{i}]") for i, value in enumerate(values))
@@ -69,12 +69,12 @@ def number(value: object, name: str, low: float, high: float = sys.float_info.ma
 
 
 def growth(value: object, name: str) -> float:
-    """A factor by which waits grow, or stay."""
+    """A factor by which waits grow; 1: they stay the same."""
     return number(value, name, 1)
 
 
 def part(value: object, name: str) -> float:
-    """The fraction of a wait by which it is spread."""
+    """The fraction of a wait by which it is randomized."""
     return number(value, name, 0, 1)
 
 
@@ -91,7 +91,7 @@ def flag(value: object, name: str) -> bool:
 
 
 def redeliveries(value: object, name: str) -> int | None:
-    """A limit; None and -1: no limit."""
+    """A limit on redeliveries; None and -1: no limit."""
     if value is None or (value == -1 and not isinstance(value, bool)):
         return None
     return whole(value, name, 0, LARGEST_WHOLE, ", or None (or -1) for no limit")
@@ -114,7 +114,7 @@ def exceptions(values: Iterable[object], name: str) -> tuple[type[BaseException]
 
 
 def fields(given: object, known: Collection[str], what: str) -> dict[str, Any]:
-    """The fields of a mapping, whose names are checked."""
+    """The fields of a mapping, with their names checked."""
     if not isinstance(given, Mapping):
         one = CLASSES.get(what, "an Entry")
         message = f"{what} is {shown(given)}. Pass {one}, or a mapping of {', '.join(known)}"
@@ -129,13 +129,13 @@ def fields(given: object, known: Collection[str], what: str) -> dict[str, Any]:
 
 
 def closest(name: str, known: Mapping[str, str]) -> str:
-    """A hint: the known name that is most like this one or, if none is, all of them.
+    """A hint: the most similar known name, or all of them if none is similar.
 
     Args:
-        known: the names as they are shown, by the spellings that are compared.
+        known: the names to show, by the spellings to compare.
     """
     found = get_close_matches(name, known, n=1)
-    return f"The closest is {known[found[0]]!r}" if found else f"There are {', '.join(known.values())}"
+    return f"The closest is {known[found[0]]!r}" if found else f"Possible are {', '.join(known.values())}"
 
 
 def queue_name(value: object, name: str) -> str:
@@ -148,24 +148,24 @@ def queue_name(value: object, name: str) -> str:
 
 
 def queue_names(value: object, name: str) -> str | None:
-    """Names of queues, with blanks between them, of a list or of such a text; None: there is none."""
+    """Queue names joined by spaces, from a list or from such text; None: no names."""
     given: object = value.split() if isinstance(value, str) else [] if value is None else value
     if not isinstance(given, list | tuple):
-        raise PolicyError(f"{name} is {shown(value)}. Pass a list of names, or text with blanks between them")
+        raise PolicyError(f"{name} is {shown(value)}. Pass a list of names, or text with spaces between them")
     return " ".join(dict.fromkeys(queue_name(one, name) for one in cast("list[object]", given))) or None
 
 
 def affix(value: object, name: str) -> str:
-    """A prefix or suffix of the name of a queue; it may be empty."""
+    """A prefix or suffix of a queue's name; it may be empty."""
     if value != "":
         queue_name(value, name)
     return str(value)
 
 
 def apart(prefix: str | UnsetType, suffix: str | UnsetType) -> None:
-    """Check that these names differ from the queue's own."""
+    """Check that the resulting names differ from the queue's own."""
     if prefix == "" and not suffix:
-        message = "without a prefix and a suffix a queue would take its own messages. Pass one of them"
+        message = "without a prefix or a suffix the name would be the queue's own. Pass one of them"
         raise PolicyError(message)
 
 
@@ -176,12 +176,12 @@ def store(value: object, **fields: object) -> None:
 
 
 def or_none(checked: Check) -> Check:
-    """None, or what another check takes."""
+    """A check that also accepts None."""
     return lambda value, name: None if value is None else checked(value, name)
 
 
 def count(low: int, nothing: str) -> Check:
-    """A whole number; None (and 0, where it is allowed) means `nothing`."""
+    """A check for a whole number; None (and 0, where it is allowed) means `nothing`."""
 
     def checked(value: object, name: str) -> int | None:
         return whole(value, name, low, LARGEST_WHOLE, f", or None for {nothing}") or None
@@ -190,7 +190,7 @@ def count(low: int, nothing: str) -> Check:
 
 
 def size(value: object, name: str) -> int | None:
-    """Bytes, as a whole number or as text such as "64MB"; None: as many as usual."""
+    """Bytes, as a whole number or text such as "64MB"; None: the default."""
     found = re.fullmatch(r"([1-9]\d{0,11}) ?(k|M|G)?B", value) if isinstance(value, str) else None
     if found:
         return int(found[1]) << 10 * " kMG".index(found[2] or " ")
@@ -200,7 +200,7 @@ def size(value: object, name: str) -> int | None:
 
 
 def one_of(words: tuple[str, ...]) -> Check:
-    """One of these words."""
+    """A check for one of these words."""
 
     def checked(value: object, name: str) -> str:
         if value not in words:

@@ -1,4 +1,4 @@
-"""Arguments of `RedeliveryPolicy`: from Redis, and from other brokers' settings under their own names."""
+"""Arguments of `RedeliveryPolicy`: from Redis, and from other brokers' settings by their own names."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def from_wire(wire: Mapping[str, Any]) -> dict[str, Any]:
     fields = dict(wire)
     arithmetic = fields.pop("arithmetic", None)
     if not isinstance(arithmetic, str) or arithmetic not in KINDS:
-        raise PolicyError(f"not a policy: its arithmetic is {arithmetic!r}. There are {', '.join(KINDS)}")
+        raise PolicyError(f"not a policy: its arithmetic is {arithmetic!r}. Possible are {', '.join(KINDS)}")
     kind = KINDS[arithmetic]
     wrong = sorted(fields.keys() ^ {"max_redeliveries", *(field.name for field in dataclasses.fields(kind))})
     if wrong:
-        message = f"not a policy of arithmetic {arithmetic!r}: missing or unknown is {', '.join(wrong)}"
+        message = f"not a policy of arithmetic {arithmetic!r}: missing or unknown: {', '.join(wrong)}"
         raise PolicyError(message)
     if kind is not Backoff:
         limit = fields.pop("max_redeliveries")
@@ -98,10 +98,10 @@ def jetstream(settings: Mapping[str, object]) -> dict[str, Any]:
     attempts, backoff = given.get("max_deliver", -1), given.get("backoff", ())
     limit = after_the_first(attempts, "max_deliver")
     waits = (0,) if backoff in ((), []) else check.durations(backoff, "backoff")
-    if limit is not None and len(waits) > limit + 1:  # as nats-server has it, though it never uses the last
+    if limit is not None and len(waits) > limit + 1:  # like nats-server, though it never uses the last one
         message = f"backoff has {len(waits)} waits, max_deliver is {attempts}. Shorten backoff, or raise it"
         raise PolicyError(message)
-    if "ack_wait" in given:  # a consumer's settings may be passed whole; to us this one is the lease
+    if "ack_wait" in given:  # all settings of a consumer may be passed; this one is the lease here
         check.duration(given["ack_wait"], "ack_wait")
     delays = [wait / 1000 for wait in waits]
     return {"delays": delays, "max_redeliveries": limit, "fatal": given.get("fatal", ())}
@@ -119,9 +119,9 @@ def plain(name: str) -> str:
 def _arguments(
     settings: Mapping[str, object], names: Iterable[str], owner: str, *, limit: str
 ) -> dict[str, Any]:
-    """The settings that are given, by these names; words may be joined in any way: BackOff is backoff.
+    """The given settings, by these names; capitals and separators do not matter: BackOff is backoff.
 
-    None leaves a setting out, except the limit: there it means that there is none.
+    None leaves a setting out, except the limit: there it means no limit.
     """
     spellings = {plain(name): name for name in names}
     arguments: dict[str, Any] = {}
@@ -137,9 +137,11 @@ def _arguments(
 
 
 def _factor(factor: float | None, percent: float | None) -> float:
-    """The part by which ActiveMQ spreads waits, which has two settings."""
+    """The fraction by which ActiveMQ randomizes waits; it has two settings for it."""
     if factor is not None and percent is not None:
-        message = "collisionAvoidanceFactor and collisionAvoidancePercent say the same. Give one of them"
+        message = (
+            "collisionAvoidanceFactor and collisionAvoidancePercent are the same setting. Give one of them"
+        )
         raise PolicyError(message)
     if percent is not None:
         return check.number(percent, "collisionAvoidancePercent", 0, 100) * 0.01

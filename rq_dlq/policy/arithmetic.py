@@ -1,4 +1,4 @@
-"""How long each redelivery waits, in whole milliseconds."""
+"""The wait before each redelivery, in whole milliseconds."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Arithmetic:
     Attributes:
         initial_delay: the first wait.
         multiplier: the factor from one wait to the next.
-        max_delay: the longest wait; None: none.
-        collision_avoidance: the part of a wait, 0 to 1, by which it is spread.
+        max_delay: the longest wait; None: no maximum.
+        collision_avoidance: the fraction of a wait, 0 to 1, by which it is randomized.
     """
 
     initial_delay: int
@@ -43,13 +43,13 @@ class Arithmetic:
 
         Args:
             n: 1 for the first redelivery.
-            r: where in the spread, -1 to 1.
-            previous: the wait before, for an arithmetic that builds on it; None: compute it.
+            r: the position in the spread, -1 to 1.
+            previous: the previous wait, for an arithmetic that builds on it; None: compute it.
         """
         raise NotImplementedError
 
     def longest(self, n: int, previous: int | None) -> int:
-        """The longest that the n-th wait can be."""
+        """The longest possible n-th wait."""
         return self.wait(n, 1, previous)
 
     def as_wire(self) -> dict[str, JSON]:
@@ -60,14 +60,14 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff(Arithmetic):
-    """The arithmetic of this package; `lua/lib/delay.lua` has it, too.
+    """The arithmetic of this package; `lua/lib/delay.lua` is the same in Lua.
 
-    It is Artemis', in the order of its operations, with one exception: theirs cuts the spread off at the
-    maximum, so that all waits there are equal. Here the spread is folded back. Without a maximum no wait
-    is longer than ten years.
+    It follows Artemis, in the order of its operations, with one exception: Artemis cuts the spread off at the
+    maximum, so that all waits there are equal; here it is folded back. Without a maximum no wait is longer
+    than ten years.
 
     Attributes:
-        delays: each wait, the last one repeated; None: they grow.
+        delays: each wait, the last one repeated; None: waits grow.
     """
 
     delays: tuple[int, ...] | None
@@ -82,10 +82,10 @@ class Backoff(Arithmetic):
         collision_avoidance: float | None,
         delays: Iterable[Duration] | None,
     ) -> Backoff:
-        """The arithmetic by the arguments of `RedeliveryPolicy`.
+        """The arithmetic for the arguments of `RedeliveryPolicy`.
 
         Raises:
-            PolicyError: one of them makes no sense, or contradicts another.
+            PolicyError: an argument is not valid, or contradicts another.
         """
         listed = None if delays is None else check.durations(delays, "delays")
         first, growth, spread = 1.0, 2.0, 0.5
@@ -103,7 +103,7 @@ class Backoff(Arithmetic):
             delays=listed,
         )
         check.within(made.initial_delay, made.max_delay, "initial_delay", "max_delay")
-        # To pass what the list settles, as replace() does, is not an error.
+        # Passing the values that the list determines, as replace() does, is not an error.
         settled = made.initial_delay, made.multiplier, made.max_delay
         if listed and settled != (listed[0], 1.0, max(listed)):
             message = "delays sets initial_delay, multiplier and max_delay: give delays or those"
@@ -118,7 +118,7 @@ class Backoff(Arithmetic):
         return math.floor(2 * limit - wait if wait > limit else wait)
 
     def longest(self, n: int, previous: int | None) -> int:
-        """See `Arithmetic.longest`; it is not the wait at r = 1, where the spread is folded back."""
+        """See `Arithmetic.longest`; not the wait at r = 1 if the spread is folded back."""
         del previous
         base = self._base(n)
         return math.floor(min(base + base * self.collision_avoidance, self._limit()))
@@ -133,7 +133,7 @@ class Backoff(Arithmetic):
 
 
 def power(multiplier: float, times: int) -> float:
-    """The growth of a wait, at most 2 ** 63, so that nothing overflows later."""
+    """The growth of a wait, at most 2 ** 63, so that later steps do not overflow."""
     try:
         return min(multiplier**times, LARGEST_POWER)
     except OverflowError:

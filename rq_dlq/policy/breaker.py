@@ -1,4 +1,4 @@
-"""When a queue notices that what its messages need is down."""
+"""When a queue counts a dependency of its messages as down."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _GRAMMAR = 'on, or "distinct=20 within=30s share=0.5 probe=1s longest_probe=30s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker:
-    """A circuit breaker: a queue parks the messages of a dependency that is down, and charges nobody.
+    """A circuit breaker: a queue parks the messages of a dependency that is down, without charging them.
 
-    It opens when, within a window of time, so many different messages with this dependency failed, and at
-    least this share of the attempts. While it is open, one message at a time is let through, as a probe. The
-    first that succeeds closes it, and the others follow at the speed of success.
+    It opens when, within a window of time, `distinct` different messages with this dependency have failed,
+    and at least `share` of the attempts. While it is open, one message at a time is delivered, as a probe.
+    The first success closes it, and the other messages follow as earlier ones succeed.
 
     Attributes:
-        distinct: different messages that failed, 2 to 100; so one message never opens it.
+        distinct: how many different messages must fail, 2 to 100; so one message never opens it.
         within: the length of the window, seconds; at most an hour.
-        share: failures of all attempts since the first of those, 0 to 1.
-        probe: seconds until the first probe; the wait doubles with each.
-        longest_probe: the longest wait between two, seconds; at most an hour.
-        errors: exceptions that count as failures of the dependency; none: all that charge a message, which
-            fatal ones, `Poison` and `Redeliver(charge=False)` do not. The client judges them, since classes
-            do not go to Redis.
+        share: the fraction of attempts since the first of these failures that must have failed, 0 to 1.
+        probe: seconds until the first probe; the wait doubles with each probe.
+        longest_probe: the longest wait between two probes, seconds; at most an hour.
+        errors: exceptions that count as failures of the dependency; empty: all that charge a message, which
+            fatal errors, `Poison` and `Redeliver(charge=False)` do not. The client checks them, since Redis
+            cannot store classes.
 
     Raises:
         PolicyError: a value is not valid.
@@ -68,7 +68,7 @@ class Breaker:
             if span > LONGEST:
                 raise PolicyError(f"breaker.{name} is {shown(spans[name])}. Pass an hour at most")
         if ms["probe"] > ms["longest_probe"]:
-            raise PolicyError("breaker.probe is longer than breaker.longest_probe. Pass a shorter one")
+            raise PolicyError("breaker.probe is longer than breaker.longest_probe. Pass a shorter probe")
         check.store(
             self,
             **{name: span / 1000 for name, span in ms.items()},
@@ -85,10 +85,10 @@ class Breaker:
 
     @classmethod
     def of(cls, given: object) -> Breaker:
-        """The breaker in what a user passes: a breaker, True, its text, or a mapping of its fields.
+        """The breaker for an argument: a breaker, True, its text, or a mapping of its fields.
 
         Raises:
-            PolicyError: it is none.
+            PolicyError: it is not a breaker.
         """
         if isinstance(given, Breaker):
             return given
@@ -104,7 +104,7 @@ class Breaker:
 
 
 def _number(name: str, text: str) -> Any:
-    """A value in the text of a breaker: a number, or a duration."""
+    """A value in the text of a breaker: a number or a duration."""
     if name not in {"distinct", "share"}:
         return text
     try:
@@ -114,15 +114,15 @@ def _number(name: str, text: str) -> Any:
 
 
 def given(value: object, _: str) -> str | None:
-    """What a user passes for `breaker`, as text; None: there is none."""
+    """The argument `breaker` as text; None: no breaker."""
     return None if value is None or value is False else str(Breaker.of(value))
 
 
 def in_force(text: str | None, family: str) -> Breaker | None:
-    """The breaker of a queue.
+    """The breaker in force for a queue.
 
     Raises:
-        UpgradeRequired: only a later version knows it.
+        UpgradeRequired: only a later version can read it.
     """
     try:
         return None if text is None else Breaker.of(text)

@@ -1,4 +1,4 @@
-"""Where a message goes when it dies: the strategies, and their fields in entries."""
+"""Where dead letters go: the strategies, and their fields in entries."""
 
 from __future__ import annotations
 
@@ -22,14 +22,18 @@ ROWS: Final = fields.BY_PART["dead_letter"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class DeadLetterStrategy:
-    """What the strategies have in common. A field that is not set is inherited.
+    """The common fields of the strategies. A field that is not set is inherited.
 
     Attributes:
-        process_expired: expired messages are dead letters, too; by default they have a queue of
-            their own (False).
+        process_expired: True: expired messages become dead letters; by default (False) they go to an expiry
+            queue.
         process_non_persistent: False: a message sent with `persistent=False` is dropped, and counted,
             when it would die; by default it is kept (True).
         expiration: seconds after which a dead letter is dropped, and counted; None, the default: never.
+
+    Examples:
+        >>> isinstance(orders.settings().dead_letter, DeadLetterStrategy)
+        True
     """
 
     process_expired: bool | UnsetType
@@ -48,8 +52,7 @@ class IndividualDeadLetterStrategy(DeadLetterStrategy):
     """Each queue has a dead-letter queue of its own; this is the default.
 
     Attributes:
-        prefix: put before the queue's name to name its dead-letter queue; if it is neither set nor inherited,
-            the broker's ("DLQ.").
+        prefix: put before the queue's name to name its dead-letter queue; by default the broker's ("DLQ.").
         suffix: put after it.
 
     Examples:
@@ -76,17 +79,21 @@ class IndividualDeadLetterStrategy(DeadLetterStrategy):
         """Check the settings.
 
         Raises:
-            PolicyError: a setting makes no sense, or the names would be the queues' own.
+            PolicyError: a setting is not valid, or the names would be the queues' own.
         """
         _store(self, process_expired, process_non_persistent, expiration, prefix=prefix, suffix=suffix)
         check.apart(self.prefix, self.suffix)
 
     @staticmethod
     def activemq() -> IndividualDeadLetterStrategy:
-        """ActiveMQ Classic's: its prefix; the expired are dead letters, the non-persistent are dropped.
+        """ActiveMQ Classic's strategy: its prefix; expired messages die, non-persistent ones are dropped.
 
         Returns:
             The strategy.
+
+        Examples:
+            >>> IndividualDeadLetterStrategy.activemq().prefix
+            'ActiveMQ.DLQ.Queue.'
         """
         return IndividualDeadLetterStrategy(
             prefix="ActiveMQ.DLQ.Queue.", process_expired=True, process_non_persistent=False
@@ -95,7 +102,7 @@ class IndividualDeadLetterStrategy(DeadLetterStrategy):
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class SharedDeadLetterStrategy(DeadLetterStrategy):
-    """Many queues have one name for their dead letters.
+    """Many queues share one name for their dead letters.
 
     Attributes:
         name: the name of the dead-letter queue.
@@ -122,7 +129,7 @@ class SharedDeadLetterStrategy(DeadLetterStrategy):
         """Check the settings.
 
         Raises:
-            PolicyError: a setting makes no sense.
+            PolicyError: a setting is not valid.
         """
         _store(self, process_expired, process_non_persistent, expiration, name=name)
 
@@ -132,10 +139,10 @@ class DiscardingDeadLetterStrategy(DeadLetterStrategy):
     """Dead letters are dropped, counted and reported.
 
     Attributes:
-        only: the queues of which they are dropped, by names of words between dots that are `*`, `#`
-            (at the end) or regular expressions: `ORDERS.EU.[0-9]{3}`. For others the
-            strategy is ignored. None, the default: all that the entry matches.
-        report_interval: one line in the log for that many.
+        only: the queues whose dead letters are dropped, as names with dots between words; a word is `*`, `#`
+            (at the end) or a regular expression: `ORDERS.EU.[0-9]{3}`. For other queues the strategy is
+            ignored. None, the default: all queues that the entry matches.
+        report_interval: log one line for this many dropped messages.
 
     Examples:
         >>> pings = broker.queue("pings", dead_letter=DiscardingDeadLetterStrategy())
@@ -159,14 +166,14 @@ class DiscardingDeadLetterStrategy(DeadLetterStrategy):
         """Check the settings.
 
         Args:
-            only: a list, or text with blanks between the names; never an empty one.
+            only: a list, or text with spaces between the names; not empty.
             report_interval: 1 or more.
             process_expired: see the class.
             process_non_persistent: see the class.
             expiration: see the class.
 
         Raises:
-            PolicyError: a setting makes no sense.
+            PolicyError: a setting is not valid.
         """
         own = {"only": None if only is UNSET else only, "report_interval": report_interval}
         _store(self, process_expired, process_non_persistent, expiration, **own)
@@ -176,7 +183,7 @@ OWN: Final = {
     strategy: tuple(name for name, row in ROWS.items() if row.strategy == strategy)
     for strategy in fields.STRATEGIES
 }
-"""By strategy: the fields that only it has."""
+"""By strategy: the fields that only this strategy has."""
 COMMON: Final = tuple(name for name, row in ROWS.items() if not row.strategy)
 
 
@@ -184,10 +191,10 @@ def wire_of(given: object) -> dict[str, JSON]:
     """The fields that an entry sets, as Redis stores them.
 
     Args:
-        given: a strategy, a mapping of some of the fields, or None: discard.
+        given: a strategy, a mapping of some of the fields, or None, which means discard.
 
     Raises:
-        PolicyError: it makes no sense.
+        PolicyError: it is not valid.
     """
     if given is None:
         given = DiscardingDeadLetterStrategy()
@@ -195,7 +202,7 @@ def wire_of(given: object) -> dict[str, JSON]:
         return given.as_wire()
     known = check.fields(given, ROWS, "dead_letter")
     strategy = _strategy(known)
-    if strategy is None:  # the other fields fit every strategy, except an interval that waits for its own
+    if strategy is None:  # the other fields fit every strategy; an interval is kept for the discarding one
         known.pop("strategy", None)
         wire = DiscardingDeadLetterStrategy(**known).as_wire()
         return {name: value for name, value in wire.items() if name in known}
@@ -203,17 +210,17 @@ def wire_of(given: object) -> dict[str, JSON]:
 
 
 def concerns(wire: Mapping[str, Any], name: str) -> bool:
-    """Whether the fields of an entry are for a queue: they may be for some names only."""
+    """Whether the fields of an entry apply to a queue: they may be limited to some names."""
     only = wire.get("only")
     return not only or patterns.meant(tuple(only), name)
 
 
 def complete(given: Mapping[str, JSON], naming: Template) -> DeadLetterStrategy:
-    """The strategy, with every field, that entries make together.
+    """The combined strategy of several entries, with every field.
 
     Args:
-        given: of any strategies; fields of another strategy than the one in force are left out.
-        naming: of dead-letter queues, where no entry names them.
+        given: fields of any strategies; those of a strategy that is not in force are ignored.
+        naming: the template for dead-letter queues that no entry names.
     """
     every = fields.with_defaults("dead_letter", given, naming)
     own = (*OWN[str(every["strategy"])], *COMMON)
@@ -221,7 +228,7 @@ def complete(given: Mapping[str, JSON], naming: Template) -> DeadLetterStrategy:
 
 
 def _strategy(given: Mapping[str, object]) -> str | None:
-    """The strategy of a mapping: the one it names, or the only one with its fields; None: not known."""
+    """The strategy of a mapping: the one it names, or the only one with its fields; None: undetermined."""
     named = given.get("strategy")
     strategy: str | None = None if named is None else ROWS["strategy"].given(named, "strategy")
     owners = {owner for owner, own in OWN.items() if not given.keys().isdisjoint(own)}
@@ -253,6 +260,6 @@ def _build(given: Mapping[str, Any]) -> DeadLetterStrategy:
 def _store(
     strategy: DeadLetterStrategy, expired: object, non_persistent: object, expiration: object, **own: object
 ) -> None:
-    """Check and set what all strategies have, and its own fields."""
+    """Check and set the common fields of strategies, and a strategy's own fields."""
     common = {"process_expired": expired, "process_non_persistent": non_persistent, "expiration": expiration}
     fields.store("dead_letter", strategy, **common, **own)

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from rq_dlq.policy.settings import EntryFields
 
 MARKS: Final = {"breaker": "breaking ", "per_key": "keyed "}
-"""By field what stands in Redis before the strategy of an entry that sets it. A version that does not know
-the field takes that for a kind of a later one, and refuses to open the queue."""
+"""By field: a mark stored before the strategy of an entry that sets the field. A version without the field
+takes the mark for a later version's strategy, and refuses to open the queue."""
 READERS: Final = {"redelivery": partial, "dead_letter": dead_letters, "expiry": expiries}
-"""By part: what checks its fields together."""
+"""By part: the function that checks its fields together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The fields that one pattern, or one program, sets for queues; the others are inherited.
+    """The fields that a pattern or a program sets for queues; other fields are inherited.
 
-    Make one with `of`.
+    Make an entry with `of`.
 
     Attributes:
         stored: the JSON in Redis, with whole milliseconds: a mapping of fields for each of redelivery,
-            dead_letter and expiry, and the fields that are in no part. Fields that a newer version
-            wrote, and this one does not know, are kept in it.
-        pinned: an operator's entry that overrides what programs declare.
+            dead_letter and expiry, and the fields outside these parts. Unknown fields from a newer version
+            are kept.
+        pinned: an operator's entry that overrides the settings that programs declare.
     """
 
     stored: Mapping[str, Any]
@@ -51,10 +51,10 @@ class Entry:
         Args:
             pinned: see the class.
             given: see `EntryFields`. A policy sets all its fields (except `fatal`, which stays with the
-                client); a mapping sets those that it has, by the policy's names, and `arithmetic`.
+                client); a mapping sets the fields it contains, by the policy's names, and `arithmetic`.
 
         Raises:
-            PolicyError: a field is invalid, or contradicts another one; or there are no fields.
+            PolicyError: a field is not valid, or contradicts another one; or there are no fields.
         """
         known = check.fields(given, SETTABLE, "the policy of a queue")
         entry: dict[str, Any] = {
@@ -66,12 +66,12 @@ class Entry:
         return _checked(cls(entry, check.flag(pinned, "pinned")))
 
     def part(self, name: str) -> Mapping[str, JSON]:
-        """The fields that it sets of "redelivery", "dead_letter" or "expiry"."""
+        """Its fields of the part "redelivery", "dead_letter" or "expiry"."""
         part: Mapping[str, JSON] = self.stored.get(name, {})
         return part
 
     def fields(self) -> dict[str, JSON]:
-        """All fields that it sets, by "redelivery.initial_delay" and "max_in_flight"."""
+        """All its fields, by names such as "redelivery.initial_delay" and "max_in_flight"."""
         parts = {f"{part}.{name}": value for part in PARTS for name, value in self.part(part).items()}
         return parts | {name: value for name, value in self.stored.items() if name not in PARTS}
 
@@ -85,7 +85,7 @@ class Entry:
 
     @classmethod
     def decode(cls, text: bytes) -> Entry:
-        """The entry that `encode` wrote, in this version or a newer one.
+        """Read an entry that `encode` wrote, in this version or a newer one.
 
         Raises:
             PolicyError: it is not an entry.
@@ -113,7 +113,7 @@ def _marks_of(stored: Mapping[str, Any]) -> str:
 
 
 def _without_mark(stored: dict[str, Any]) -> dict[str, Any]:
-    """An entry without the marks of fields that earlier versions do not know."""
+    """The stored entry without the marks for earlier versions."""
     found: object = stored.get("dead_letter")
     dead = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     strategy: object = dead.get("strategy")
@@ -126,10 +126,10 @@ def _without_mark(stored: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(part: str, stored: object) -> dict[str, Any]:
-    """The fields of a part in Redis: known ones are checked; unknown ones, and later kinds, are kept."""
+    """The fields of a part in Redis: known fields are checked; unknown fields and later kinds are kept."""
     rows = BY_PART[part]
     if not isinstance(stored, dict):
-        return check.fields(stored, rows, part)  # which refuses it
+        return check.fields(stored, rows, part)  # raises the error
     fields = cast("dict[str, Any]", stored)
     known = {name: value for name, value in fields.items() if name in rows}
     if not known or later_kind(part, fields):
@@ -139,7 +139,7 @@ def _read(part: str, stored: object) -> dict[str, Any]:
 
 
 def _checked(entry: Entry) -> Entry:
-    """Check that its parts fit each other."""
+    """Check that the parts of an entry do not contradict each other."""
     if not entry.stored:
         raise PolicyError(f"the entry sets nothing. Pass {', '.join(SETTABLE[:-1])} or {SETTABLE[-1]}")
     dead, expired = entry.part("dead_letter"), entry.part("expiry")
@@ -147,7 +147,7 @@ def _checked(entry: Entry) -> Entry:
     affixes = [(part.get("prefix"), part.get("suffix", "")) for part in (dead, expired)]
     if one_name or (affixes[0] == affixes[1] and affixes[0][0] is not None):
         raise PolicyError(
-            "dead letters and expired messages would be in queues of the same name. Pass two names, "
-            "or process_expired=True, which makes expired messages dead letters"
+            "dead letters and expired messages would have the same queue name. Pass two names, or "
+            "process_expired=True, which makes expired messages dead letters"
         )
     return entry

@@ -1,4 +1,4 @@
-"""How long a message may wait, and where it goes when it waited too long."""
+"""Times to live, and where expired messages go."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ ROWS: Final = fields.BY_PART["expiry"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class ExpiryPolicy:
-    """The time to live that messages get when they are sent, and what becomes of the expired.
+    """The time to live that messages get when they are sent, and what happens to expired messages.
 
-    A field that is not set is inherited. Durations are seconds; None: none.
+    A field that is not set is inherited. Durations are seconds; None: no limit.
 
     Attributes:
-        expiry_delay: the ttl of a message that is sent without one. With it the next two are ignored.
+        expiry_delay: the ttl of a message that is sent without one. If it is set, the next two are ignored.
         min_expiry_delay: the shortest ttl; a shorter one is raised to it.
-        max_expiry_delay: the longest ttl; a longer one is lowered to it, and a message without one
-            gets this (where there is none, the shortest).
+        max_expiry_delay: the longest ttl; a longer one is lowered to it, and a message without a ttl gets it
+            (or the shortest, if there is no longest).
         no_expiry: messages never expire, whatever their ttl.
         prefix: put before the queue's name to name its own expiry queue; by default the broker's ("EXP.").
         suffix: put after it.
-        name: the name of one expiry queue for many queues, without prefix and suffix. None: each has its own.
+        name: the name of one expiry queue for many queues, without prefix and suffix. None: each queue has
+            its own.
         discard: drop expired messages, and count them.
-        retention: how long expired messages are kept; None, the default: for ever.
+        retention: how long expired messages are kept; None, the default: forever.
 
     Examples:
         >>> ExpiryPolicy(expiry_delay="1h", retention="30d").expiry_delay
@@ -70,7 +71,7 @@ class ExpiryPolicy:
         """Check the settings, and store durations as seconds.
 
         Raises:
-            PolicyError: a setting makes no sense, or contradicts another.
+            PolicyError: a setting is not valid, or contradicts another.
         """
         fields.store(
             "expiry",
@@ -88,10 +89,10 @@ class ExpiryPolicy:
         self._check()
 
     def clamp(self, ttl_ms: int | None) -> int | None:
-        """The ttl that a message gets, in milliseconds; None: it never expires.
+        """The ttl of a message, in milliseconds; None: it never expires.
 
         Args:
-            ttl_ms: the one that its sender asked for; None: none.
+            ttl_ms: the sender's ttl; None: the sender set none.
         """
         wire = self.as_wire()
         if wire.get("no_expiry"):
@@ -108,7 +109,7 @@ class ExpiryPolicy:
     def as_wire(self) -> dict[str, JSON]:
         """The fields that are set, as Redis stores them: JSON values, whole milliseconds.
 
-        One way for expired messages to go excludes the others, so those are stored as unset.
+        Each destination for expired messages excludes the others, so those are stored as unset.
         """
         wire = fields.to_wire("expiry", self)
         individual = "prefix" in wire or "suffix" in wire
@@ -124,10 +125,15 @@ class ExpiryPolicy:
             check.within(round(low * 1000), round(high * 1000), "min_expiry_delay", "max_expiry_delay")
         individual = not (self.prefix is UNSET and self.suffix is UNSET)
         if self.name and individual:
-            message = "name is one expiry queue for all, prefix and suffix make one for each. Pass either"
+            message = (
+                "name is one expiry queue for many, prefix and suffix make one for each. Pass one or the "
+                "other"
+            )
             raise PolicyError(message)
         if self.discard and (self.name or individual):
-            raise PolicyError("discard drops what a name, prefix or suffix would keep. Pass one or the other")
+            raise PolicyError(
+                "discard drops the messages that a name, prefix or suffix would keep. Pass one or the other"
+            )
         check.apart(self.prefix, self.suffix)
 
 
@@ -138,7 +144,7 @@ def wire_of(given: object) -> dict[str, JSON]:
         given: a policy, or a mapping of some of the fields.
 
     Raises:
-        PolicyError: a field is invalid, or contradicts another one.
+        PolicyError: a field is not valid, or contradicts another one.
     """
     if isinstance(given, ExpiryPolicy):
         return given.as_wire()
@@ -146,14 +152,14 @@ def wire_of(given: object) -> dict[str, JSON]:
 
 
 def complete(given: Mapping[str, JSON], naming: Template) -> ExpiryPolicy:
-    """The policy, with every field, that entries make together.
+    """The combined policy of several entries, with every field.
 
-    Bounds from two entries may cross: the maximum counts. Prefix and suffix stay unset where
-    expired messages are dropped or have one queue for many.
+    Bounds from two entries may cross: then the maximum counts. Prefix and suffix stay unset if expired
+    messages are dropped or share one queue for many.
 
     Args:
-        given: of any entries.
-        naming: of expiry queues, where no entry names them.
+        given: fields of any entries.
+        naming: the template for expiry queues that no entry names.
     """
     every = fields.with_defaults("expiry", given, naming)
     if every["discard"] or every["name"] is not None:

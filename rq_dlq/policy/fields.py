@@ -1,7 +1,7 @@
-"""The settings of a queue: one table, a row a field.
+"""The settings of a queue: one table, with a row for each field.
 
-Whatever reads, writes or shows a setting reads this table. A new one is a row here, the Lua that heeds it,
-and its type in `settings`.
+All code that reads, writes or shows settings uses this table. A new setting needs a row here, the Lua that
+implements it, and its type in `settings`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.names import Template
 
 Kind: TypeAlias = Literal["SPAN", "SPAN,SPAN,…", "NUMBER", "N", "N/SPAN", "BYTES", "NAME", "flag"]
-"""What people type on a command line."""
+"""The metavar of an option on the command line."""
 
 PARTS: Final = ("redelivery", "dead_letter", "expiry")
 """Groups of fields; the other fields are in no group."""
@@ -40,17 +40,17 @@ class Field:
     """A row of the table.
 
     Attributes:
-        where: its name with its part: "redelivery.initial_delay", "max_in_flight".
-        kind: what a user types on a command line. Durations are whole milliseconds in Redis.
-        given: checks what users pass.
-        stored: checks what is in Redis; None: `given` does.
-        default: the value if no entry sets the field; UNSET: it depends on others.
-        none: the word for None, which neither a command line nor TOML has.
-        option: of the command line; a flag has two, "--no-expiry/--may-expire".
+        where: the field's name with its part: "redelivery.initial_delay", "max_in_flight".
+        kind: the metavar on the command line. Durations are whole milliseconds in Redis.
+        given: checks a user's value.
+        stored: checks the value in Redis; None: `given` does.
+        default: the value if no entry sets the field; UNSET: it depends on other fields.
+        none: the word for None on the command line and in TOML.
+        option: the option on the command line; a flag has two, "--no-expiry/--may-expire".
         help: the help of that option.
         strategy: the only dead-letter strategy with this field; empty: all have it.
-        artemis: the setting in Artemis' broker.xml that is this field.
-        classic: the settings in Classic's activemq.xml that are this field together.
+        artemis: the equivalent setting in Artemis' broker.xml.
+        classic: the equivalent settings in Classic's activemq.xml, together.
     """
 
     where: str
@@ -67,17 +67,17 @@ class Field:
 
     @property
     def part(self) -> str:
-        """One of `PARTS`; empty: it is in none."""
+        """One of `PARTS`; empty: the field is in none of them."""
         return self.where.rpartition(".")[0]
 
     @property
     def name(self) -> str:
-        """Within its part."""
+        """The field's name within its part."""
         return self.where.rpartition(".")[2]
 
     @property
     def read(self) -> Check:
-        """The check of what is in Redis."""
+        """The check of the value in Redis."""
         return self.stored or self.given
 
     @property
@@ -87,7 +87,7 @@ class Field:
 
 
 def _ms(low: int, high: int) -> Check:
-    """Milliseconds as they stand in Redis, also the longs of the presets."""
+    """A check for milliseconds in Redis, including the Java longs of the presets."""
     return lambda value, name: check.whole(value, f"{name}, in milliseconds,", low, high)
 
 
@@ -118,16 +118,16 @@ TABLE: Final = (
           option="--max-delay", help="The longest wait, or `unlimited`.",
           artemis="max-redelivery-delay", classic=("maximumRedeliveryDelay",)),
     Field(where="redelivery.collision_avoidance", kind="NUMBER", given=check.part,
-          option="--collision-avoidance", help="How far waits are spread at random: a part of them, 0 to 1.",
+          option="--collision-avoidance", help="How far waits are randomized: a fraction of them, 0 to 1.",
           artemis="redelivery-collision-avoidance-factor",
           classic=("collisionAvoidancePercent", "useCollisionAvoidance")),
     Field(where="redelivery.max_redeliveries", kind="N", given=check.redeliveries, none="unlimited",
-          option="--max-redeliveries", help="How often a message is redelivered, or `unlimited`.",
+          option="--max-redeliveries", help="How many times a message is redelivered, or `unlimited`.",
           artemis="max-delivery-attempts", classic=("maximumRedeliveries",)),
     Field(where="redelivery.delays", kind="SPAN,SPAN,…", none="none",
           given=check.or_none(lambda value, name: list(check.durations(cast("Any", value), name))),
           stored=check.or_none(_stored_waits),
-          option="--delays", help="A list of waits; the last one repeats."),
+          option="--delays", help="A list of waits; the last one is repeated."),
     Field(where="redelivery.arithmetic", kind="NAME", given=check.one_of(ARITHMETICS),
           option="--arithmetic", help="Whose rules compute the waits: rq, artemis or activemq."),
     Field(where="redelivery.redelivery_delay", kind="SPAN", given=check.duration, stored=ANY_LONG,
@@ -148,7 +148,7 @@ TABLE: Final = (
           given=lambda value, name: check.whole(value, name, 1, check.LARGEST_WHOLE),
           option="--report-interval", help="Log one line for this many dropped messages."),
     Field(where="dead_letter.process_expired", kind="flag", given=check.flag, default=False,
-          option="--process-expired/--no-process-expired", help="Expired messages become dead letters, too."),
+          option="--process-expired/--no-process-expired", help="Expired messages become dead letters."),
     Field(where="dead_letter.process_non_persistent", kind="flag", given=check.flag, default=True,
           option="--process-non-persistent/--no-process-non-persistent",
           help="Keep messages that were sent with persistent=False when they die."),
@@ -175,25 +175,25 @@ TABLE: Final = (
     Field(where="expiry.suffix", kind="NAME", given=check.affix,
           option="--expiry-suffix", help="Put after the queue's name."),
     Field(where="max_in_flight", kind="N", given=check.count(1, "no limit"), default=None, none="unlimited",
-          option="--max-in-flight", help="How many messages may be in work at a time, or `unlimited`."),
+          option="--max-in-flight", help="How many messages may be leased at a time, or `unlimited`."),
     Field(where="rate", kind="N/SPAN", given=rate.given, default=None, none="unlimited",
-          option="--rate", help="How many messages go out in a time: 100/s, 5/10m, or `unlimited`."),
+          option="--rate", help="How many messages are delivered in a time: 100/s, 5/10m, or `unlimited`."),
     Field(where="outcomes", kind="N", given=check.count(0, "no outcome history"), default=None, none="none",
-          option="--outcomes", help="About how many events of its messages a queue keeps, or `none`."),
+          option="--outcomes", help="About how many events the outcome history keeps, or `none`."),
     Field(where="dedup_window", **PERIOD, none="none",
-          option="--dedup-window", help="How long the ids of acked messages are known, or `none`."),
+          option="--dedup-window", help="How long the ids of acked messages are remembered, or `none`."),
     Field(where="dead_letter_aliases", kind="NAME", given=check.queue_names, default=None, none="none",
-          option="--dead-letter-aliases", help="More names of its dead letters, blanks between, or `none`."),
+          option="--dead-letter-aliases", help="More dead-letter names, with spaces, or `none`."),
     Field(where="expiry_aliases", kind="NAME", given=check.queue_names, default=None, none="none",
-          option="--expiry-aliases", help="More names of what expires, blanks between, or `none`."),
+          option="--expiry-aliases", help="More names of its expiry queue, with spaces, or `none`."),
     Field(where="per_key", kind="NAME", given=per_key.given, stored=per_key.stored, default=None, none="none",
-          option="--per-key", help='What those of a key do: order, "limit 8", fair, "rate 9/s"; `none`.'),
+          option="--per-key", help='The rule for each key: order, "limit 8", fair, "rate 9/s"; `none`.'),
     Field(where="results", **PERIOD, none="none",
           option="--results", help="How long the results of all its messages are kept, or `none`."),
     Field(where="results_bytes", kind="BYTES", given=check.size, default=None, none="usual",
-          option="--results-bytes", help="The memory of its results: 64MB; `usual` is that, too."),
+          option="--results-bytes", help="The memory for its results, such as 64MB; `usual` is 64MB."),
     Field(where="breaker", kind="NAME", given=breaker.given, stored=per_key.stored, default=None, none="none",
-          option="--breaker", help='Park what needs a dependency that is down: on, "distinct=9"; `none`.'),
+          option="--breaker", help='Park messages of a dependency that is down: on, "distinct=9"; `none`.'),
 )  # fmt: skip
 
 FIELDS: Final[Mapping[str, Field]] = {field.where: field for field in TABLE}
@@ -202,43 +202,43 @@ BY_PART: Final[Mapping[str, Mapping[str, Field]]] = {
 }
 """The fields of a part, by their names."""
 PLAIN: Final = tuple(field for field in TABLE if not field.part)
-"""The fields in no part; their values in a queue's settings are text."""
+"""The fields outside the parts; their values in a queue's settings are text."""
 SETTABLE: Final = (*PARTS, *(field.name for field in PLAIN))
 """The top-level names that an entry may set."""
 WRITTEN: Final = (*SETTABLE, "names")
-"""The fields of a queue's settings in Redis that are worked out from entries."""
+"""The fields of a queue's settings in Redis that are computed from entries."""
 
 KINDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "redelivery": ("arithmetic", ARITHMETICS),
     "dead_letter": ("strategy", STRATEGIES),
 }
-"""By part: the field that names its kind, and the kinds that there are."""
+"""By part: the field that names its kind, and the possible kinds."""
 
 
 def later_kind(part: str, fields: Mapping[str, Any]) -> str:
-    """The kind of a part, if this version does not know it; else empty."""
+    """The kind of a part, if it is unknown to this version; otherwise empty."""
     name, known = KINDS.get(part, ("", ()))
     kind = fields.get(name)
     return kind if isinstance(kind, str) and kind not in known else ""
 
 
 def check_kind(part: str, fields: Mapping[str, Any], family: str) -> None:
-    """Refuse a part of a kind that a later version brought: it must not count as another one.
+    """Refuse a part of a later version's kind: it must not be treated as another kind.
 
     Raises:
-        UpgradeRequired: it is.
+        UpgradeRequired: the kind is unknown.
     """
     if kind := later_kind(part, fields):
         raise upgrade(f"the policy of {family!r}, whose {KINDS[part][0]} is {kind!r},", "")
 
 
 def meant(where: str, value: Any) -> Any:
-    """A typed value; None where it is the field's word for None."""
+    """A value from the command line; None if it is the field's word for None."""
     return None if where in FIELDS and value == FIELDS[where].none != "" else value
 
 
 def store(part: str, policy: object, **given: object) -> None:
-    """Check what users pass for fields of a part, and set it in a frozen policy; durations become seconds."""
+    """Check a user's fields of a part and set them in a frozen policy; durations become seconds."""
     rows = BY_PART[part]
     for name, value in given.items():
         checked = value if value is UNSET else in_seconds(rows[name], rows[name].given(value, name))
@@ -246,13 +246,13 @@ def store(part: str, policy: object, **given: object) -> None:
 
 
 def with_defaults(part: str, given: Mapping[str, JSON], naming: Template) -> dict[str, Any]:
-    """The fields of a part, as in Redis, with the defaults of those that are not given."""
+    """The fields of a part, as in Redis, with defaults for those not given."""
     defaults = {name: row.default for name, row in BY_PART[part].items() if row.default is not UNSET}
     return {**defaults, "prefix": naming.prefix, "suffix": naming.suffix, **given}
 
 
 def from_wire(part: str, fields: Mapping[str, object]) -> dict[str, Any]:
-    """The fields of a part in Redis as arguments of a policy: durations are checked, and become seconds."""
+    """The fields of a part in Redis as arguments of a policy; durations are checked and become seconds."""
     rows = BY_PART[part]
     return {
         name: in_seconds(rows[name], rows[name].read(value, name)) if rows[name].in_ms else value
@@ -261,7 +261,7 @@ def from_wire(part: str, fields: Mapping[str, object]) -> dict[str, Any]:
 
 
 def to_wire(part: str, policy: object, **more: JSON) -> dict[str, JSON]:
-    """The fields that a policy sets, as in Redis; `more` has those that the policy does not hold."""
+    """The fields that a policy sets, as in Redis; `more` has those that are not in the policy."""
     wire: dict[str, JSON] = {}
     for name, field in BY_PART[part].items():
         value: Any = more.get(name, getattr(policy, name, UNSET))
@@ -271,14 +271,14 @@ def to_wire(part: str, policy: object, **more: JSON) -> dict[str, JSON]:
 
 
 def in_redis(field: Field, value: Any) -> Any:
-    """A value that a policy holds, as it stands in Redis."""
+    """A policy's value, as stored in Redis."""
     if isinstance(value, per_key.PerKey | breaker.Breaker):
         return str(value)
     return round(value * 1000) if field.in_ms and value is not None else value
 
 
 def in_seconds(field: Field, value: Any) -> Any:
-    """A value in Redis as a policy holds it."""
+    """A value in Redis, as held by a policy."""
     if value is None or not field.in_ms:
         return value
     return value / 1000 if field.kind == "SPAN" else tuple(wait / 1000 for wait in value)

@@ -1,4 +1,4 @@
-"""An outage that is to be played (`rq_dlq/testing/outage.py`), and what becomes of the messages."""
+"""The plan of a simulated outage (`rq_dlq/testing/outage.py`), and its results."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 CALM: Final = 300.0  # seconds before the outage
 AFTER: Final = 7_200.0  # seconds after it, at most
 EVERY: Final = 30.0  # seconds between two batches of messages
-WORK: Final = 0.2  # seconds of one message, whether it succeeds or fails
-MOST: Final = 100_000  # messages: minutes
+WORK: Final = 0.2  # seconds for each message, whether it succeeds or fails
+MOST: Final = 100_000  # messages; this takes minutes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What happens.
+    """The course of a simulated outage.
 
     Attributes:
-        breaker: of the queue; None: it has none.
-        outage: seconds.
-        messages: that are sent meanwhile; as many a minute before.
-        share: of them that need what goes down; the others are those of a tenant that does not.
-        poisons: messages besides that fail always; the first comes before the outage, the next is the first
-            of it.
-        workers: how many messages the fleet works on at once, 0.2 s each.
+        breaker: the queue's breaker; None: it has none.
+        outage: the length of the outage, seconds.
+        messages: how many are sent during the outage; they are sent at the same rate before it.
+        share: the fraction of messages with the dependency that fails; the others belong to another tenant.
+        poisons: additional messages that always fail; the first is sent before the outage, the second first
+            during it.
+        workers: how many messages the workers process concurrently, 0.2 s each.
 
     Raises:
-        InvalidInput: the fleet cannot do so many, or they would take too long to play.
+        InvalidInput: the workers cannot process this many messages, or the simulation would take too long.
     """
 
     breaker: Breaker | None
@@ -46,25 +46,25 @@ class Plan:
     workers: int = 8
 
     def __post_init__(self) -> None:
-        """Check what depends on each other."""
+        """Check the values that depend on each other."""
         if self.outage < EVERY:
             raise InvalidInput(f"an outage of {self.outage:g} s is too short. Pass {EVERY:g} s or more")
         if self.messages * (1 + CALM / self.outage) > MOST:
-            raise InvalidInput(f"more than {MOST:,} messages are too many to play through. Pass fewer")
+            raise InvalidInput(f"more than {MOST:,} messages are too many to simulate. Pass fewer")
         if (needed := ceil(self.messages / self.outage * WORK)) > self.workers:
             raise InvalidInput(
-                f"{self.workers} workers cannot do {self.messages:,} messages in {self.outage:g} s. "
+                f"{self.workers} workers cannot process {self.messages:,} messages in {self.outage:g} s. "
                 f"Pass {needed} or more, or fewer messages"
             )
 
 
 @dataclass
 class Message:
-    """What became of a message; times in seconds since the beginning.
+    """The outcome of a message; times in seconds since the start.
 
     Attributes:
-        acked, died: None: it was not, or did not.
-        failed: when its attempts did.
+        acked, died: when; None: it did not happen.
+        failed: when its attempts failed.
     """
 
     sent: float
@@ -76,20 +76,20 @@ class Message:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing becomes of it any more."""
+        """Whether the message was acked or died."""
         return self.acked is not None or self.died is not None
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How long messages took, seconds: the median, and the 99th percentile."""
+    """The time that messages took, seconds: the median and the 99th percentile."""
 
     p50: float
     p99: float
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> Spread | None:
-        """Of those that were done; None: none was."""
+        """The spread over acked messages; None: none was acked."""
         times = sorted(round(one.acked - one.sent, 3) for one in messages if one.acked is not None)
         if not times:
             return None
@@ -98,16 +98,16 @@ class Spread:
 
 @dataclass(frozen=True)
 class Outage:
-    """What became of all.
+    """The result of a simulated outage.
 
     Attributes:
-        healthy_dead: messages that died though nothing was wrong with them.
-        poisons_dead, poisons: messages that fail always: those that died, and how many there were.
-        wasted: attempts of healthy messages that failed.
-        waiting: healthy messages that were neither done nor dead when all was well again.
-        drained: seconds from then until all of those were; None: they were not within two hours.
-        calm, meanwhile: how long messages of the other tenant took: before, and since the outage began; None:
-            there were none.
+        healthy_dead: healthy messages that died.
+        poisons_dead, poisons: messages that always fail: how many died, and how many there were.
+        wasted: failed attempts of healthy messages.
+        waiting: healthy messages that were neither acked nor dead when the outage ended.
+        drained: seconds from then until all of them were acked or dead; None: more than two hours.
+        calm, meanwhile: the time that messages of the other tenant took, before the outage and since it
+            began; None: there were no such messages.
     """
 
     healthy_dead: int

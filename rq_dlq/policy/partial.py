@@ -1,4 +1,4 @@
-"""Redelivery in entries that set only some fields, and the policy that several entries make together."""
+"""Redelivery in entries that set only some fields, and the combined policy of several entries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RQ, ARTEMIS, ACTIVEMQ = ARITHMETICS
 ROWS: Final = fields.BY_PART["redelivery"]
 SETTLED: Final = ("initial_delay", "multiplier", "max_delay")
-"""What a list of waits settles, too."""
+"""The fields that a list of waits also determines."""
 
 DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     RQ: RedeliveryPolicy().as_wire(),
@@ -32,18 +32,18 @@ def wire_of(given: object) -> dict[str, JSON]:
     """The fields that an entry sets, as Redis stores them.
 
     Args:
-        given: a policy, which sets all its fields (except `fatal`, which stays with the client), or a
-            mapping of some of them.
+        given: a policy, which sets all its fields (except `fatal`, which stays with the client), or a mapping
+            of some fields.
 
     Raises:
-        PolicyError: a field is invalid, or contradicts another one.
+        PolicyError: a field is not valid, or contradicts another one.
     """
     if isinstance(given, RedeliveryPolicy):
         return _settled(dict(given.as_wire()))
     known = check.fields(given, (*ROWS, "fatal"), "redelivery")
     if "fatal" in known:
         message = (
-            "fatal has classes, which do not go to Redis. Pass it to a queue in code: "
+            "fatal has classes, which Redis cannot store. Pass it to a queue in code: "
             "broker.queue(…, redelivery=RedeliveryPolicy(…, fatal=(ValueError,)))"
         )
         raise PolicyError(message)
@@ -54,15 +54,15 @@ def read(wire: Mapping[str, object]) -> dict[str, JSON]:
     """The fields that an entry in Redis sets.
 
     Raises:
-        PolicyError: a field is invalid.
+        PolicyError: a field is not valid.
     """
     return _alone({name: ROWS[name].read(value, name) for name, value in wire.items()})
 
 
 def complete(given: Mapping[str, Any]) -> RedeliveryPolicy:
-    """The policy that entries make together; other fields have the defaults of its arithmetic.
+    """The combined policy of several entries; other fields have the defaults of its arithmetic.
 
-    The entries may not fit each other: a first wait above the longest one is lowered to it.
+    The entries may contradict each other: a first wait above the longest one is lowered to it.
     """
     arithmetic = given.get("arithmetic", RQ)
     known = DEFAULTS[arithmetic]
@@ -84,7 +84,7 @@ def _rq(every: dict[str, Any], given: Mapping[str, Any]) -> RedeliveryPolicy:
 
 
 def _artemis(every: dict[str, Any], given: Mapping[str, Any]) -> RedeliveryPolicy:
-    """Its maximum is ten times the delay by default, and there always is one."""
+    """Artemis always has a maximum, by default ten times the delay."""
     delay = every["initial_delay"]
     limit = given.get("max_delay", usual_maximum(delay))
     every["max_delay"] = max(delay, TEN_YEARS) if limit is None else limit
@@ -93,17 +93,17 @@ def _artemis(every: dict[str, Any], given: Mapping[str, Any]) -> RedeliveryPolic
 
 
 def _activemq(every: dict[str, Any], _: Mapping[str, Any]) -> RedeliveryPolicy:
-    """Its first wait is not held to the maximum, the others are."""
+    """ActiveMQ applies the maximum to all waits except the first."""
     if every["max_delay"] is not None:
         every["redelivery_delay"] = min(every["redelivery_delay"], every["max_delay"])
     try:
         return RedeliveryPolicy.from_wire(every)
-    except PolicyError:  # below 0, which it forgives only where no wait is made from it
+    except PolicyError:  # below 0, which it ignores only if no wait is computed from it
         return RedeliveryPolicy.from_wire({**every, "redelivery_delay": max(every["redelivery_delay"], 0)})
 
 
 def _alone(given: dict[str, Any]) -> dict[str, JSON]:
-    """Check that the fields of one entry fit each other."""
+    """Check that the fields of one entry do not contradict each other."""
     arithmetic = given.get("arithmetic", RQ)
     if "redelivery_delay" in given and arithmetic != ACTIVEMQ:
         raise PolicyError(f"redelivery_delay is ActiveMQ's. Add arithmetic: {ACTIVEMQ!r}, or leave it out")
@@ -123,7 +123,7 @@ def _alone(given: dict[str, Any]) -> dict[str, JSON]:
 
 
 def _settled(given: dict[str, Any]) -> dict[str, JSON]:
-    """A list of waits sets all of them; a field of growing waits removes the list."""
+    """The fields after the effect of a list: it sets all waits; a field of growing waits removes the list."""
     if given.get("delays"):
         given.update(_settled_by(given["delays"]), arithmetic=RQ)
     elif any(name in given for name in SETTLED):

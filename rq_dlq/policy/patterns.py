@@ -1,4 +1,4 @@
-"""Which queues a name with wildcards means."""
+"""Patterns: queue names with wildcards."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ REST: Final = "#"
 WILDCARDS: Final = frozenset({ONE, REST, ">"})
 
 LITERAL, ANY, END, TAIL = range(4)
-"""At one word: the lower, the more specific."""
+"""The kind of a word: the lower, the more specific."""
 
-EXAMPLE: Final = "'orders', 'orders.*' (one word more) or 'orders.#' (any number, also none)"
+EXAMPLE: Final = "'orders', 'orders.*' (one more word) or 'orders.#' (any number of words, or none)"
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Words between dots: `*` stands for one of any kind, `#` or `>` at the end for any number, also none.
+    """Words between dots: `*` matches any one word, `#` or `>` at the end any number of words, or none.
 
-    Make one with `parse`. Two patterns of the same text are the same: `a.>` is `a.#`.
+    Make a pattern with `parse`. Two patterns with the same text are equal: `a.>` is `a.#`.
 
     Attributes:
         text: with `#` for `>`.
-        rank: what patterns that match one name are sorted by, the most specific first: word by
-            word from the left, a literal before `*`, that before the end, that before `#`.
+        rank: the sort key of patterns that match the same name, the most specific first: word by word from
+            the left, a literal before `*`, then the end, then `#`.
     """
 
     text: str
     rank: tuple[tuple[int, str], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Work out the rank; the words in it keep patterns that never meet apart."""
+        """Compute the rank; the words in it distinguish patterns that match no common name."""
         kinds = {ONE: (ANY, ""), REST: (TAIL, "")}
         ranks = [kinds.get(word, (LITERAL, word)) for word in self.text.split(".")]
         object.__setattr__(self, "rank", (*ranks, (END, "")))
 
     @classmethod
     def parse(cls, text: object) -> Pattern:
-        """The pattern of a text.
+        """Parse a pattern.
 
         Raises:
             PolicyError: it is not a pattern; the error says why.
@@ -61,7 +61,7 @@ class Pattern:
         return cls(".".join(REST if word == ">" else word for word in words))
 
     def matches(self, name: str) -> bool:
-        """Whether a queue of this name is meant."""
+        """Whether the pattern matches a queue's name."""
         return _fits(self.text.split("."), name.split("."), operator.eq)
 
     def covers(self, other: Pattern) -> bool:
@@ -73,15 +73,15 @@ class Pattern:
 
     @property
     def literal(self) -> bool:
-        """Whether it names one queue."""
+        """Whether the pattern names a single queue."""
         return WILDCARDS.isdisjoint(self.text.split("."))
 
 
 class PatternIndex:
-    """Many patterns. It finds those that cover another one without trying each.
+    """An index of patterns: it finds those that cover another one without trying each.
 
     Args:
-        patterns: in any order.
+        patterns: the patterns, in any order.
     """
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
@@ -89,7 +89,7 @@ class PatternIndex:
         self._beginnings = {words[:end] for words in self._by_words for end in range(1, len(words) + 1)}
 
     def covering(self, pattern: Pattern) -> list[Pattern]:
-        """The patterns that cover this one, itself if it is among them; the most specific first."""
+        """The patterns that cover this one, including itself if it is indexed; the most specific first."""
         words = pattern.text.split(".")
         open_ended = words[-1] == REST
         reached: set[tuple[str, ...]] = {()}
@@ -104,14 +104,14 @@ class PatternIndex:
 
 
 def names(value: object, name: str) -> tuple[str, ...]:
-    """A list of names, each of words between dots that are wildcards or regular expressions.
+    """Check a list of names, whose words between dots are wildcards or regular expressions.
 
     Args:
-        value: a list, or text with blanks between the names.
-        name: of the argument, for the error.
+        value: a list, or text with spaces between the names.
+        name: the argument's name, for the error.
 
     Raises:
-        PolicyError: it is empty, which must never mean all, or one of them is not such a name.
+        PolicyError: it is empty, which must never mean all, or has a name that is not valid.
     """
     given: object = value.split() if isinstance(value, str) else value
     listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else []
@@ -121,7 +121,7 @@ def names(value: object, name: str) -> tuple[str, ...]:
 
 
 def meant(listed: tuple[str, ...], name: str) -> bool:
-    """Whether one of these names, as `names` checked them, stands for a queue."""
+    """Whether one of these names, as `names` returned them, matches a queue."""
     words = name.split(".")
     return any(
         _fits(item.split("."), words, lambda one, word: bool(re.fullmatch(one, word))) for item in listed
@@ -129,7 +129,7 @@ def meant(listed: tuple[str, ...], name: str) -> bool:
 
 
 def _fits(wanted: list[str], words: list[str], same: Callable[[str, str], object]) -> bool:
-    """Whether the words of a pattern stand for the words of a name, one by one."""
+    """Whether the words of a pattern match the words of a name, one by one."""
     if wanted[-1] in {REST, ">"}:
         wanted = wanted[:-1]
         words = words[: len(wanted)]
@@ -145,24 +145,24 @@ def _check_wildcards(words: list[str], text: str) -> None:
                 f"{shown(text)} is not a pattern: a wildcard is a whole word between dots. Write {EXAMPLE}"
             )
     if not {REST, ">"}.isdisjoint(words[:-1]):
-        message = f"{shown(text)} is not a pattern: # and > stand only at the end. Write * for one word"
+        message = f"{shown(text)} is not a pattern: # and > are allowed only at the end. Write * for one word"
         raise PolicyError(message)
 
 
 def _checked(item: object, name: str) -> str:
     if not isinstance(item, str) or not item or item.split() != [item] or len(item) > MAX_BYTES:
-        message = f"{name} has {shown(item)}. Pass names of 1 to {MAX_BYTES} characters without blanks"
+        message = f"{name} has {shown(item)}. Pass names of 1 to {MAX_BYTES} characters without spaces"
         raise PolicyError(message)
     words = item.split(".")
     if not {REST, ">"}.isdisjoint(words[:-1]):
-        message = f"{name} has {shown(item)}: # and > stand only at the end. Write * for one word"
+        message = f"{name} has {shown(item)}: # and > are allowed only at the end. Write * for one word"
         raise PolicyError(message)
     try:
         for word in words:
             re.compile("" if word in WILDCARDS else word)
     except (re.error, OverflowError, RecursionError) as error:
         raise PolicyError(
-            f"{name} has {shown(item)}, a word of which is not a regular expression: {error}. "
-            "The dot separates words; a word is *, or # at the end, or an expression such as [0-9]{3}"
+            f"{name} has {shown(item)}, with a word that is not a regular expression: {error}. Dots separate "
+            "words; a word is *, or # at the end, or an expression such as [0-9]{3}"
         ) from None
     return item

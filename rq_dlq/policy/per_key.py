@@ -1,4 +1,4 @@
-"""What a queue does with the keys of its messages: order, a limit, turns, and a rate."""
+"""A queue's rule for the keys of its messages: order, a limit, turns, and a rate."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _TEXT = re.compile(
     r"(?:(?P<order>order)(?: (?P<on_dead>skip|hold))?|limit (?P<limit>\d{1,4})"
     r"|(?P<fair>fair)(?: (?P<window>\d{1,4}))?)?(?:(?:^| )rate (?P<rate>\S+))?"
 )
-_GRAMMAR = 'order, order hold, limit N, fair or fair N, rate 10/s, or one with a rate, as "order rate 10/s"'
+_GRAMMAR = 'order, order hold, limit N, fair or fair N, rate 10/s, or one with a rate: "order rate 10/s"'
 
 
 @dataclass(frozen=True, slots=True)
 class PerKey:
-    """The rule of a queue for messages of one key: one of order, limit and fair; a rate; or both.
+    """The rule of a queue for messages with the same key: one of order, limit and fair; a rate; or both.
 
     Attributes:
-        order: one after the other, in the order of priority and sending: a message is handed out when all
-            before it are done, also where one of them waits for its next attempt.
-        on_dead: with `order`: what the followers of a dead letter do. "skip": they go on. "hold": they wait
-            until it is redriven, purged, moved, dropped or acked.
-        limit: at most so many at a time are ready or in work, 1 to 1,000. One that waits for its next attempt
-            lets another one in.
-        fair: keys take turns: a key has at most this many ready in front of others, 1 to 100; True: 4. No key
-            is limited while others have nothing.
-        rate: how many of a key are handed out in a time, one by one: "10/s", "5/10m"; a whole number is
-            one a second; None: it is not limited. Alone, or beside one of the three, which holds as well.
+        order: messages of a key are delivered one at a time, in the order of priority and sending: each waits
+            until all before it are done, even while one of those waits for its next attempt.
+        on_dead: with `order`: what happens to the messages behind a dead letter. "skip": they are delivered.
+            "hold": they wait until it is redriven, purged, moved, dropped or acked.
+        limit: at most this many messages of a key are ready or leased at a time, 1 to 1,000. A message that
+            waits for its next attempt makes room for another one.
+        fair: keys take turns: a key has at most this many messages ready before the others, 1 to 100; True:
+            4. A key is not limited while no other key has messages.
+        rate: how many messages of a key are delivered in a time, evenly: "10/s", "5/10m"; a whole number is a
+            rate per second; None: no rate. It can be used alone or with one of the three.
 
     Raises:
-        PolicyError: there is none of them, or more than one of the three, or a value is not valid.
+        PolicyError: none of them is given, or more than one of the three, or a value is not valid.
 
     Examples:
         >>> orders = broker.queue("in-order", per_key=PerKey(order=True))
@@ -65,9 +65,7 @@ class PerKey:
         if self.on_dead not in {"skip", "hold"}:
             raise PolicyError(f"per_key.on_dead is {shown(self.on_dead)}. Pass 'skip' or 'hold'")
         if self.on_dead == "hold" and not self.order:
-            raise PolicyError(
-                "per_key.on_dead='hold' holds what is in order. Add order=True, or leave it out"
-            )
+            raise PolicyError("per_key.on_dead='hold' requires order=True. Add that, or leave on_dead out")
         if self.limit is not None:
             check.whole(self.limit, "per_key.limit", 1, MOST_SEATS)
         if fair:
@@ -82,10 +80,10 @@ class PerKey:
 
     @classmethod
     def of(cls, given: object) -> PerKey:
-        """The rule in what a user passes: a rule, its text, or a mapping of its fields.
+        """The rule for an argument: a rule, its text, or a mapping of its fields.
 
         Raises:
-            PolicyError: it is none.
+            PolicyError: it is not a rule.
         """
         if isinstance(given, PerKey):
             return given
@@ -106,22 +104,22 @@ class PerKey:
 
 
 def given(value: object, _: str) -> str | None:
-    """What a user passes for `per_key`, as text; None: keys are ignored."""
+    """The argument `per_key` as text; None: keys are ignored."""
     return None if value is None else str(PerKey.of(value))
 
 
 def stored(value: object, name: str) -> str | None:
-    """What stands in Redis, also the text of a rule that only a later version knows."""
+    """The text in Redis, even of a rule that only a later version can read."""
     if value is not None and (not isinstance(value, str) or not value):
         raise PolicyError(f"{name} is {shown(value)}. Pass text")
     return value
 
 
 def in_force(text: str | None, family: str) -> PerKey | None:
-    """The rule of a queue.
+    """The rule in force for a queue.
 
     Raises:
-        UpgradeRequired: only a later version knows it.
+        UpgradeRequired: only a later version can read it.
     """
     try:
         return None if text is None else PerKey.of(text)

@@ -1,4 +1,4 @@
-"""The map of policies: which entries match a queue, and the settings that they make."""
+"""The map of policies: the entries that match a queue, and the resulting settings."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from rq_dlq.values.names import Naming, Template
 if TYPE_CHECKING:
     from rq_dlq.policy._checks import JSON
 
-VERSION: Final = b"#version"  # a field that no pattern can be, as a wildcard is a whole word
+VERSION: Final = b"#version"  # not a possible pattern, since a wildcard is a whole word
 DECLARED: Final = "declared in code"
 DEFAULT: Final = "default"
 IN_FORCE: Final = {"per_key", "breaker"}
-"""Fields that are text in Redis and values of their own in settings."""
+"""Fields that are text in Redis and values of their own classes in settings."""
 
 Layers: TypeAlias = list[tuple[str, Entry]]
-"""Entries by where they come from, the strongest first."""
+"""Entries with their sources, the strongest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class PolicyMap:
     """The entries for patterns of queues.
 
     Attributes:
-        entries: by the pattern's text.
-        naming: the broker's names of dead-letter and expiry queues.
-        version: counts the changes in Redis.
-        unreadable: fields in Redis that are not entries. They are left out, and must not stop a queue.
+        entries: the entries by the pattern's text.
+        naming: the broker's templates for dead-letter and expiry queues.
+        version: the number of changes in Redis.
+        unreadable: fields in Redis that are not entries. They are ignored, and must not stop a queue.
     """
 
     entries: Mapping[str, Entry]
@@ -66,7 +66,7 @@ class PolicyMap:
 
     @classmethod
     def read(cls, fields: Mapping[bytes, bytes], naming: Naming) -> PolicyMap:
-        """The map that Redis stores: by pattern what `Entry.encode` wrote, and the version."""
+        """Read the map from Redis: the output of `Entry.encode` by pattern, and the version."""
         entries: dict[str, Entry] = {}
         unreadable: list[str] = []
         version = 0
@@ -77,7 +77,7 @@ class PolicyMap:
                     version = int(value)
                 else:
                     entries[Pattern.parse(text).text] = Entry.decode(value)
-            except ValueError:  # as a PolicyError is
+            except ValueError:  # such as a PolicyError
                 unreadable.append(text)
         return cls(entries, naming, version, tuple(sorted(unreadable)))
 
@@ -88,15 +88,15 @@ class PolicyMap:
     def settings(self, family: str, declared: Entry | None = None) -> QueueSettings:
         """The settings of a queue, field by field.
 
-        The strongest first: pinned entries, what programs declared, the other entries (each the
-        most specific first), the defaults.
+        The strongest first: pinned entries, declared settings, other entries (each the most specific first),
+        defaults.
 
         Args:
             family: the queue's name.
             declared: the entry that a program declares in code.
 
         Raises:
-            UpgradeRequired: a part is of a kind that only a later version knows.
+            UpgradeRequired: a part has a kind that only a later version can read.
         """
         found = _strongest(self._layers(family, declared), family)
         dead, expired, redelivery = (_part(found, part) for part in ("dead_letter", "expiry", "redelivery"))
@@ -133,11 +133,11 @@ class PolicyMap:
 
 
 _Sourced: TypeAlias = dict[str, tuple[Any, str]]
-"""By field: the value that counts, and where it comes from."""
+"""By field: the value in force, and its source."""
 
 
 def _strongest(layers: Layers, family: str) -> _Sourced:
-    """Each known field with the value of the strongest entry that sets it."""
+    """Each known field, with the value of the strongest entry that sets it."""
     found: _Sourced = {}
     for source, entry in layers:
         concerned = dead_letters.concerns(entry.part("dead_letter"), family)
@@ -146,7 +146,7 @@ def _strongest(layers: Layers, family: str) -> _Sourced:
             row = FIELDS.get(where)
             if row is None or (row.part == "dead_letter" and not concerned):
                 continue
-            # Of a part of an unknown kind only the kind counts.
+            # If the kind of a part is unknown, only the kind counts.
             if row.part not in later or row.name == KINDS[row.part][0]:
                 found.setdefault(where, (value, source))
     return found
@@ -162,9 +162,9 @@ def _values(found: _Sourced) -> dict[str, Any]:
 
 
 def _place(found: _Sourced, naming: Template, family: str, taken: set[str]) -> str:
-    """The name of the queue that takes a queue's dead letters or expired messages.
+    """The name of a queue's dead-letter or expiry queue.
 
-    A name that is taken (the queue itself may be one that others share) is ignored.
+    A name that is already taken (the queue itself may have a shared name) is ignored.
     """
     shared = found.get("strategy", ("shared", ""))[0] == "shared" and found.get("name", (None, ""))[0]
     prefix, suffix = (found.get(affix, (getattr(naming, affix), ""))[0] for affix in ("prefix", "suffix"))

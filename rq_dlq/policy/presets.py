@@ -1,8 +1,7 @@
 """The arithmetic of other brokers, to the bit, for those who migrate.
 
-Their longs, their doubles and the order of their operations, with one difference: what they accept
-and then answer with a wait in the past, or an overflow, is refused. As in Java, a number too large
-stays the largest long.
+They use the same longs, doubles and order of operations, with one difference: settings that would lead to a
+wait in the past or an overflow are refused. As in Java, a number that is too large becomes the largest long.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ JAVA_LONG: Final = 2**63 - 1
 class ArtemisRedelivery(Arithmetic):
     """ActiveMQ Artemis 2: `QueueImpl.calculateRedeliveryDelay`.
 
-    The spread comes before the maximum, so at the maximum it is gone. Make a policy of it with
+    The maximum is applied after the spread, so waits at the maximum are not spread. Make a policy with
     `RedeliveryPolicy.artemis`.
 
     Raises:
-        PolicyError: a setting makes no sense; the error has Artemis' name of it.
+        PolicyError: a setting is not valid; the error has its name in Artemis.
     """
 
     max_delay: int
@@ -55,16 +54,16 @@ class ArtemisRedelivery(Arithmetic):
 class ActiveMQRedelivery(Arithmetic):
     """ActiveMQ Classic: `RedeliveryPolicy.getNextRedeliveryDelay`.
 
-    The first wait is neither spread nor held to the maximum; each later one is made from the wait
-    before, its spread included, so spreads compound and pass the maximum. Where the back-off is not
-    exponential, `multiplier` is 1. Make a policy of it with `RedeliveryPolicy.activemq`.
+    The first wait is neither spread nor limited by the maximum; each later wait is computed from the previous
+    one with its spread, so spreads compound and can exceed the maximum. If the back-off is not exponential,
+    `multiplier` is 1. Make a policy with `RedeliveryPolicy.activemq`.
 
     Attributes:
-        redelivery_delay: the wait where none is made from the one before; negative only where that
-            cannot happen.
+        redelivery_delay: the wait that is not computed from a previous one; negative only if that cannot
+            happen.
 
     Raises:
-        PolicyError: a setting makes no sense; the error has ActiveMQ's name of it.
+        PolicyError: a setting is not valid; the error has its name in ActiveMQ.
     """
 
     redelivery_delay: int
@@ -82,7 +81,7 @@ class ActiveMQRedelivery(Arithmetic):
             multiplier=check.growth(self.multiplier, "backOffMultiplier"),
             collision_avoidance=check.part(self.collision_avoidance, "collisionAvoidanceFactor"),
         )
-        # ActiveMQ ignores a negative one where waits only grow, from a first one that is not 0.
+        # ActiveMQ ignores a negative value if waits grow from a first wait that is not 0.
         grows = self.initial_delay > 0 and self.multiplier > 1 and self.max_delay != 0
         if self.redelivery_delay < 0 and not (grows and self.collision_avoidance == 0):
             raise PolicyError(f"redeliveryDelay is {self.redelivery_delay}. Pass 0 milliseconds or more")
@@ -94,7 +93,7 @@ class ActiveMQRedelivery(Arithmetic):
         wait = self.initial_delay
         for _ in range(n - 1):
             before, wait = wait, self._next(wait, r)
-            if wait == before:  # and so for ever
+            if wait == before:  # it no longer changes
                 break
         return wait
 
@@ -110,50 +109,49 @@ class ActiveMQRedelivery(Arithmetic):
 
 
 def usual_maximum(delay: object) -> int:
-    """Artemis' longest wait where none is set."""
+    """Artemis' default for the longest wait."""
     return min(10 * check.whole(delay, "redelivery-delay", 0, JAVA_LONG), JAVA_LONG)
 
 
 def deliveries_of_both(client: int | None, broker: int | None) -> int | None:
     """How often ActiveMQ Classic delivers a message that always fails, with both of its redeliveries on.
 
-    The client redelivers until the message's redelivery counter is above its maximum, then hands it
-    back as poison (`ActiveMQMessageConsumer.rollback`). The broker's `RedeliveryPlugin` sends it
-    again as long as the counter that it sent with, which is one more each time, is below its own
-    maximum. The counter travels with the message: the k-th time the client has k redeliveries
-    less, though never less than one delivery. In one policy here: a `max_redeliveries` of the
-    result - 1.
+    The client redelivers until the message's redelivery counter exceeds its maximum, then returns the message
+    as poison (`ActiveMQMessageConsumer.rollback`). The broker's `RedeliveryPlugin` sends it again while its
+    own counter, which grows by one each time, is below its own maximum. The counter is part of the message:
+    in the k-th round the client has k redeliveries fewer, but at least one delivery. The equivalent
+    `max_redeliveries` here is the result - 1.
 
     Args:
         client: `maximumRedeliveries` of the client; -1 or None: no limit.
         broker: `maximumRedeliveries` of the plugin; -1 or None: no limit.
 
     Returns:
-        Deliveries; None: no limit, since one of the two has none.
+        The number of deliveries; None: no limit, since one of the two has none.
 
     Raises:
-        PolicyError: one of them is not a possible limit.
+        PolicyError: one of them is not a valid limit.
     """
     mine = check.redeliveries(client, "the client's maximumRedeliveries")
     theirs = check.redeliveries(broker, "the broker's maximumRedeliveries")
     if mine is None or theirs is None:
         return None
-    falling = min(mine, theirs)  # rounds after the first of which the client still has a say
+    falling = min(mine, theirs)  # rounds after the first in which the client still redelivers
     return (falling + 1) * (mine + 1) - falling * (falling + 1) // 2 + theirs - falling
 
 
 def after_the_first(attempts: object, name: str) -> int | None:
-    """Artemis' and JetStream's limit counts deliveries; None and -1: no limit.
+    """Redeliveries for a limit that counts deliveries, as in Artemis and JetStream; None and -1: no limit.
 
-    There 0 and all negative numbers mean the same, which nobody expects, so they are refused.
+    There 0 and all negative numbers mean the same, which is surprising, so they are refused.
     """
     if attempts is None or attempts == -1:
         return None
-    return check.whole(attempts, name, 1, check.LARGEST_WHOLE, "; 1 is no redelivery, -1 no limit") - 1
+    return check.whole(attempts, name, 1, check.LARGEST_WHOLE, "; 1 means no redelivery, -1 no limit") - 1
 
 
 def _long(number: float) -> int:
-    """Java's cast from double to long: towards zero, and the largest long where it does not fit."""
+    """Java's cast from double to long: towards zero, and the largest long if it does not fit."""
     return int(number) if number < JAVA_LONG else JAVA_LONG
 
 
@@ -163,6 +161,6 @@ def _spread(wait: int, factor: float, r: float) -> int:
         double variance = (random.nextBoolean() ? factor : -factor) * random.nextDouble();
         wait += wait * variance;
 
-    Without a factor a wait stays a long, which a double cannot always hold.
+    Without a factor a wait stays a long, which a double cannot always represent.
     """
     return _long(wait + wait * (factor * r)) if factor else wait

@@ -1,4 +1,4 @@
-"""A policy's waits as a table, before anything waits."""
+"""A table of a policy's waits."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from rq_dlq.policy.arithmetic import Arithmetic
 
 WITHOUT_LIMIT: Final = 12
-"""Rows where there is no limit to show all of, or one that nobody could read to its end."""
+"""How many rows to show if there is no limit, or a very high one."""
 MOST: Final = 10_000
-"""Redeliveries whose waits are computed one by one, at most; it takes some ten milliseconds."""
+"""How many redeliveries are computed individually, at most; it takes some ten milliseconds."""
 
 
 class Row(NamedTuple):
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A time that the spread makes uncertain, in seconds."""
+    """The range of a time because of the spread, in seconds."""
 
     earliest: float
     nominal: float
@@ -40,14 +40,14 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a policy makes a message wait. `str()` is a table; `rows` is ready for JSON.
+    """The waits of a policy. `str()` is a table; `rows` is ready for JSON.
 
     Attributes:
-        rows: the redeliveries in turn.
+        rows: the redeliveries, in order.
         max_redeliveries: the policy's limit.
-        dead_after: the waits from the first failure to the dead-letter queue, all together, without
-            the time that handlers take; None: never. From the 10,000th redelivery on each wait counts like
-            that one: by then all policies but odd ones wait as long as they ever do.
+        dead_after: the sum of the waits from the first failure to the dead-letter queue, without the time
+            that handlers take; None: never. After the 10,000th redelivery each wait counts like that one:
+            nearly all policies have reached their longest wait by then.
     """
 
     rows: tuple[Row, ...]
@@ -56,7 +56,7 @@ class Preview:
 
     @classmethod
     def of(cls, arithmetic: Arithmetic, limit: int | None, n: int | None) -> Preview:
-        """The preview of a policy with this limit of redeliveries; n as in `RedeliveryPolicy.preview`.
+        """The preview of a policy with this limit of redeliveries; `n` as in `RedeliveryPolicy.preview`.
 
         Raises:
             InvalidInput: n is not from 0 to 10,000.
@@ -82,7 +82,7 @@ class Preview:
 
     def _ending(self) -> str:
         if self.dead_after is None:
-            return "never dead-lettered: there is no limit to the redeliveries"
+            return "never dead-lettered: there is no limit on redeliveries"
         times = "1 redelivery" if self.max_redeliveries == 1 else f"{self.max_redeliveries} redeliveries"
         earliest, nominal, latest = map(_text, self.dead_after)
         between = "" if earliest == latest else f" ({earliest} to {latest})"
@@ -99,7 +99,7 @@ def _waits(arithmetic: Arithmetic, n: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _sum(waits: Sequence[tuple[int, int, int]], limit: int) -> Span:
-    """The first waits, and the last of them for each redelivery that is left."""
+    """The sum of the waits, repeating the last one for the remaining redeliveries."""
     last, left = waits[-1] if waits else (0, 0, 0), limit - len(waits)
     return Span(*((sum(wait[i] for wait in waits) + left * last[i]) / 1000 for i in range(3)))
 

@@ -1,4 +1,4 @@
-"""The rate of a queue: how many messages it hands out in a time."""
+"""The rate of a queue: how many messages it delivers in a time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _TEXT = re.compile(r"([1-9]\d{0,6})/([1-9]\d{0,4})?(ms|s|m|h|d)")
 
 
 def given(value: object, name: str) -> str | None:
-    """A rate as it stands in Redis (lua/lib/pace), from what a user passes; None: there is no limit.
+    """The argument `rate` as stored in Redis (lua/lib/pace); None: no limit.
 
-    It is text as "100/s" or "5/10m", or a whole number, which is one a second.
+    It is text such as "100/s" or "5/10m", or a whole number per second.
 
     Raises:
-        PolicyError: it is no rate.
+        PolicyError: it is not a rate.
     """
     if value is None:
         return None
@@ -24,4 +24,4 @@ def given(value: object, name: str) -> str | None:
     if isinstance(text, str) and _TEXT.fullmatch(text):
         return text
     known = '"100/s" or "5/10m" (ms, s, m, h, d)'
-    raise PolicyError(f"{name} is {shown(value)}. Pass text as {known}, or None for no limit")
+    raise PolicyError(f"{name} is {shown(value)}. Pass text such as {known}, or None for no limit")

@@ -1,4 +1,4 @@
-"""Policies as people read them, on the command line and on the page."""
+"""Policies as readable text, for the command line and the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rq_dlq.values.durations import human
 
 
 def as_read(where: str, value: Any) -> str:
-    """A field's value in Redis, as people read it."""
+    """A field's value in Redis, as readable text."""
     field = FIELDS.get(where)
     if value is None:
         return (field.none if field else "") or "-"
@@ -24,7 +24,7 @@ def as_read(where: str, value: Any) -> str:
 
 
 def in_a_line(fields: Mapping[str, Any]) -> str:
-    """The fields of an entry by "redelivery.initial_delay": `redelivery: initial_delay 5s, multiplier 3`."""
+    """The fields of an entry in one line: `redelivery: initial_delay 5s, multiplier 3`."""
     parts: dict[str, list[str]] = {}
     for where, value in fields.items():
         part, _, name = where.rpartition(".")

@@ -1,4 +1,4 @@
-"""The settings of one queue, and where each of them comes from."""
+"""The settings of one queue, and the source of each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ USUAL: Final[dict[str, Any]] = {
 
 
 class _Everywhere(TypedDict, total=False):
-    """What both operators and programs can set; a type for each row of `fields.TABLE`."""
+    """The fields that both operators and programs can set; a type for each row of `fields.TABLE`."""
 
     dead_letter: DeadLetterStrategy | Mapping[str, object] | UnsetType | None
     expiry: ExpiryPolicy | Mapping[str, object] | UnsetType
@@ -52,34 +52,45 @@ class _Everywhere(TypedDict, total=False):
 class EntryFields(_Everywhere, total=False):
     """The fields of an entry. A field that is left out, or UNSET, is inherited.
 
-    redelivery: when failed messages come back: a policy, or a mapping of some of its fields.
-    dead_letter: what becomes of dead letters: a strategy or a mapping; None: drop them, and count them.
-    expiry: times to live, and what becomes of expired messages: a policy or a mapping.
-    max_in_flight: deliveries at a time, of all consumers together; None: no limit.
-    rate: how many messages it hands out in a time, to all consumers together: "100/s", "5/10m", or a number,
-        a second; None: no limit. What comes in a second, at least one, may come at once. A retry counts, a
-        release does not.
-    outcomes: how many events the queue's outcome history keeps, about; None or 0: it is not written.
-    dedup_window: how long after its ack a send under a message's id adds nothing; None: an id is free then.
-    dead_letter_aliases: more names under which its dead letters are found, such as one for many queues: each
-        letter is there once, whichever name it is claimed by. A list, or text with blanks between them. A
-        name that is also a queue's shows both, and so do its consumers get both.
-    expiry_aliases: the same for its expired messages.
-    per_key: what messages of one key do: a `PerKey`, its text or a mapping; None: keys are ignored.
-    results: how long the results of its messages are kept, for `Queue.result`, without `result=True` of those
-        who send; None: only where they pass that, for an hour.
-    results_bytes: how much memory they may take, about; the oldest go first: "64MB", or a number; None: that.
+    redelivery: when failed messages are redelivered: a policy, or a mapping of some of its fields.
+    dead_letter: where dead letters go: a strategy or a mapping; None: drop and count them.
+    expiry: times to live, and where expired messages go: a policy or a mapping.
+    max_in_flight: how many messages may be leased at a time, by all consumers together; None: no limit.
+    rate: how many messages are delivered in a time, to all consumers together: "100/s", "5/10m", or a number
+        per second; None: no limit. The messages of a second, at least one, may be delivered in a burst. A
+        redelivery counts, a release does not.
+    outcomes: about how many events the outcome history keeps; None or 0: it is not written.
+    dedup_window: how long after an ack a send with the same id is ignored; None: it is not ignored.
+    dead_letter_aliases: more names for its dead-letter queue, such as one for many queues: each dead letter
+        exists once, under all these names. A list, or text with spaces between the names. If a name is also a
+        queue's, its consumers get the messages of both.
+    expiry_aliases: the same for its expiry queue.
+    per_key: the rule for messages with the same key: a `PerKey`, its text or a mapping; None: keys are
+        ignored.
+    results: how long the results of all its messages are kept, for `Queue.result`; None: only those sent with
+        `result=True`, for an hour.
+    results_bytes: about how much memory results may take: "64MB", or a number of bytes; the oldest are
+        dropped first; None: 64 MB.
     breaker: when a dependency counts as down: a `Breaker`, its text or a mapping; None: never.
+
+    Examples:
+        >>> broker.policies.set("orders.#", redelivery={"max_redeliveries": 3}, rate="100/s")
+        1
     """
 
     redelivery: RedeliveryPolicy | Mapping[str, object] | UnsetType
 
 
 class Declared(_Everywhere, total=False):
-    """What a program may declare for a queue in code; it stays in Redis until the next declaration.
+    """The fields that a program may declare for a queue; they stay in Redis until the next declaration.
 
     redelivery: as in `EntryFields`; None: not declared.
     The other fields are those of `EntryFields`.
+
+    Examples:
+        >>> imports = broker.queue("imports", redelivery={"max_redeliveries": 3}, max_in_flight=8)
+        >>> imports.settings().max_in_flight
+        8
     """
 
     redelivery: RedeliveryPolicy | Mapping[str, object] | UnsetType | None
@@ -87,11 +98,11 @@ class Declared(_Everywhere, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a field of a queue's settings comes from.
+    """The source of a field of a queue's settings.
 
     Attributes:
-        field: "redelivery.initial_delay".
-        value: as Redis stores it; durations in whole milliseconds.
+        field: the field's name, such as "redelivery.initial_delay".
+        value: the value in Redis; durations are whole milliseconds.
         source: a pattern, "pinned" and a pattern, "declared in code" or "default".
     """
 
@@ -105,22 +116,28 @@ class QueueSettings:
     """The settings of one queue.
 
     Attributes:
-        redelivery: without `fatal`, which the client judges.
-        expiry: with every field.
-        dead_letter: with every field.
-        max_in_flight: deliveries at a time; None: no limit.
-        rate: how many messages it hands out in a time, as "100/s"; None: no limit.
-        outcomes: events that the outcome history keeps, about; None: it is not written.
-        dedup_window: seconds for which the ids of acked messages are known; None: they are not.
-        dead_letter_aliases: more names of the dead-letter queue, with blanks between them; None: none.
+        redelivery: the policy, without `fatal`, which the client checks.
+        expiry: the policy, with every field.
+        dead_letter: the strategy, with every field.
+        max_in_flight: how many messages may be leased at a time; None: no limit.
+        rate: how many messages are delivered in a time, such as "100/s"; None: no limit.
+        outcomes: about how many events the outcome history keeps; None: it is not written.
+        dedup_window: how long the ids of acked messages are remembered, seconds; None: they are not.
+        dead_letter_aliases: more names of the dead-letter queue, separated by spaces; None: no more names.
         expiry_aliases: more names of the expiry queue, likewise.
-        per_key: what messages of one key do; None: keys are ignored.
-        results: seconds for which the results of all messages are kept; None: of those that ask for it.
-        results_bytes: the memory of results, about; None: 64 MB.
-        breaker: when a dependency counts as down; None: never. Without `errors`, which the client judges.
-        dead_name: of the queue's dead-letter queue, also where dead letters are dropped.
-        expired_name: of its expiry queue.
-        sources: of every field, in a fixed order.
+        per_key: the rule for messages with the same key; None: keys are ignored.
+        results: how long the results of all messages are kept, seconds; None: only those sent with
+            `result=True`.
+        results_bytes: about how much memory results may take; None: 64 MB.
+        breaker: when a dependency counts as down, without `errors`, which the client checks; None: never.
+        dead_name: the name of its dead-letter queue, even if dead letters are dropped.
+        expired_name: the name of its expiry queue.
+        sources: the source of every field, in a fixed order.
+
+    Examples:
+        >>> settings = orders.settings()
+        >>> settings.redelivery.max_delay, settings.rate, settings.dead_name
+        (600.0, None, 'DLQ.orders')
     """
 
     redelivery: RedeliveryPolicy
@@ -141,13 +158,13 @@ class QueueSettings:
     sources: tuple[Source, ...]
 
     def at_capacity(self, in_flight: int) -> str:
-        """Why no delivery starts while so many are in flight; empty: one does."""
+        """Why no delivery starts with this many in flight; empty: one does."""
         limit = self.max_in_flight
         full = limit is not None and in_flight >= limit
-        return f"it waits until fewer than {limit} are being worked on (max_in_flight)" if full else ""
+        return f"it waits until fewer than {limit} are being processed (max_in_flight)" if full else ""
 
     def wire(self) -> dict[str, str]:
-        """The fields of the queue's settings in Redis; one with its default is left out."""
+        """The fields of the queue's settings in Redis, except those with their defaults."""
         fates, ttls = self._fates(), self._ttls()
         wire = {"redelivery": _json({"redelivery": self.redelivery.as_wire()})}
         if fates != USUAL:
@@ -158,7 +175,7 @@ class QueueSettings:
         return wire | {name: str(value) for name, value in plain.items() if value is not None}
 
     def _fates(self) -> dict[str, JSON]:
-        """What becomes of messages that die, expire, or die and are not persistent."""
+        """Where messages go that die, expire, or die and are not persistent."""
         dead, expired = self.dead_letter.as_wire(), self.expiry.as_wire()
         discarding = dead["strategy"] == "discarding"
         fate = "discard" if expired["discard"] else "expired"
@@ -174,7 +191,7 @@ class QueueSettings:
         }
 
     def _ttls(self) -> str:
-        """The ttls that apply at send, "DELAY MIN MAX" in milliseconds; empty: none."""
+        """The ttls that apply at send, "DELAY MIN MAX" in milliseconds; empty: no ttl."""
         expiry = self.expiry.as_wire()
         if expiry["no_expiry"]:
             return "never"

@@ -1,8 +1,8 @@
-"""Simulates what becomes of many messages that fail together: pure, and the same for the same seed.
+"""Simulates many messages that fail together: pure, with the same result for the same seed.
 
-The model is small on purpose. All messages fail at 0, because a service is down until the outage is over.
-Each comes back by the policy. A delivery takes no time. It fails while the service is down, and afterwards if
-the service has no room left in that second. There are always enough workers.
+The model is small on purpose. All messages fail at time 0, because a service is down until the outage ends.
+Each is redelivered by the policy. A delivery takes no time. It fails while the service is down, and
+afterwards if the service has no capacity left in that second. There are always enough workers.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
     from rq_dlq.policy.arithmetic import Arithmetic
 
 SLOT: Final = 100
-"""Milliseconds within which redeliveries are a crowd."""
+"""The time within which redeliveries count as a crowd, milliseconds."""
 MOST_DELIVERIES: Final = 2_000_000
-"""A few seconds of work; a policy without limit and without waits would never be through."""
+"""A few seconds of computing; a policy without limit and waits would never end."""
 BARS: Final = 24
 WIDEST: Final = 50
 STEPS: Final = (100, 200, 500, *(1_000 * s for s in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600)))
-"""Milliseconds that a bar may stand for; beyond an hour, whole hours."""
+"""The possible steps of a bar, milliseconds; beyond an hour, whole hours."""
 
 
 class Plan(NamedTuple):
-    """What a policy does: the waits between redeliveries, and how many there are; None: no limit."""
+    """The plan of a policy: the waits between redeliveries, and their limit; None: no limit."""
 
     arithmetic: Arithmetic
     limit: int | None
 
     def wait(self, n: int, draw: random.Random, previous: int | None) -> int:
-        """A wait that is drawn, in milliseconds."""
+        """A random wait, in milliseconds."""
         return self.arithmetic.wait(n, draw.uniform(-1, 1), previous)
 
     def spent(self, failures: int) -> bool:
-        """Whether a message that failed this often is dead."""
+        """Whether a message with this many failures is dead."""
         return self.limit is not None and failures > self.limit
 
 
@@ -56,7 +56,7 @@ class Bar(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """The most redeliveries in 100 ms; which part of all messages that is; seconds since the failure."""
+    """The most redeliveries in 100 ms, their fraction of all messages, and seconds since the failure."""
 
     size: int
     share: float
@@ -64,7 +64,7 @@ class Crowd(NamedTuple):
 
 
 class Quantiles(NamedTuple):
-    """Seconds by which 1 %, half and 99 % of the messages are there."""
+    """Seconds by which 1 %, half and 99 % of the messages are dead."""
 
     p1: float
     p50: float
@@ -73,22 +73,22 @@ class Quantiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What became of messages that failed together. `str()` is a table and a picture.
+    """The simulated outcome of messages that failed together. `str()` is a table and a picture.
 
     Attributes:
-        messages: how many there were; each is done or dead in the end.
-        outage: seconds.
-        rate: how many a second could be done afterwards; None: any number.
-        drained: seconds after the outage until the last was done, or dead; 0: before its end.
-        done: messages.
-        dead: messages, in the dead-letter queue.
-        deliveries: all of them, the first ones included.
-        wasted: those that failed, the first ones included.
-        crowd: the biggest; None: there was no redelivery.
-        crowd_after: the biggest after the outage; None: there was no redelivery then.
-        dead_after: the time to the dead-letter queue, were there no end to the outage; None: there is
-            no limit to the redeliveries, or one of millions.
-        step: seconds that a row stands for.
+        messages: how many messages there were; in the end each is done or dead.
+        outage: its length, seconds.
+        rate: how many deliveries a second could succeed afterwards; None: any number.
+        drained: seconds after the outage until the last message was done or dead; 0: before its end.
+        done: how many messages succeeded.
+        dead: how many messages died.
+        deliveries: the number of deliveries, including the first of each message.
+        wasted: the number of failed deliveries, including the first of each message.
+        crowd: the biggest crowd; None: there was no redelivery.
+        crowd_after: the biggest crowd after the outage; None: there was no redelivery then.
+        dead_after: the time to the dead-letter queue if the outage never ended; None: there is no limit on
+            redeliveries, or one of millions.
+        step: the time of a row, seconds.
         rows: the redeliveries over time, ready for JSON.
     """
 
@@ -108,7 +108,7 @@ class Simulation:
 
     @classmethod
     def of(cls, plan: Plan, messages: int, outage: Duration, rate: float | None, seed: int) -> Simulation:
-        """The simulation of a policy; the other arguments as in `RedeliveryPolicy.simulate`."""
+        """Simulate a policy; the other arguments are as in `RedeliveryPolicy.simulate`."""
         if isinstance(messages, bool) or not isinstance(messages, int) or messages < 1:
             raise InvalidInput(f"messages is {shown(messages)}. Pass a whole number, 1 or more")
         if rate is not None and (
@@ -139,7 +139,7 @@ class Simulation:
     def __str__(self) -> str:
         able = "anything" if self.rate is None else f"{self.rate:g} messages a second"
         fail = "fails" if self.messages == 1 else "fail together"
-        drained = f"{_text(self.drained)} after the outage" if self.done else "nothing was left to be done"
+        drained = f"{_text(self.drained)} after the outage" if self.done else "nothing was left to do"
         lines = [
             f"{many(self.messages, 'message')} {fail}, at 0s; after {_text(self.outage)} {able} can be done",
             "",
@@ -159,7 +159,7 @@ class Simulation:
         return f"dead-lettered after {p50} (p1 {p1}, p99 {p99})"
 
     def _picture(self) -> Iterator[str]:
-        """A line for each row, as long as its redeliveries are many."""
+        """A line for each row, with a bar in proportion to its redeliveries."""
         if not self.rows:
             return
         highest = max(row.failed + row.done for row in self.rows)
@@ -176,7 +176,7 @@ class Simulation:
 
 
 class _Seen(NamedTuple):
-    """When redeliveries failed and succeeded; milliseconds, like the end of the last message."""
+    """The times of failed and successful redeliveries, and the end of the last message; milliseconds."""
 
     failures: list[int]
     successes: list[int]
@@ -209,14 +209,14 @@ def _play(plan: Plan, messages: int, outage: int, rate: float | None, draw: rand
 
 
 class _Allowance:
-    """What can be done: a bucket that holds a second's worth, at least one, and is full at first."""
+    """The capacity after the outage: a token bucket for one second, at least one token, full at first."""
 
     def __init__(self, rate: float | None, now: int) -> None:
         self._rate, self._then = rate, now
         self._left = self._most = max(rate or 0, 1.0)
 
     def covers(self, now: int) -> bool:
-        """Take one, if there is one."""
+        """Take a token, if there is one."""
         if self._rate is None:
             return True
         self._left = min(self._most, self._left + (now - self._then) * self._rate / 1000)
@@ -228,11 +228,11 @@ class _Allowance:
 
 
 def _dead_after(plan: Plan, messages: int, draw: random.Random) -> Quantiles | None:
-    """When messages are dead that always fail."""
+    """When messages that always fail are dead."""
     limit = plan.limit
     if limit is None or limit > MOST_DELIVERIES:
         return None
-    sample = min(messages, MOST_DELIVERIES // max(limit, 1))  # after so many waits all take about as long
+    sample = min(messages, MOST_DELIVERIES // max(limit, 1))  # over many waits the sums differ little
     ends: list[int] = []
     for _ in range(sample):
         end, wait = 0, None
@@ -247,8 +247,8 @@ def _dead_after(plan: Plan, messages: int, draw: random.Random) -> Quantiles | N
 def _bound(deliveries: int) -> None:
     if deliveries > MOST_DELIVERIES:
         raise InvalidInput(
-            f"more than {MOST_DELIVERIES:,} deliveries are too many to play through. "
-            "Pass fewer messages, a shorter outage, a higher rate, or a policy that waits longer"
+            f"more than {MOST_DELIVERIES:,} deliveries are too many to simulate. Pass fewer messages, a "
+            "shorter outage, a higher rate, or a policy that waits longer"
         )
 
 
@@ -280,7 +280,7 @@ def _described(crowd: Crowd | None) -> str:
 
 
 def _text(seconds: float) -> str:
-    """As exact as an eye needs it: a tenth of a second, and beyond a minute a second."""
+    """A time rounded for display: to a tenth of a second, beyond a minute to a second."""
     ms = round(seconds * 1000)
     grain = 1_000 if ms >= 60_000 else 100  # noqa: PLR2004 - a minute
     return human(round(ms / grain) * grain)

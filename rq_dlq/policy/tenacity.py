@@ -1,8 +1,7 @@
-"""From tenacity's strategies to a policy's arguments and back. Whoever imports this needs tenacity.
+"""Converts between tenacity's strategies and a policy's arguments. Importing this needs tenacity.
 
-A wait that no policy has exactly (to the millisecond, and in distribution where it is random) is
-refused, and the error says what is possible: a schedule that is nearly right would be found out in
-production.
+A wait that no policy matches exactly (to the millisecond, and in distribution if it is random) is refused,
+and the error says what is possible: a nearly right schedule would only be noticed in production.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ T = TypeVar("T")
 
 LONGEST_LIST: Final = 1_000
 FAR: Final = 10_000
-"""An attempt by which every wait that settles in a list has settled."""
+"""An attempt by which every wait that becomes constant is constant."""
 
 
 class Strategies(TypedDict):
@@ -35,7 +34,7 @@ class Strategies(TypedDict):
 
 
 class Policy(Protocol):
-    """What tenacity has to know of a policy."""
+    """The part of a policy that tenacity needs."""
 
     @property
     def max_redeliveries(self) -> int | None:
@@ -49,7 +48,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PolicyWait:
-    """A policy as a wait of tenacity's; it pickles."""
+    """A policy as a tenacity wait; it can be pickled."""
 
     policy: Policy
 
@@ -69,7 +68,7 @@ def strategies_of(policy: Policy) -> Strategies:
 
 
 def policy_in(wait: WaitBaseT | None, stop: StopBaseT | None) -> Policy | None:
-    """The policy that `strategies_of` made these of; None: they are tenacity's own."""
+    """The policy behind strategies made by `strategies_of`; None: they are tenacity's own."""
     found = wait.policy if isinstance(wait, PolicyWait) else None
     return found if found is not None and found.max_redeliveries == _limit(stop) else None
 
@@ -81,7 +80,7 @@ def arguments_of(wait: WaitBaseT | None, stop: StopBaseT | None) -> dict[str, An
 
 
 def _limit(stop: StopBaseT | None) -> int | None:
-    """Redeliveries; an attempt is a delivery, and there always is a first."""
+    """The limit of redeliveries; an attempt is a delivery, and the first is not a redelivery."""
     if stop is None or _is(stop, type(t.stop_never)):
         return None
     if _is(stop, t.stop_after_attempt):
@@ -93,7 +92,7 @@ def _limit(stop: StopBaseT | None) -> int | None:
 
 
 def _settings(wait: WaitBaseT | None, limit: int | None) -> dict[str, Any]:
-    """The settings of a policy that waits alike."""
+    """The settings of a policy with the same waits."""
     if wait is None:
         return {"delays": [0]}
     if _is(wait, t.wait_random):
@@ -107,7 +106,7 @@ def _settings(wait: WaitBaseT | None, limit: int | None) -> dict[str, Any]:
     raise PolicyError(
         f"{type(wait).__name__} has no equivalent. Possible are wait_none, wait_fixed, wait_random, "
         "wait_random_exponential, wait_incrementing, wait_exponential, wait_exponential_jitter "
-        "without jitter, and wait_chain of those without chance; "
+        "without jitter, and wait_chain of those without randomness; "
         "for a spread of another kind, use RedeliveryPolicy(collision_avoidance=...)"
     )
 
@@ -119,16 +118,16 @@ def _growing(initial: float, multiplier: float, longest: float | None, spread: f
 
 
 def _uniform(low: float, high: float) -> dict[str, Any]:
-    """Between two waits, evenly: their middle, spread by half their distance."""
+    """Uniform between two waits: their middle, spread by half their distance."""
     spread = (high - low) / (high + low) if high > 0 else 0
     return _growing((low + high) / 2, 1, None, spread)
 
 
 def _random_exponential(wait: t.wait_random_exponential) -> dict[str, Any]:
-    """From 0 to a wait that grows, evenly: half of it, spread by all of it.
+    """Uniform from 0 to a growing wait: half of it, spread by all of it.
 
-    At the maximum the spread is folded back to the same even range. Between half the maximum and
-    the maximum it would not be even, so no half may fall there.
+    At the maximum the spread is folded back to the same uniform range. Between half the maximum and the
+    maximum it would not be uniform, so no half may fall there.
     """
     if wait.exp_base == 1:
         return _uniform(wait.min, min(wait.multiplier, wait.max))
@@ -144,13 +143,13 @@ def _random_exponential(wait: t.wait_random_exponential) -> dict[str, Any]:
             "wait_random_exponential has an equivalent only where max is one of its waits. "
             f"Pass max={2 * half:g}, or use RedeliveryPolicy("
             f"initial_delay={wait.multiplier / 2:g}, multiplier={wait.exp_base:g}, "
-            f"max_delay={limit:g}, collision_avoidance=1), which is less even on the way there"
+            f"max_delay={limit:g}, collision_avoidance=1), which is less uniform up to the maximum"
         )
     return _growing(min(wait.multiplier / 2, wait.max), wait.exp_base, limit, 1)
 
 
 def _exponential(wait: object) -> TypeGuard[t.wait_exponential | t.wait_exponential_jitter]:
-    """Whether it is an exponential wait without chance."""
+    """Whether it is an exponential wait without randomness."""
     return _is(wait, t.wait_exponential) or (_is(wait, t.wait_exponential_jitter) and not wait.jitter)
 
 
@@ -167,14 +166,14 @@ def _capped(longest: float) -> float | None:
 
 
 def _certain(wait: object) -> TypeGuard[wait_base]:
-    """Whether the attempt alone settles it, and past its links it only rises or only falls."""
+    """Whether it depends on the attempt alone, and only rises or only falls after its links."""
     if _is(wait, t.wait_chain):
         return all(map(_certain, wait.strategies))
     return _exponential(wait) or type(wait) in {t.wait_none, t.wait_fixed, t.wait_incrementing}
 
 
 def _tabulated(wait: wait_base, limit: int | None) -> list[float]:
-    """Its waits, in seconds, until they change no more or there are no more redeliveries."""
+    """Its waits, in seconds, until they become constant or the redeliveries end."""
     last, links = _at(wait, FAR), _links(wait)
     waits: list[int] = []
     for n in range(1, LONGEST_LIST + 1):
@@ -186,7 +185,7 @@ def _tabulated(wait: wait_base, limit: int | None) -> list[float]:
 
 
 def _links(wait: object) -> int:
-    """The attempts by which a chain has come to its last link."""
+    """The attempts until a chain reaches its last link."""
     links: tuple[object, ...] = getattr(wait, "strategies", ())
     return max([len(links), *map(_links, links)])
 
@@ -199,5 +198,5 @@ def _at(wait: wait_base, attempt: int) -> int:
 
 
 def _is(value: object, kind: type[T]) -> TypeGuard[T]:
-    """Whether it is of that very class: a subclass may wait in another way."""
+    """Whether it is exactly of this class: a subclass may compute another wait."""
     return type(value) is kind

@@ -1,7 +1,7 @@
 """Policies read from files: our own (TOML), ActiveMQ Artemis' broker.xml, ActiveMQ Classic's activemq.xml.
 
-A reader does no I/O. It turns text into entries, reports what each setting of the file becomes, and lists the
-problems. The caller sets all entries of a file, or none.
+A reader does no I/O. It turns text into entries, reports the equivalent of each setting of the file, and
+lists the problems. The caller sets all entries of a file, or none.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["Conversion", "Finding", "Problem", "Reading", "read_broker_xml", "re
 
 
 def read_broker_xml(data: bytes, renamed: Mapping[str, str] | None = None) -> Reading:
-    """The policies of Artemis' broker.xml or Classic's activemq.xml, whichever the file is.
+    """The policies of Artemis' broker.xml or Classic's activemq.xml, by the kind of file.
 
     Args:
         data: the file's content.
-        renamed: the name or pattern here, by the one there.
+        renamed: new names or patterns, by those in the file.
 
     Returns:
         The entries, or the problems of the file.
@@ -48,7 +48,9 @@ def read_broker_xml(data: bytes, renamed: Mapping[str, str] | None = None) -> Re
 def _why_not(root: Element) -> str:
     """Why a file of another kind is not read."""
     if root.named("subsystem") and root.named("address-setting"):
-        return "a WildFly configuration is not read: put its <address-setting> elements into a broker.xml"
+        return (
+            "a WildFly configuration is not supported: put its <address-setting> elements into a broker.xml"
+        )
     return (
         f"<{root.name}> is neither Artemis' <configuration> (broker.xml) nor Classic's <beans> or <broker> "
         "(activemq.xml)"
@@ -56,7 +58,10 @@ def _why_not(root: Element) -> str:
 
 
 def _not_read(include: Element) -> Problem:
-    """The problem of an `xi:include`: whatever is in the other file belongs to this one."""
+    """The problem of an `xi:include`, whose file would be part of this one."""
     where = include.attributes.get("href", "another file")
-    message = f"its settings are in {where}, which is not read: put them here in a copy, and import the copy"
+    message = (
+        f"its settings are in {where}, which is not read: put them into a copy of this file, and import the "
+        "copy"
+    )
     return Problem(include.line, "include", message)

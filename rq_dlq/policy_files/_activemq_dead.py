@@ -1,4 +1,4 @@
-"""Classic's dead-letter strategies, as fields of ours."""
+"""Converts Classic's dead-letter strategies to our fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS: Final = {
 }
 COMMON: Final = ("processExpired", "processNonPersistent", "expiration")
 DEFAULT: Final = "Classic's default"
-NO_SENDS: Final = "send nothing to this name: it would be a queue of its own, and dead letters in DLQ.<queue>"
+NO_SENDS: Final = "do not send to this name: it would be a separate queue, with dead letters in DLQ.<queue>"
 OUTLIVED: Final = "then it is dropped and counted; Classic moves it to the dead-letter queue of its queue"
 
 
@@ -29,7 +29,9 @@ def letters(block: Block, entry: Element, names: Names) -> None:
     """Convert the dead-letter strategy of a policyEntry, with its defaults written out."""
     if "deadLetterStrategy" in block.settings:
         reference = block.settings["deadLetterStrategy"]
-        message = f"the strategy {reference.value!r} is elsewhere. In a copy, put it into the policyEntry"
+        message = (
+            f"the strategy {reference.value!r} is defined elsewhere. In a copy, put it into the policyEntry"
+        )
         block.wrong(reference, message)
         return
     holder = entry.child("deadLetterStrategy")
@@ -39,7 +41,7 @@ def letters(block: Block, entry: Element, names: Names) -> None:
     elements = holder.children
     if len(elements) != 1 or elements[0].name not in KINDS:
         given = ", ".join(element.name for element in elements) or "nothing"
-        message = f"{given} is not one of {', '.join(KINDS)}. In a copy, put one of them there"
+        message = f"{given} is not one of {', '.join(KINDS)}. In a copy, use one of them"
         block.wrong(Setting("deadLetterStrategy", "", holder.line), message)
         return
     _strategy(block, elements[0], names)
@@ -101,7 +103,7 @@ def _fields(block: Block, settings: Settings, strategy: str, names: Names) -> No
         becomes("queueSuffix", "dead_letter.suffix", settings["queueSuffix"].value)
     expired = flag("processExpired", default=True)
     if strategy == "discarding":
-        becomes("processExpired", "dead_letter.process_expired", True, "expired messages are dropped, too")  # noqa: FBT003
+        becomes("processExpired", "dead_letter.process_expired", True, "expired messages are also dropped")  # noqa: FBT003
     else:
         becomes("processExpired", "dead_letter.process_expired", expired)
         if not expired:

@@ -1,4 +1,4 @@
-"""Where queues behave differently after the import, though every setting was taken over."""
+"""Notes on differences in behaviour after an import of all settings."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def differences(entries: Mapping[Pattern, Block], everything: Pattern, line: int
     Args:
         entries: the policyEntries, by pattern.
         everything: the pattern for all queues.
-        line: of the file, for notes that are about no entry.
-        named: the file has policyEntries, be they for topics.
+        line: the line for notes that concern no entry.
+        named: the file has policyEntries, even if only for topics.
     """
     notes = Block("policyEntry", Settings(line))
     if named and everything not in entries:
@@ -37,15 +37,15 @@ def differences(entries: Mapping[Pattern, Block], everything: Pattern, line: int
         if shared and not one.covers(other) and not other.covers(one) and letters[0] != letters[1]:
             first = min(one, other, key=lambda pattern: pattern.rank)
             note = (
-                f"queues like {shared}, which {one.text} and {other.text} cover: here {first.text} counts, "
-                "in Classic it may be the other one"
+                f"queues like {shared}, which {one.text} and {other.text} cover: here {first.text} takes "
+                "precedence, in Classic it may be the other one"
             )
             notes.passed_over(Setting("queue", "", entries[other].line), "no counterpart", note)
     return notes
 
 
 def _may_cross(patterns: Iterable[Pattern]) -> Iterator[tuple[Pattern, Pattern]]:
-    """Pairs in their order. If neither has a wildcard for one word, they do not cross."""
+    """The pairs that may cross, in order; pairs without a one-word wildcard do not cross."""
     wild: list[Pattern] = []
     single: list[Pattern] = []
     for other in patterns:

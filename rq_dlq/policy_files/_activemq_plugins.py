@@ -1,4 +1,4 @@
-"""Classic's plugins for redelivery, dropping dead letters and times to live, as fields of ours."""
+"""Converts Classic's plugins for redelivery, dead letters and times to live to our fields."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ FLAGS: Final = ("useExponentialBackOff", "useCollisionAvoidance")
 KNOWN: Final = (*WHOLE, *DECIMALS, *FLAGS)
 DESTINATIONS: Final = ("queue", "topic", "tempQueue", "tempTopic", "destination")
 FIELDS: Final = tuple(row for row in BY_PART["redelivery"].values() if row.classic)
-"""The fields of ours that Classic's settings set."""
+"""Our fields that Classic's settings set."""
 OF_A_CLIENT: Final = 6
 """Redeliveries by a client with default settings."""
 SEND, FALLBACK = "sendToDlqIfMaxRetriesExceeded", "fallbackToDeadLetter"
-"""The switches of the redeliveryPlugin. Off, they drop what otherwise becomes a dead letter: messages without
-redeliveries left, and messages that fail in a queue without a policy."""
+"""The switches of the redeliveryPlugin. If off, messages are dropped instead of becoming dead letters: those
+without redeliveries left, and those that fail in a queue without a policy."""
 JAVA: Final = re.compile(r"\.[*+?{]|&&|\[[^\]]*\[|[*+?}][+]|\\[QEpPRXGZ]")
-"""What an expression of Java has that reaches over the dots of a name, or that Python reads otherwise."""
+"""Parts of Java expressions that match across dots, or that differ in Python."""
 TTL, CEILING = "zeroExpirationOverride", "ttlCeiling"
 
 
 def redelivering(element: Element) -> tuple[Block, dict[str, Setting]]:
-    """The block of the redeliveryPlugin, and those of its switches that are off."""
+    """The block of the redeliveryPlugin, and its switches that are off."""
     block = Block("redeliveryPlugin", Settings.of(element))
     off: dict[str, Setting] = {}
     for name, setting in block.settings.items():
         if name == "redeliveryPolicyMap":
-            message = f"the map {setting.value!r} is elsewhere. In a copy, put it into the plugin"
+            message = f"the map {setting.value!r} is defined elsewhere. In a copy, put it into the plugin"
             block.wrong(setting, message)
         elif name not in {SEND, FALLBACK}:
             block.unknown(setting, (FALLBACK, SEND), "redeliveryPlugin")
@@ -93,7 +93,7 @@ def _note(field: str, values: Mapping[str, Any], policy: RedeliveryPolicy) -> st
             return "no limit"
         return (
             f"by the broker; a client with default settings adds {OF_A_CLIENT}, so there were "
-            f"{both} deliveries. For as many here: --max-redeliveries {both - 1}"
+            f"{both} deliveries. For the same number here: --max-redeliveries {both - 1}"
         )
     return ""
 
@@ -132,11 +132,11 @@ def _dropped(block: Block) -> None:
     block.becomes(given, "dead_letter.strategy", "discarding", "" if only or every else DEFAULT)
     if only:
         if names:
-            note = "names are compared word by word: a dot is a dot, and * is one word"
+            note = "names are matched word by word: a dot is a dot, and * is one word"
             block.becomes(only, "dead_letter.only", names, note)
         if every:
             block.passed_over(every, "not needed", "dropOnly lists the queues")
-    why = "the plugin comes before all strategies, also for expired messages"
+    why = "the plugin runs before all strategies, including for expired messages"
     block.becomes(block.itself, "dead_letter.process_expired", True, why)  # noqa: FBT003
     block.becomes(block.itself, "pinned", True, why)  # noqa: FBT003
     number = block.whole(report) if report else None
@@ -148,10 +148,10 @@ def _dropped(block: Block) -> None:
 
 
 def _names_of(block: Block, only: Setting) -> list[str] | None:
-    """Our names for the expressions of dropOnly; None: one is for all queues.
+    """Our names for the expressions of dropOnly; None: one of them matches all queues.
 
-    Those of Java are compared with whole names, so `q.*` is each name that begins with q. Others that reach
-    over the dots of a name have no counterpart.
+    Java expressions are matched with whole names, so `q.*` matches each name that begins with q. Other
+    expressions that match across dots have no counterpart.
     """
     names: list[str] = []
     for item in only.value.split():
@@ -160,7 +160,8 @@ def _names_of(block: Block, only: Setting) -> list[str] | None:
             return None
         if JAVA.search(head):
             note = (
-                f"{item} compares whole names, and here each word stands alone: its queues keep dead letters"
+                f"{item} matches whole names, and here words are matched one by one: its queues keep dead "
+                "letters"
             )
             block.passed_over(only, "no counterpart", note)
         elif head == item:
@@ -191,17 +192,17 @@ def time_stamping(element: Element) -> Block:
     if ceiling:
         note = (
             "max_expiry_delay also gives a time to live to messages without one, and has no effect on them "
-            "if expiry_delay is set. Set one of them by hand"
+            "if expiry_delay is set. Set one of them manually"
         )
         block.passed_over(settings[CEILING], "no counterpart", note)
     return block
 
 
 def _span(block: Block, setting: Setting | None) -> int | None:
-    """Milliseconds; None: it is missing, or 0, which a finding notes."""
+    """Milliseconds; None: it is missing or 0, which is noted as a finding."""
     if setting is None:
         return None
     span = block.whole(setting, 0)
     if span == 0:
-        block.passed_over(setting, "not needed", "0: it does nothing")
+        block.passed_over(setting, "not needed", "0: it has no effect")
     return span

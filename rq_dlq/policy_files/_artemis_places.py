@@ -1,4 +1,4 @@
-"""Where Artemis sends dead and expired messages, which three of its settings decide together."""
+"""Converts Artemis' destinations of dead and expired messages, which depend on three settings."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Kind(NamedTuple):
     """Dead letters or expired messages: Artemis' settings, and our fields.
 
     Attributes:
-        part: of our entry.
+        part: the part of our entry.
         what: the name for people.
         address: the setting for one common address.
         auto: the setting that gives each queue its own.
-        prefix: the setting for the prefix of the names then.
+        prefix: the setting for the prefix of these queues.
         suffix: the setting for their suffix.
         default: Artemis' prefix.
         aliases: our field with more names.
@@ -54,7 +54,7 @@ COUNTED: Final = {*PLACES, "max-delivery-attempts"}
 
 
 def counts(block: Block) -> bool:
-    """Whether it becomes an entry."""
+    """Whether the block becomes an entry."""
     return any("redelivery" in name or "expiry" in name or name in COUNTED for name in block.settings)
 
 
@@ -65,7 +65,7 @@ Queues: TypeAlias = "Mapping[str, Sequence[str]] | None"
 def places(block: Block, above: Sequence[Block], names: Names, queues: Queues) -> None:
     """Convert the settings for both kinds, in full, if the block has any of them.
 
-    `above` are the blocks that are for all its queues, too, the most specific first.
+    `above` are the blocks that also apply to all its queues, the most specific first.
     """
     given = {kind: [name for name in kind.settings if name in block.settings] for kind in (LETTERS, EXPIRY)}
     for kind in (LETTERS, EXPIRY):
@@ -81,7 +81,7 @@ def places(block: Block, above: Sequence[Block], names: Names, queues: Queues) -
         elif not above and counts(block):
             _missing(block, kind)
     if any(given.values()) and dead:
-        note = "both addresses are the same: expired messages are dead letters, too" if together else ""
+        note = "both addresses are the same: expired messages become dead letters" if together else ""
         setting = block.settings.get(EXPIRY.address) or block.settings.get(LETTERS.address)
         source = setting if together and setting else block.itself
         if together or _together_anywhere(above):
@@ -89,7 +89,7 @@ def places(block: Block, above: Sequence[Block], names: Names, queues: Queues) -
 
 
 def _place(block: Block, kind: Kind, above: Sequence[Block], names: Names, *, together: bool) -> None:
-    """Convert one kind: each queue has its own, many share one, or there is none."""
+    """Convert one kind: each queue has its own, many share one, or none exists."""
     if _automatic(kind, block, above):
         _individual(block, kind, above)
         return
@@ -110,28 +110,28 @@ def _place(block: Block, kind: Kind, above: Sequence[Block], names: Names, *, to
 
 
 def _doors(kind: Kind, block: Block, above: Sequence[Block], names: Names, queues: Queues) -> None:
-    """Convert the other queues that get each of these there: here they are aliases of one queue."""
+    """Convert the other queues that get a copy in Artemis: here they are aliases of one queue."""
     found = _aliases(kind, block, above, names, queues)
     if found is None:
         return
     inherited = (_aliases(kind, other, above[at + 1 :], names, queues) for at, other in enumerate(above))
     setting = block.settings[kind.address]
     if found:
-        note = f"its readers get the {kind.what}, too; each is there once, not a copy for each queue"
+        note = f"its readers also get the {kind.what}; each exists once, without a copy for each queue"
         block.becomes(setting, kind.aliases, " ".join(found), note)
     elif next((other for other in inherited if other is not None), None):
         block.becomes(setting, kind.aliases, None, "those of a more general block do not get them")
     address = _setting(kind.address, block, above)
     name = "" if address is None or _automatic(kind, block, above) else address.value
     if queues is not None and name and "::" not in name and not queues.get(name):
-        note = f"no queue is configured on it, so there its {kind.what} are dropped unless a reader made one"
+        note = f"no queue is configured on it, so Artemis drops its {kind.what} unless a reader created one"
         block.passed_over(setting, "not needed", f"{note}; here they are kept")
 
 
 def _aliases(
     kind: Kind, block: Block, above: Sequence[Block], names: Names, queues: Queues
 ) -> list[str] | None:
-    """The queues beside its own dead-letter or expiry queue that get them; None: the block does not say."""
+    """The additional queues that get them; None: the block does not configure them."""
     if kind.auto not in block.settings and kind.address not in block.settings:
         return None
     address = _setting(kind.address, block, above)
@@ -148,7 +148,7 @@ def _individual(block: Block, kind: Kind, above: Sequence[Block]) -> None:
     settings = block.settings
     address = _setting(kind.address, block, above)
     if kind is LETTERS:
-        note = "" if address and address.value else f"Artemis needs a {kind.address}, too; here they are kept"
+        note = "" if address and address.value else f"Artemis also needs a {kind.address}; here they are kept"
         block.becomes(settings[kind.auto], "dead_letter.strategy", "individual", note)
     elif kind.auto in settings:
         block.passed_over(
@@ -166,7 +166,7 @@ def _individual(block: Block, kind: Kind, above: Sequence[Block]) -> None:
 
 
 def _missing(block: Block, kind: Kind) -> None:
-    """No setting names an address: Artemis drops them, here they are kept."""
+    """Note that no setting names an address: Artemis drops the messages, here they are kept."""
     drop = "--strategy discarding" if kind is LETTERS else "--discard-expired"
     note = f"missing, so Artemis drops {kind.what}; here each queue keeps its own ({drop} drops them)"
     block.passed_over(block.settings[kind.address], "not needed", note)
@@ -183,13 +183,13 @@ def _automatic(kind: Kind, block: Block, above: Sequence[Block]) -> bool:
 
 
 def _name(kind: Kind, block: Block, above: Sequence[Block]) -> str:
-    """The address that many queues share; empty: there is none."""
+    """The address that many queues share; empty: no such address."""
     address = _setting(kind.address, block, above)
     return "" if address is None or _automatic(kind, block, above) else address.value
 
 
 def _together_anywhere(above: Sequence[Block]) -> bool:
-    """Whether a more general block has one address for both kinds, which this block has to undo."""
+    """Whether a more general block has one address for both kinds, which this block must undo."""
     for at, other in enumerate(above):
         dead, expired = (_name(kind, other, above[at + 1 :]) for kind in (LETTERS, EXPIRY))
         if dead and dead == expired:

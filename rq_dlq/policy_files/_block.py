@@ -1,4 +1,4 @@
-"""One block of another broker's file, while it becomes an entry of ours."""
+"""A block of another broker's file during its conversion to an entry."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class Settings(dict[str, Setting]):
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """A block and what its settings become.
+    """A block, and the conversion of its settings.
 
     Attributes:
-        place: the block, as people write it: "address-setting orders.#".
-        settings: of the block.
-        pattern: of our entry.
+        place: the block's name for people: "address-setting orders.#".
+        settings: the settings of the block.
+        pattern: the pattern of our entry.
         fields: our entry, as Redis stores it.
-        findings: what each setting becomes.
+        findings: the equivalent of each setting.
         problems: the errors in it.
     """
 
@@ -85,18 +85,18 @@ class Block:
 
     @property
     def itself(self) -> Setting:
-        """The block as a whole, for findings about no setting in particular."""
+        """The block as a whole, for findings that concern no particular setting."""
         return self.settings[""]
 
     def becomes(self, setting: Setting, where: str, value: JSON, note: str = "") -> None:
-        """A setting becomes a field of our entry."""
+        """Convert a setting to a field of our entry."""
         part, dot, name = where.partition(".")
         fields = self.fields.setdefault(part, {}) if dot else self.fields
         fields[name or part] = value
         self._find(setting, "becomes", note, pattern=self.pattern, field=where, becomes=value)
 
     def passed_over(self, setting: Setting, outcome: Conversion, note: str) -> None:
-        """A setting has no field here."""
+        """Note that a setting has no field here."""
         self._find(setting, outcome, note)
 
     def _find(self, setting: Setting, outcome: Conversion, note: str, **of_field: Any) -> None:
@@ -104,7 +104,7 @@ class Block:
         self.findings.append(Finding(line, self.place, name, value, outcome, note=note, **of_field))
 
     def matched(self, setting: Setting, name: str, names: Names, lost: str) -> Pattern | None:
-        """Our pattern for a name in a setting; None: there is none, which a problem or a finding notes."""
+        """Our pattern for a name in a setting; None: there is none, and a problem or finding is added."""
         try:
             pattern = names.pattern(name)
         except PolicyError as error:
@@ -118,11 +118,11 @@ class Block:
         return pattern
 
     def wrong(self, setting: Setting, message: str) -> None:
-        """A setting is wrong."""
+        """Add a problem of a setting."""
         self.problems.append(Problem(setting.line, setting.name, message))
 
     def unknown(self, setting: Setting, known: Iterable[str], owner: str) -> None:
-        """There is no setting with this name."""
+        """Add a problem for an unknown setting."""
         like = get_close_matches(setting.name, [*known], n=1)
         hint = f" (the closest is {like[0]})" if like else ""
         message = f"{owner} has no such setting{hint}. Correct it, or leave it out"
@@ -161,7 +161,7 @@ class Block:
     def redelivery(
         self, make: Callable[..., RedeliveryPolicy], given: Mapping[str, Any]
     ) -> RedeliveryPolicy | None:
-        """The policy of the settings that are given; None: there is none, and a problem is added."""
+        """The policy of the given settings; None: they are not valid, and a problem is added."""
         try:
             return make(**given)
         except PolicyError as error:
@@ -187,7 +187,7 @@ class Block:
         return whole
 
     def _blame(self, message: str, parts: list[str]) -> None:
-        """Add a problem to the setting that it names, else to the last setting of these parts."""
+        """Add a problem for the setting that it names, or for the last setting of these parts."""
         suspects = [one for one in self.findings if one.field.split(".")[0] in parts]
         named = [one for one in suspects if one.setting and plain(one.setting) in plain(message)]
         mentioned = [one for one in suspects if one.field.rpartition(".")[2] in message]
@@ -197,12 +197,12 @@ class Block:
 
 
 def reading_of(blocks: Sequence[Block], apart: Sequence[Block], nothing: Problem | None) -> Reading:
-    """What was read of a file.
+    """The result of reading a file.
 
     Args:
-        blocks: those that become entries, one a pattern.
-        apart: those that only have findings and problems.
-        nothing: the problem if none of them has any.
+        blocks: the blocks that become entries, one per pattern.
+        apart: the blocks that only have findings and problems.
+        nothing: the problem if no block has findings or problems.
     """
     entries = {block.pattern: block.entry() for block in blocks}
     every = [*apart, *blocks]

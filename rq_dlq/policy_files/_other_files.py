@@ -1,32 +1,34 @@
-"""Files of brokers that are no XML, and are not read: what they are, and what to do with them."""
+"""Recognizes unsupported broker files that are not XML, with advice."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-OPERATOR: Final = "a resource of the ActiveMQ Artemis operator is not read: import the broker.xml of its pod"
+OPERATOR: Final = (
+    "a resource of the ActiveMQ Artemis operator is not supported: import the broker.xml of its pod"
+)
 PROPERTIES: Final = (
-    "Artemis' broker properties are not read: put them into a broker.xml, as <address-setting>"
+    "Artemis' broker properties are not supported: put them into a broker.xml, as <address-setting>"
 )
 STREAMING: Final = (
-    "a configuration of NATS Streaming is not read: AckWait and MaxInflight are its clients', and its limits "
-    "have no counterpart; see docs/migrating.md"
+    "a configuration of NATS Streaming is not supported: AckWait and MaxInflight are its clients', and its "
+    "limits have no counterpart; see docs/migrating.md"
 )
 NATS: Final = (
-    "a configuration of NATS is not read: AckWait, MaxDeliver and BackOff are those of consumers; "
+    "a configuration of NATS is not supported: AckWait, MaxDeliver and BackOff are those of consumers; "
     "see docs/migrating.md"
 )
 KINDS: Final = (
-    (rb"\s*\{", "JSON: a NATS configuration is not read; see docs/migrating.md"),
+    (rb"\s*\{", "JSON: a NATS configuration is not supported; see docs/migrating.md"),
     (rb"(?s).*^\s*(?:kind:\s*ActiveMQArtemis|apiVersion:\s*broker\.amq\.io)", OPERATOR),
     (rb"(?s).*^\s*address(?:Settings|Configurations|es)\.", PROPERTIES),
     (rb"(?s).*^\s*streaming\s*[:={]", STREAMING),
     (rb"(?s).*^\s*(?:jetstream|server_name|leafnodes|cluster|port)\s*[:={]", NATS),
 )
-"""By how the file begins, or one of its lines does."""
+"""Advice by the beginning of the file, or of one of its lines."""
 
 
 def other_file(data: bytes) -> str | None:
-    """What a file is that is no XML, and what to do; None: it is not known."""
+    """The advice for a file that is not XML; None: it is unknown."""
     return next((what for form, what in KINDS if re.match(form, data, re.MULTILINE)), None)

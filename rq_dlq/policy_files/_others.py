@@ -1,4 +1,4 @@
-"""Other brokers' settings that have no field here: why they are not needed, or have no counterpart."""
+"""Settings of other brokers without a field here: why they are not needed, or have no counterpart."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ def _reasons(*rows: tuple[Conversion, str, str]) -> Reasons:
     return {name: (outcome, reason) for outcome, reason, names in rows for name in names.split()}
 
 
-NO_TOPICS: Final = "there are queues only, no topics"
+NO_TOPICS: Final = "there are only queues, no topics"
 IDS: Final = "a queue ignores an id that it already has"
 AUDIT: Final = (
-    "a queue ignores an id while it has the message, also as a dead letter; then the id is free again, "
-    "or after the ack when the dedup_window of its policy is over"
+    "a queue ignores an id while it has the message, even as a dead letter; then the id is free again, or "
+    "after an ack when the dedup_window of its policy has passed"
 )
-NO_AUDIT: Final = "a queue never has an id twice, so a second message of the same id is ignored here"
+NO_AUDIT: Final = "a queue never has an id twice, so a second message with the same id is ignored here"
 KNOWN_IDS: Final = (
-    "a queue knows the ids of all its messages, exactly, and after their ack for the dedup_window of its "
-    "policy, which is none unless you set it: `rq-dlq policy set '#' --dedup-window 10m`"
+    "a queue remembers the ids of all its messages exactly, and after an ack for the dedup_window of its "
+    "policy, which is not set by default: `rq-dlq policy set '#' --dedup-window 10m`"
 )
 COUNTED: Final = "the count is always in Redis before a consumer sees the message"
-INDEXED: Final = "nothing is scanned: an index shows what expires next, and clients and workers check it"
-EMPTY: Final = "an empty queue is only a few counters, which may stay"
-CLAIMED: Final = "each claim says how many messages it takes"
+INDEXED: Final = "no scan is needed: an index has the next expiry, and clients and workers check it"
+EMPTY: Final = "an empty queue is only a few counters, which can stay"
+CLAIMED: Final = "each claim specifies how many messages it takes"
 MEMORY: Final = (
     "all queues share the memory of Redis, which maxmemory limits (with noeviction; a full Redis refuses new "
     "messages, and drains)"
 )
 
 ARTEMIS: Final = _reasons(
-    ("not needed", "a message is sent to a queue, which exists as soon as it is named: it always has a route",
+    ("not needed", "a message is sent to a queue, which exists once it is named: it always has a route",
      "send-to-dla-on-no-route"),
     ("no counterpart", f"nothing is paged: {MEMORY}",
      """max-size-bytes max-size-messages max-size-bytes-reject-threshold address-full-policy
@@ -55,21 +55,21 @@ ARTEMIS: Final = _reasons(
     ("no counterpart", f"a later message never replaces an earlier one; {IDS}",
      "last-value-queue default-last-value-queue default-last-value-key"),
     ("no counterpart", "new messages never push out old ones", "default-ring-size"),
-    ("no counterpart", "an acked message is gone; `rq-dlq peek` and browse() look without claiming",
+    ("no counterpart", "an acked message is removed; `rq-dlq peek` and browse() read without claiming",
      "default-non-destructive"),
     ("no counterpart",
      "messages are not bound to one consumer; a policy can limit a queue to one delivery at a time",
      """default-exclusive-queue default-group-rebalance default-group-rebalance-pause-dispatch
      default-group-buckets default-group-first-key"""),
     ("no counterpart",
-     "consumers claim, a queue does not know how many there are; `rq-dlq queue pause` stops deliveries",
+     "consumers claim, and a queue does not track how many there are; `rq-dlq queue pause` stops deliveries",
      """default-consumers-before-dispatch default-delay-before-dispatch default-max-consumers
      default-purge-on-no-consumers"""),
     ("not needed", CLAIMED, "default-consumer-window-size"),
-    ("no counterpart", "there are queues only, no addresses that copy messages to several queues",
+    ("no counterpart", "there are only queues, no addresses that copy messages to several queues",
      "default-queue-routing-type default-address-routing-type retroactive-message-count"),
-    ("not needed", "all consumers of a queue ask the same Redis", "redistribution-delay"),
-    ("no counterpart", "a slow consumer keeps only what it claimed, until its lease runs out",
+    ("not needed", "all consumers of a queue use the same Redis", "redistribution-delay"),
+    ("no counterpart", "a slow consumer keeps only its claimed messages, until its lease expires",
      """slow-consumer-threshold slow-consumer-threshold-measurement-unit slow-consumer-policy
      slow-consumer-check-period"""),
     ("not needed", "counts are always kept, and read with `rq-dlq queue ls`",
@@ -77,7 +77,7 @@ ARTEMIS: Final = _reasons(
      management-message-attribute-size-limit"""),
     ("not needed", "each message has enqueued_at", "enable-ingress-timestamp"),
     ("no counterpart", KNOWN_IDS, "id-cache-size"),
-    ("not needed", "Redis grows by itself", "initial-queue-buffer-size"),
+    ("not needed", "Redis grows automatically", "initial-queue-buffer-size"),
 )  # fmt: skip
 """Settings of an address-setting."""
 
@@ -90,14 +90,14 @@ ARTEMIS_CORE: Final = _reasons(
     ("not needed", "patterns select policies; messages are sent to queues by their full name",
      "wild-card-routing-enabled"),
 )  # fmt: skip
-"""Settings of the whole broker; only those about redelivery, dead letters and expiry."""
+"""Settings of the whole broker that concern redelivery, dead letters and expiry."""
 
 CLASSIC: Final = _reasons(
     ("not needed", INDEXED, "expireMessagesPeriod maxExpirePageSize"),
     ("not needed", COUNTED, "persistJMSRedelivered"),
     ("not needed", IDS, "sendDuplicateFromStoreToDLQ"),
     ("not needed", AUDIT, "enableAudit maxProducersToAudit maxAuditDepth maxQueueAuditDepth"),
-    ("not needed", "it is always so: by priority, then due time, then the order of sending",
+    ("not needed", "this is always the order: by priority, then due time, then the order of sending",
      "prioritizedMessages strictOrderDispatch"),
     ("not needed", CLAIMED, "queuePrefetch queueBrowserPrefetch usePrefetchExtension"),
     ("not needed", "every script has its own limit", "maxPageSize maxBrowsePageSize"),
@@ -109,7 +109,7 @@ CLASSIC: Final = _reasons(
      reduceMemoryFootprint minimumMessageSize doOptimzeMessageStorage optimizeMessageStoreInFlightLimit
      pendingQueuePolicy maxDestinations"""),
     ("no counterpart",
-     "consumers claim, a queue does not choose between them; a policy can limit all together",
+     "consumers claim, and a queue does not choose between them; a policy can limit them all together",
      """consumersBeforeDispatchStarts timeBeforeDispatchStarts lazyDispatch optimizedDispatch
      useConsumerPriority allConsumersExclusiveByDefault dispatchPolicy messageGroupMapFactory
      messageGroupMapFactoryType slowConsumerStrategy"""),
@@ -123,7 +123,7 @@ CLASSIC: Final = _reasons(
      pendingDurableSubscriberPolicy subscriptionRecoveryPolicy pendingMessageLimitStrategy
      messageEvictionStrategy"""),
     ("no counterpart", "there is one Redis, no network of brokers", "networkBridgeFilterFactory"),
-    ("no counterpart", "there is nothing between a sender and its queue",
+    ("no counterpart", "a sender writes directly to its queue",
      "messageInterceptorStrategy allowTempDestinationStealing"),
 )  # fmt: skip
 """Attributes and elements of a policyEntry."""

@@ -1,4 +1,4 @@
-"""Other brokers' names with wildcards, as patterns of ours."""
+"""Converts other brokers' names with wildcards to our patterns."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rq_dlq.policy.patterns import ONE, REST, WILDCARDS
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How a broker writes names, and the names here.
+    """A broker's syntax of names, and the names here.
 
     Attributes:
-        delimiter: between words.
+        delimiter: the delimiter between words.
         any_words: the wildcard for any number of words.
         single_word: the wildcard for one word.
-        literal: the two characters around a name that has no wildcards; empty: the broker has no such marks.
-        renamed: the name here, by the one there, as the user passed them.
+        literal: the two characters around a name without wildcards; empty: the broker has no such characters.
+        renamed: the user's new names, by the names there.
     """
 
     delimiter: str = "."
@@ -39,10 +39,10 @@ class Names:
         try:
             return Pattern.parse(self._translated(name))
         except PolicyError as error:
-            raise PolicyError(f"name the pattern here with --map '{name}=…', since {error}") from None
+            raise PolicyError(f"choose the pattern here with --map '{name}=…', since {error}") from None
 
     def queue(self, name: str) -> str:
-        """The name here of a queue there; of `address::queue` that of the queue."""
+        """The name here of a queue there; for `address::queue` that of the queue."""
         return self.renamed.get(name, ".".join(name.rpartition("::")[2].split(self.delimiter)))
 
     def _translated(self, name: str) -> str:
@@ -59,7 +59,7 @@ class Names:
 
 
 def common(one: Pattern, other: Pattern) -> str | None:
-    """The pattern of all queues that both match; None: there are none."""
+    """The pattern of all queues that both match; None: no queue matches both."""
     both = [pattern.text.split(".") for pattern in (one, other)]
     length = max(len(words) - (words[-1] == REST) for words in both)
     mine, its = (_stretched(words, length) for words in both)

@@ -15,18 +15,18 @@ Conversion: TypeAlias = Literal["becomes", "not needed", "no counterpart"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One setting of a file, and what it becomes.
+    """One setting of a file, and its equivalent.
 
     Attributes:
         line: its line in the file.
-        place: the block that it is in, such as "address-setting orders.#".
+        place: its block, such as "address-setting orders.#".
         setting: its name in the file; empty: the block as a whole.
         value: its value in the file; empty: it is missing, and its default applies.
-        outcome: becomes a field of ours, is not needed, or has no counterpart.
-        pattern: of our entry.
-        field: of that entry, such as "redelivery.initial_delay".
+        outcome: becomes a field here, is not needed, or has no counterpart.
+        pattern: the pattern of our entry.
+        field: the field of that entry, such as "redelivery.initial_delay".
         becomes: the field's value, as Redis stores it; durations in whole milliseconds.
-        note: the reason, or what to know about it.
+        note: the reason, or further information.
     """
 
     line: int
@@ -45,9 +45,9 @@ class Problem:
     """An error in a file.
 
     Attributes:
-        line: its line; 0: no line in particular.
+        line: its line; 0: no particular line.
         setting: the setting with the error.
-        message: what is wrong, and what to do about it.
+        message: the problem, and the advice.
     """
 
     line: int
@@ -57,12 +57,12 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A file that was read.
+    """The result of reading a file.
 
     Attributes:
-        entries: by pattern; empty if there is a problem.
-        findings: what each setting becomes, in the order of the file.
-        problems: in the order of the file.
+        entries: the entries by pattern; empty if there is a problem.
+        findings: the equivalent of each setting, in the order of the file.
+        problems: the problems, in the order of the file.
         lines: the line where an entry begins, by pattern.
     """
 

@@ -46,7 +46,7 @@ def lines_of(text: str) -> dict[Path, int]:
 
 
 def line_of(lines: Mapping[Path, int], path: Path) -> int:
-    """The line of a key, or else of the table that it is in."""
+    """The line of a key, or of its table."""
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 1)

@@ -14,7 +14,7 @@ DEEPEST: Final = 100
 NAMESPACE: Final = " "
 XINCLUDE: Final = "http://www.w3.org/2001/XInclude include"
 INCLUDE: Final = "xi:include"
-"""The name of an element that stands for another file; an `include` of the broker's own is another thing."""
+"""The element that includes another file; a broker's own `include` is a different element."""
 ATTRIBUTE: Final = re.compile(rb"""\s+([^\s=<>/"']+)\s*=\s*("[^"]*"|'[^']*')""")
 
 
@@ -26,7 +26,7 @@ class Element:
     line: int
     attributes: Mapping[str, str]
     lines: Mapping[str, int]
-    """By attribute."""
+    """The lines of its attributes."""
     children: list[Element] = field(default_factory=list["Element"])
     texts: list[str] = field(default_factory=list[str])
 
@@ -53,7 +53,7 @@ class Element:
 
 
 class _RefusedError(Exception):
-    """The parser found something that it must not read."""
+    """The parser found a construct that is not allowed."""
 
 
 def read_xml(data: bytes) -> Element | Problem:
@@ -104,7 +104,9 @@ class _Builder:
         self._open[-1].texts.append(text)
 
     def refuse_types(self, *_: object) -> None:
-        raise _RefusedError("it has a DOCTYPE, which is not read. Remove it from a copy, and import the copy")
+        raise _RefusedError(
+            "it has a DOCTYPE, which is not allowed. Remove it from a copy, and import the copy"
+        )
 
     def _lines(self, line: int) -> dict[str, int]:
         """The line of each attribute of the element that begins here."""

@@ -1,7 +1,7 @@
-"""ActiveMQ Classic's activemq.xml: destination policies and plugins, as entries of ours.
+"""ActiveMQ Classic's activemq.xml: converts destination policies and plugins to entries.
 
-Classic merges nothing: only the best entry counts. So each entry here has all its fields, with Classic's
-defaults written out, and again only the most specific one counts.
+Classic does not merge entries: only the best match applies. So each entry here has all its fields, with
+Classic's defaults written out, and again only the most specific one applies.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def read(root: Element, renamed: Mapping[str, str]) -> Reading:
 
 
 class _File:
-    """One file, while it becomes entries."""
+    """A file during its conversion to entries."""
 
     def __init__(self, root: Element, names: Names) -> None:
         self._root = root
         self._names = names
-        self._apart: list[Block] = []  # blocks that become no entry
+        self._apart: list[Block] = []  # blocks that do not become entries
         self._dead: dict[Pattern, Block] = {}
         self._redelivered: dict[Pattern, Block] = {}
         self._others: list[Block] = []
@@ -64,7 +64,9 @@ class _File:
         named = bool(self._root.named("policyEntry"))
         if named and not any("enableAudit" in one.attributes for one in self._root.all()):
             block = Block("broker", Settings(self._root.line))
-            note = f"missing, so the last ids of a producer are known there after the ack, too; {KNOWN_IDS}"
+            note = (
+                f"missing, so there the last ids of a producer are also remembered after the ack; {KNOWN_IDS}"
+            )
             block.passed_over(block.settings["enableAudit"], "no counterpart", note)
             self._apart.append(block)
         self._apart.append(differences(self._dead, everything, self._root.line, named=named))
@@ -72,7 +74,7 @@ class _File:
         self._others += [time_stamping(element) for element in self._root.named("timeStampingBrokerPlugin")]
         self._of_clients()
         self._imported()
-        message = "there is no policyEntry, redeliveryPlugin or the like, so there is nothing to import"
+        message = "it has no policyEntry, redeliveryPlugin or similar element, so there is nothing to import"
         return reading_of(self._joined(), self._apart, Problem(self._root.line, "", message))
 
     def _blocks(self, element: Element, known: dict[Pattern, Block], *, default: bool) -> list[Block]:
@@ -86,7 +88,7 @@ class _File:
                 continue
             line = known[pattern].line
             if default:
-                note = f"the entry of line {line} is for all queues, so the default has no effect"
+                note = f"the entry of line {line} matches all queues, so the default has no effect"
                 where.passed_over(where.settings["defaultEntry"], "not needed", note)
             else:
                 message = f"{pattern.text} already has an entry, line {line}. Put both into one"
@@ -94,7 +96,7 @@ class _File:
         return blocks
 
     def _destinations(self, element: Element, *, default: bool) -> tuple[Block, list[Pattern]]:
-        """The queues that an entry is for."""
+        """The queues of an entry."""
         settings = Settings.of(element)
         given = [settings[name] for name in DESTINATIONS if name in settings]
         text = "default" if default else " ".join(f"{one.name}={one.value}" for one in given)
@@ -178,7 +180,7 @@ class _File:
     def _no_plugin(self) -> None:
         block = Block("broker", Settings(self._root.line))
         note = (
-            "without a redeliveryPlugin clients redeliver by their own policies: set these with "
+            "without a redeliveryPlugin, clients redeliver by their own policies: set these with "
             "`rq-dlq policy set`, or in code with RedeliveryPolicy.activemq(…)"
         )
         block.passed_over(block.settings["redeliveryPlugin"], "no counterpart", note)
@@ -190,20 +192,20 @@ class _File:
         for element in self._root.named("redeliveryPolicy"):
             if id(element) not in inside:
                 block = Block("redeliveryPolicy", Settings(element.line))
-                note = "it is a client's: set it in code, with redelivery=RedeliveryPolicy.activemq(…)"
+                note = "it belongs to a client: set it in code, with redelivery=RedeliveryPolicy.activemq(…)"
                 block.passed_over(block.settings["redeliveryPolicy"], "no counterpart", note)
                 self._apart.append(block)
 
     def _imported(self) -> None:
-        """Findings for other files of Spring, which have beans of their own, so nothing here lacks them."""
+        """Findings for other Spring files, which this file does not depend on."""
         for element in self._root.named("import"):
             block = Block("import", Settings.of(element))
-            note = "this file is not read: if there are policies in it, import it by itself"
+            note = "this file is not read: if it has policies, import it separately"
             block.passed_over(block.settings["resource"], "no counterpart", note)
             self._apart.append(block)
 
     def _joined(self) -> list[Block]:
-        """One block per pattern, with all that is for it."""
+        """One block per pattern, with all its settings."""
         blocks: dict[str, Block] = {}
         for block in (*self._dead.values(), *self._redelivered.values(), *self._others):
             if block.pattern in blocks:
@@ -214,7 +216,7 @@ class _File:
 
 
 def _entries(root: Element, group: str, name: str) -> Iterator[tuple[Element, bool]]:
-    """The entries of a map, each with whether it is the default. The default comes last."""
+    """The entries of a map, each with whether it is the default, which is last."""
     for element in root.named(group):
         yield from ((child, False) for child in element.children)
     for element in root.named("defaultEntry"):

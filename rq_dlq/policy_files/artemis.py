@@ -1,8 +1,8 @@
-"""ActiveMQ Artemis' broker.xml: its address-settings, as entries of ours.
+"""ActiveMQ Artemis' broker.xml: converts its address-settings to entries.
 
-Artemis and we merge all matching patterns field by field, the most specific first, so each block becomes one
-entry. The exception is where dead and expired messages go: three settings decide that together, so it is
-computed from all blocks of the file and written out in full.
+Artemis and this package merge all matching patterns field by field, the most specific first, so each block
+becomes one entry. The exception is the destination of dead and expired messages: it depends on three
+settings, so it is computed from all blocks of the file and written out in full.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ ROOTS: Final = ("configuration", "core", "address-settings", "address-setting")
 REDELIVERY, EXPIRY = (
     {row.artemis: row for row in BY_PART[part].values() if row.artemis} for part in ("redelivery", "expiry")
 )
-"""The fields of ours that a single setting of Artemis sets, by that setting."""
+"""Our fields that a single setting of Artemis sets, by that setting."""
 KNOWN: Final = (*REDELIVERY, *EXPIRY, *PLACES, *ARTEMIS)
 APART: Final = ("address-settings", "wildcard-addresses", "literal-match-markers")
-"""Settings of the whole broker that are read elsewhere."""
+"""Settings of the whole broker that are converted elsewhere."""
 NONE: Final = -1
 
 
@@ -58,14 +58,14 @@ def read(root: Element, renamed: Mapping[str, str]) -> Reading:
         places(block, above, names, queues)
     _of_the_broker(root, core)
     if blocks and not root.named("id-cache-size"):
-        note = f"missing, so the last 20,000 ids are known there; {KNOWN_IDS}"
+        note = f"missing, so there the last 20,000 ids are remembered; {KNOWN_IDS}"
         core.passed_over(Setting("id-cache-size", "", root.line), "no counterpart", note)
     nothing = Problem(root.line, "address-settings", "there are none, so there is nothing to import")
     return reading_of([*blocks.values()], apart, None if blocks else nothing)
 
 
 def _names(root: Element, renamed: Mapping[str, str], core: Block) -> Names:
-    """How the broker writes names."""
+    """The broker's syntax of names."""
     names = Names(renamed=renamed)
     for element in root.named("wildcard-addresses"):
         for child in element.children:
@@ -88,20 +88,22 @@ def _setting(element: Element) -> Setting:
 
 
 def _described(element: Element, names: Names) -> tuple[Block, Pattern | None]:
-    """A block, with findings for the settings that become nothing; and its pattern, if it has one here."""
+    """A block, with findings for settings without an equivalent; and its pattern, if it has one here."""
     match = element.attributes.get("match", "")
     block = Block(f"address-setting {match}".strip(), Settings(element.line))
     _read_settings(element, block)
     where = Setting("match", match, element.lines.get("match", element.line))
     if not match:
-        block.wrong(where, 'it is missing: name the addresses that it is for, as in match="orders.#"')
+        block.wrong(where, 'it is missing: name the addresses of the block, as in match="orders.#"')
         return block, None
     pattern = block.matched(where, match, names, "this block is not imported")
     if pattern is None:
         return block, None
     block.pattern = pattern.text
     if match not in names.renamed and names.delimiter != ".":
-        note = f"{match} is {pattern.text} here: dots separate words here, so name queues like that, too"
+        note = (
+            f"{match} is {pattern.text} here: dots separate words here, so rename the queues in the same way"
+        )
         block.passed_over(where, "not needed", note)
     for setting in block.settings.values():
         if setting.name in ARTEMIS:
@@ -122,7 +124,7 @@ def _read_settings(element: Element, block: Block) -> None:
 
 
 def _queues_of_others(blocks: dict[Pattern, Block], names: Names) -> list[Block]:
-    """Take out the blocks for the dead-letter and expiry queues of others."""
+    """Remove the blocks for the dead-letter and expiry queues of others."""
     given = {
         names.queue(block.settings[name].value)
         for block in blocks.values()
@@ -142,7 +144,7 @@ def _of_others(block: Block, names: Names) -> None:
     if next_address and names.queue(next_address.value) not in {"", block.pattern}:
         note = (
             "it is not imported: a message that fails in a dead-letter queue stays there, so a chain of "
-            "retries ends with it. Give the first queue the redeliveries of the whole chain, with its delays"
+            "retries ends there. Give the first queue the redeliveries of the whole chain, with its delays"
         )
         block.passed_over(where, "no counterpart", note)
     else:
@@ -150,8 +152,8 @@ def _of_others(block: Block, names: Names) -> None:
         block.passed_over(where, "not needed", note)
     if (span := block.settings.get("expiry-delay")) and span.value not in {"", str(NONE)}:
         note = (
-            "it was how long they were kept: for the same here, `rq-dlq policy set` the queues that they "
-            f"come from, with --expiration {span.value}ms for dead letters, --retention {span.value}ms for "
+            "it was their retention: for the same here, `rq-dlq policy set` the queues that they come from, "
+            f"with --expiration {span.value}ms for dead letters, --retention {span.value}ms for "
             "expired messages"
         )
         block.passed_over(span, "no counterpart", note)
@@ -178,7 +180,7 @@ def _of_redelivery(block: Block, setting: Setting, value: float, given: Mapping[
     field, note = REDELIVERY[setting.name].where, ""
     if setting.name == "max-delivery-attempts":
         unlimited = value == NONE
-        note = "no limit" if unlimited else "redeliveries, so without the first delivery"
+        note = "no limit" if unlimited else "redeliveries, not counting the first delivery"
         block.becomes(setting, field, None if unlimited else int(value) - 1, note)
         return
     if setting.name == "redelivery-delay" and value and "max-redelivery-delay" not in given:
@@ -198,7 +200,7 @@ def _expiry(block: Block) -> None:
             continue
         value = block.whole(setting, NONE)
         if value == 0:
-            message = "with 0 every message would expire at once. Write -1 for none, or 1 or more"
+            message = "with 0 every message would expire immediately. Write -1 for no expiry, or 1 or more"
             block.wrong(setting, message)
         elif value is not None:
             note = "none" if value == NONE else ""
@@ -228,4 +230,4 @@ def _of_the_broker(root: Element, core: Block) -> None:
             others.setdefault(child.name, child.line)
     if others:
         setting = Setting(", ".join(others), "", min(others.values()))
-        core.passed_over(setting, "no counterpart", "it is not about redelivery, dead letters or expiry")
+        core.passed_over(setting, "no counterpart", "it does not concern redelivery, dead letters or expiry")

@@ -12,7 +12,7 @@
     max_in_flight = 10
     pinned = true
 
-The fields are those of the table in `rq_dlq.policy.fields`; `unlimited`, `never` and the like mean None.
+The fields are those of the table in `rq_dlq.policy.fields`; `unlimited`, `never` and similar words mean None.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rq_dlq.policy_files._toml_lines import Path
 
 Fields: TypeAlias = dict[str, Any]
-"""By "redelivery.initial_delay", "max_in_flight"."""
+"""Values by names such as "redelivery.initial_delay" and "max_in_flight"."""
 
 KEYS: Final = (*SETTABLE, "pinned")
 WHERE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
@@ -74,13 +74,13 @@ def _no_toml(error: str, text: str) -> Problem:
 
 
 def _pattern(name: str, before: Mapping[str, int]) -> tuple[str | None, str]:
-    """The pattern of a table; None: its name is not one, and the reason."""
+    """The pattern of a table; None: its name is not a pattern, with the reason."""
     try:
         pattern = Pattern.parse(name).text
     except PolicyError as error:
         return None, str(error)
     if pattern in before:
-        return None, f"it means what the pattern of line {before[pattern]} means. Put both into one"
+        return None, f"it is equivalent to the pattern of line {before[pattern]}. Put both into one"
     return pattern, ""
 
 

@@ -51,11 +51,11 @@ __all__ = [
 
 
 def register(spark: SparkSession) -> None:
-    """Register the format `rq_dlq` with a session. Repeating it does no harm.
+    """Register the format `rq_dlq` with a session. It is safe to repeat this.
 
     Tables of the session make at most as many tasks as it has cores (`spark.default.parallelism`), since each
-    costs as much as 30,000 rows; streams make as many. These are the cores that have joined by now: where
-    executors join later, call it again when they are there, or set `spark.default.parallelism`.
+    costs as much as 30,000 rows; streams make as many. These are the cores that have joined by now: if
+    executors join later, call it again then, or set `spark.default.parallelism`.
 
     The log warns of messages that a query of the session drops as late or as duplicates, except with Spark
     Connect.
@@ -67,7 +67,7 @@ def register(spark: SparkSession) -> None:
     check_python(spark)
 
     class Source(RqDlqSource):
-        """It has what only the session knows; Spark passes it to its processes as a value."""
+        """The source with values from the session; Spark passes it to its processes."""
 
         cores = cores_of(spark)
 

@@ -30,7 +30,7 @@ class Backlog:
 
     @property
     def is_alone(self) -> bool:
-        """Whether it is one queue without a bound: then a claim sees by itself what is ready, and waits."""
+        """Whether it is one queue without a bound: then a claim finds ready messages itself, and waits."""
         return len(self._subscription.queues) == 1 and self._left is None
 
     @property

@@ -27,8 +27,8 @@ class Batch:
     """Messages that this job holds until it acks or releases them; made by `claim`.
 
     Attributes:
-        df: the messages, with the columns of the view `leased`. They are the same at each action, except
-            those that were settled individually meanwhile (a nack by row).
+        df: the messages, with the columns of the view `leased`. They are the same at each action, except for
+            messages settled individually in the meantime (a nack by row).
         messages: how many were claimed.
     """
 
@@ -54,12 +54,12 @@ class Batch:
         """Ack all messages that the batch still holds.
 
         Returns:
-            How many: all claimed messages except those that were settled individually.
+            The number of acked messages: all claimed ones except those settled individually.
         """
         return self._end(batches.ack_batch(self._queue.keys, self._tokens))
 
     def release(self) -> int:
-        """Give back, uncharged, all messages that the batch still holds; returns how many."""
+        """Release, uncharged, all messages that the batch still holds; returns how many."""
         return self._end(batches.release_batch(self._queue, self._tokens))
 
     def _end(self, steps: Steps[int]) -> int:
@@ -94,8 +94,8 @@ def claim(
 
     Args:
         limit: the most messages; a batch may be empty.
-        lease: how long the batch stays leased after its driver died; a living driver renews it.
-        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
+        lease: how long the batch stays leased after its driver dies; a live driver renews it.
+        url: the URL of Redis; None: $RQ_DLQ_URL, or the embedded server if that is unset.
 
     Raises:
         InvalidInput: there is no such queue, or an argument is not valid.

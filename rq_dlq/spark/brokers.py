@@ -53,13 +53,14 @@ def _check_socket(url: str) -> None:
     found = _SOCKET.fullmatch(url)
     if found and not (folder := Path(unquote(found[1])).parent).is_dir():
         raise ConfigurationError(
-            f"{socket.gethostname()} has no folder {folder}: a socket, as of the embedded server, works only "
-            "on its own machine. Use a Redis that all executors reach: option url, or $RQ_DLQ_URL"
+            f"{socket.gethostname()} has no folder {folder}: a socket, such as that of the embedded server, "
+            "works only on its own machine. Use a Redis that all executors can reach: option url, or "
+            "$RQ_DLQ_URL"
         )
 
 
 def resolve(url: str | None) -> str:
-    """The URL of Redis: the given one, else $RQ_DLQ_URL, else the embedded server's. For the driver only.
+    """The URL of Redis: the given one, $RQ_DLQ_URL, or the embedded server's. For the driver only.
 
     Raises:
         ConfigurationError: the URL is empty, or no server can be started.

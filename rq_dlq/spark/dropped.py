@@ -41,7 +41,7 @@ class DropListener:
         if (late or twice) and any(is_offset(source["endOffset"]) for source in progress["sources"]):
             logger.warning(
                 "query %s, epoch %d: Spark dropped %d rows that were later than the watermark, and %d as "
-                "duplicates. Messages among them are acked all the same, so they are lost: a redelivery is "
+                "duplicates. Messages among them are acked anyway, so they are lost: a redelivery is "
                 'late by enqueued_at, and a duplicate by its id. See "Event time" in docs/spark-streams.md',
                 progress.get("name") or progress["id"], progress["batchId"], late, twice,
             )  # fmt: skip

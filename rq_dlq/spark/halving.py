@@ -1,12 +1,13 @@
-"""Finds the message that makes a batch fail: the batch goes on with its first half, then with half of that.
+"""Finds the message that makes a batch fail: the batch continues with its first half, then with half of that.
 
 The second half is parked under its own name and becomes the next batch; the half parked last comes first. So
 one poison message among n costs log2(n) + 2 failures, and the others are processed once. Halves of several
-queues come one after the other.
+queues follow one another.
 
 A message that is left alone is parked, too, and the batch goes on empty. Only if that succeeds is the message
 tried as its own batch, and it dies only there. So while the sink is down, no message dies. A sink that fails
-only where there are rows would kill one after the other; after a few in a row the query ends with an error.
+only where there are rows would kill one message after another; after a few in a row the query ends with an
+error.
 
 A driver that is away for longer than its lease leaves no batch to halve: its messages are back in the queue,
 at their old places. Then the next batch takes half of them (`suspect`). Those that succeed are suspected no
@@ -33,24 +34,24 @@ if TYPE_CHECKING:
     from rq_dlq.spark.offsets import Offset
 
 logger = logging.getLogger("rq_dlq.spark")
-IN_A_ROW = 3  # messages that die one after the other, at least, before the sink is the suspect
+IN_A_ROW = 3  # messages that must die in a row before the sink is the suspect
 TIMES_ALONE = 2  # how often a message may fail as the only one of its batch, where its lease ends each time
 DEPTHS = 32  # halves of halves: enough for a batch of four billion
 
 
 class SparkBatchPoison(RqDlqError):  # noqa: N818 - the cause that a dead letter names
-    """A batch failed again and again until this message was left alone in it, and failed then, too."""
+    """A batch failed repeatedly until this message was alone in it, and then failed again."""
 
 
 class SinkFailed(RqDlqError):  # noqa: N818 - as all errors here
-    """Message after message died as poison: it is more likely that the sink fails wherever there are rows."""
+    """Many messages in a row died as poison: more likely, the sink fails for all rows."""
 
     def __init__(self, family: str, died: int) -> None:
         super().__init__(
-            f"the last {died} messages of queue {family!r} that were tried died one after the other as "
-            "SparkBatchPoison, and no batch with rows succeeded since: the sink or the handler fails for "
-            f"all, so no more of them die. Mend it, start the query again, and `rq-dlq dlq redrive {family}` "
-            "those that died. If they are all poison, set a greater maxBatchFailures"
+            f"the last {died} tried messages of queue {family!r} died one after another as SparkBatchPoison, "
+            "and no batch with rows has succeeded since: the sink or the handler fails for all, so no more "
+            f"of them die. Fix it, start the query again, and `rq-dlq dlq redrive {family}` the dead ones. "
+            "If they are all poison, set a greater maxBatchFailures"
         )
 
 
@@ -108,7 +109,7 @@ def halve(queue: QueueState[Any], offset: Offset, failures: int, *, half: bool, 
         depth = max((yield from halves(keys, offset)), default=-1) + 1
         kept = yield from halve_batch(keys, tokens, _name(offset, depth))
         logger.warning(
-            "%s: batch %d failed %d times; it goes on with %d of its %d messages, the rest follows",
+            "%s: batch %d failed %d times; it continues with %d of its %d messages, the rest follows",
             family, number, failures, kept, sum(held),
         )  # fmt: skip
 

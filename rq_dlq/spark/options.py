@@ -62,7 +62,8 @@ class Options:
     """Options of any kind; each field says how its option is read.
 
     Attributes:
-        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server. Never shown: it may have a password.
+        url: the URL of Redis; None: $RQ_DLQ_URL, or the embedded server if that is unset. Never shown: it may
+            have a password.
     """
 
     url: str | None = option("url", text, None)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.columns import MessageColumns
     from rq_dlq.values.outcome import RawOutcome
+    from rq_dlq.values.wanted import Wanted
 
 ROWS = 25_000  # messages that are worth another task: it costs as much as to read them
 FEWEST = 1_000  # messages that are worth a task where cores are free: their handling costs more than that
@@ -50,11 +51,10 @@ class Slice:
     first: int
     end: int
 
-    def pages(self, limit: int, *, histories: bool) -> Iterator[Steps[Page]]:
+    def pages(self, limit: int, wanted: Wanted) -> Iterator[Steps[Page]]:
         """The messages that the claim still holds, `limit` in one call."""
         for first in range(self.first, self.end, limit):
-            size = min(limit, self.end - first)
-            yield batches.read_claim(self.keys, self.token, first, size, histories=histories)
+            yield batches.read_claim(self.keys, self.token, first, min(limit, self.end - first), wanted)
 
 
 def read_slices(
@@ -62,7 +62,7 @@ def read_slices(
 ) -> Iterator[pa.RecordBatch]:
     """What the claims still hold; each try yields the same."""
     for (keys, shard), parts in groupby(slices, lambda part: (part.keys, part.shard)):
-        looks = [look for part in parts for look in part.pages(limit, histories=columns.wanted.history)]
+        looks = [look for part in parts for look in part.pages(limit, columns.wanted)]
         # Several in one round trip, since each may wait for a script that claims ahead.
         found = (broker._run(together(window)) for window in chunks(looks, WINDOW))
         yield from columns.batches(chain.from_iterable(found), keys.family, shard)

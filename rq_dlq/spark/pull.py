@@ -39,19 +39,19 @@ MOST_TASKS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulled:
-    """How the deliveries of a pull ended, as far as the tasks that succeeded tell.
+    """The outcomes of a pull's deliveries, as reported by the tasks that succeeded.
 
-    What a task had settled when it failed or was killed stays settled, and is not counted: the counts are
+    Messages that a failed or killed task had settled stay settled, but are not counted: the counts are
     complete only if `failed_tasks` is 0. The totals of `queue.stats()` count all.
 
     Attributes:
         acked: the handler succeeded.
         redelivered: the handler failed, and the message is redelivered.
         dead: the handler failed for the last time; or the message is a dead letter, and stays one.
-        expired: the handler failed, and the message's time to live was over.
-        discarded: the message died, and the queue keeps no dead letters.
-        released: the message was given back before the handler began, uncharged.
-        lost: the lease was lost, so the result did not count; another consumer has the message.
+        expired: the handler failed, and the message's time to live had expired.
+        discarded: the message died, and the queue discards dead letters.
+        released: the message was released before the handler began, uncharged.
+        lost: the lease was lost, so the result was ignored; another consumer has the message.
         failed_tasks: how many tasks failed or were killed, and were run again.
         seconds: from the first to the last task, on the driver.
     """
@@ -144,28 +144,29 @@ def foreach_message(
         foreach_message(spark, "orders", ship, parallelism=64, policy=RedeliveryPolicy(max_redeliveries=5))
 
     Each task runs a worker like `broker.run()`, so a failure, `Poison`, `Redeliver` or a lost lease has the
-    same effect. The leases of a killed task lapse, and Spark's retry continues. Tasks beyond the number of
-    cores run in a second wave, which finds a drained queue and ends at once. So use as many tasks as there
-    are cores, and raise `concurrency` for handlers that mostly wait.
+    same effect. The leases of a killed task expire, and Spark's retry continues. Tasks beyond the number of
+    cores run in a second wave, which finds a drained queue and ends immediately. So use as many tasks as
+    cores, and raise `concurrency` for handlers that mostly wait.
 
     Args:
         handler: a function of (body) or (body, delivery), `async def` or not, that Spark can pickle. It runs
             in a thread of the executor's Python process.
         parallelism: the number of tasks.
-        policy: declared for the queue before the job; None: the present one.
-        until: drained: nothing is ready, scheduled or leased by any consumer (a paused queue is not drained).
-            empty: nothing is ready. A duration: no handler begins after it; it covers all waves together.
-        type: of the bodies, as for `broker.queue`.
+        policy: a policy to declare for the queue before the job; None: the present policy.
+        until: "drained": no message is ready, scheduled or leased by any consumer (a paused queue is not
+            drained). "empty": no message is ready. A duration: no handler begins after it; it covers all
+            waves together.
+        type: the type of the bodies, as for `broker.queue`.
         lease: how long a killed task's message stays leased; a living task renews its leases.
-        concurrency: calls at once in each task.
-        timeout: of one call; None: no limit.
-        max_message_bytes: the largest JSON body to read, as of the producer's broker. A larger one rests for
-            other consumers, as a body of another type does. If none takes it, it is dead ten minutes later,
-            and a pull until the queue is drained waits for that.
-        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
+        concurrency: the number of concurrent calls in each task.
+        timeout: the limit for one call; None: no limit.
+        max_message_bytes: the largest JSON body to read, like that of the producer's broker. A larger one is
+            passed on to other consumers, like a body of another type. If none accepts it, it dies ten minutes
+            later, and a pull until the queue is drained waits for that.
+        url: the URL of Redis; None: $RQ_DLQ_URL, or the embedded server if that is unset.
 
     Returns:
-        How the deliveries ended.
+        The outcomes of the deliveries.
 
     Raises:
         ConfigurationError: the handler cannot be called with a body, or max_message_bytes is not valid.

@@ -142,7 +142,7 @@ class Query:
         if noted.batch < 0:
             raise LeaseLost(
                 f"another run of this query has begun batch {last.batch} of queue {family!r} again, so this "
-                "run does not ack it: two drivers use one checkpoint, stop one of them"
+                "run does not ack it: two drivers use the same checkpoint: stop one of them"
             )
         self._done[family], self._suspected[family] = noted
         self._to_ack.append(Done(start.query, keys, last.batch, start.tokens(family), known))
@@ -160,9 +160,9 @@ class Query:
             # Else an earlier run may have acked, or the queue was deleted.
             if known.held > acked and known.done == done.batch - 1 and keys.family in self._queues:
                 logger.warning(
-                    "%s: batch %d is done, but %d of its messages were no longer held: their lease ran out "
-                    "(the driver was down, frozen or cut off from Redis), so they come again, though the "
-                    "sink has them. A longer lease helps, and check_held() in the sink",
+                    "%s: batch %d is done, but %d of its messages were no longer held: their lease expired "
+                    "(the driver was down, frozen or disconnected from Redis), so they are redelivered, "
+                    "though the sink has them. A longer lease helps, and so does check_held() in the sink",
                     keys.family, done.batch, known.held - acked,
                 )  # fmt: skip
             self._to_ack.pop(0)
@@ -171,7 +171,7 @@ class Query:
         if done and done >= batch:  # in any case: Spark would give used epochs to new messages
             raise DataLoss(
                 f"the checkpoint is at batch {batch} of queue {family!r}, but batch {done} is done: the "
-                "checkpoint is an old copy, and what is acked cannot be read again. Use the newest "
+                "checkpoint is an old copy, and acked messages cannot be read again. Use the newest "
                 f"checkpoint, or {ANEW}"
             )
         known = f"only batch {done}" if done else "no batch of this query"

@@ -65,8 +65,8 @@ def check_origin(broker: Broker, rows: Collection[tuple[str, str]]) -> None:
 def _elsewhere(broker: Broker, what: str) -> InvalidInput:
     return InvalidInput(
         f"{broker.url}, namespace {broker.settings.namespace!r}, has {what}: the rows were read from another "
-        "server or namespace, or this one has lost its data. Pass the url and the namespace that they "
-        "were read with to check_held() and to each write, too, or set $RQ_DLQ_URL. Nothing was changed"
+        "server or namespace, or this one has lost its data. Pass the url and namespace of the read also to "
+        "check_held() and to each write, or set $RQ_DLQ_URL. Nothing was changed"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a session has to have: a version of Spark, and a Python with this package."""
+"""Requirements on a session: a version of Spark, and a Python with this package."""
 
 from __future__ import annotations
 

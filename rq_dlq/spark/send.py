@@ -121,10 +121,10 @@ class Send:
 
         Raises:
             InvalidInput: the rows have too many different delays and times to live; nothing was sent.
-            BrokerRefused: some staged rows are gone; nothing was sent.
+            BrokerRefused: some staged rows are missing; nothing was sent.
             DataLoss: the checkpoint of a stream is an old copy.
             Unconfirmed: with durability "replicated": the rows are written, but too few replicas have them.
-                Running the job again with the same job id writes nothing twice.
+                It is safe to run the job again with the same job id.
             BrokerUnavailable: the outcome is unknown.
         """
         job, lists = _staged(messages)

@@ -46,7 +46,7 @@ POISON = Cause.of(Poison()).type  # it is the message's own fault
 
 @dataclass(frozen=True)
 class Rows(WriterCommitMessage):
-    """The rows that one task has collected: ids, by what should become of them."""
+    """The rows that one task has collected: ids, by their settlements."""
 
     ids: dict[Any, list[str]]
 
@@ -66,7 +66,7 @@ class ByRows:
         return broker_at(self._options.url or "", self._options.namespace)
 
     def keys(self, batch: pa.RecordBatch) -> Iterator[Any]:
-        """What should become of each row."""
+        """The settlement of each row."""
         raise NotImplementedError
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Rows:
@@ -85,7 +85,7 @@ class ByRows:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What should become of rows.
+    """The settlement of rows.
 
     Attributes:
         token: of the batch that holds them.
@@ -118,7 +118,7 @@ class Settle(ByRows):
         super().__init__(options)
 
     def keys(self, batch: pa.RecordBatch) -> Iterator[Fate]:
-        """What should become of each row."""
+        """The settlement of each row."""
         none = [None] * batch.num_rows
         tokens = cells(batch, "batch")
         for token in set(tokens):
@@ -146,7 +146,7 @@ class Settle(ByRows):
         broker._run(_tell_queries(queues, settled))
         if lost:
             text = (
-                f"{verb}: {settled.total():,} rows; {lost:,} more were left alone, since their lease was "
+                f"{verb}: {settled.total():,} rows; {lost:,} more were not changed, since their lease was "
                 "lost, or claim() had another url"
             )
             if self._options.fail_on_lost:
@@ -263,4 +263,4 @@ class Redrive(ByRows):
         for job in jobs if not options.canary else ():
             job.wait()
         if left := sum(map(len, wanted.values())) - (found := sum(job.counts.eligible for job in jobs)):
-            logger.warning("redrive: %d rows; %d more were left alone, since they are not dead", found, left)
+            logger.warning("redrive: %d rows; %d more were not changed, since they are not dead", found, left)

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 def epoch_key(df: DataFrame, epoch: int, *, query: str = "") -> str:
-    """A name for what a sink writes in one epoch of a query.
+    """A name for the output of a sink in one epoch of a query.
 
         ok.write.mode("overwrite").parquet(f"out/epoch={epoch_key(batch, epoch)}")
 
-    An epoch that is written again has the same name. A query with a new checkpoint has others, although
-    Spark counts its epochs from 0 again, so it overwrites nothing that another query has finished.
+    A repeated epoch has the same name. A query with a new checkpoint has other names, although Spark counts
+    its epochs from 0 again, so it does not overwrite the output of another query.
 
     Args:
-        df: the DataFrame that the function got.
-        epoch: the number that it got.
+        df: the DataFrame passed to the function.
+        epoch: the epoch passed to the function.
         query: a name for the query, which you change with the checkpoint; empty: the id that Spark gives it.
 
     Raises:
@@ -53,22 +53,22 @@ def epoch_key(df: DataFrame, epoch: int, *, query: str = "") -> str:
 
 
 def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str = USUAL_NAMESPACE) -> None:
-    """Check that the query still holds these rows: call it after the work and before the sink commits.
+    """Check that the query still holds these rows: call it after the work, before the sink commits.
 
-    If the driver was frozen for longer than its lease, its messages may be with another consumer by now. The
-    error ends the query; when it is started again, it writes the epoch without them.
+    If the driver was frozen for longer than its lease, another consumer may have its messages. The error ends
+    the query; when it is restarted, it writes the epoch without them.
 
     The counters of a query's claims nearly always tell. If they do not, the ids of the rows are looked at.
 
     Args:
         df: what `split` returned, which knows whose the rows are; or rows with the columns id and batch,
             persisted, or their work is done twice.
-        url: where Redis is, as for the stream; None: $RQ_DLQ_URL, else the embedded server.
-        namespace: of the queue, as for the stream.
+        url: the URL of Redis, as for the stream; None: $RQ_DLQ_URL, or the embedded server if that is unset.
+        namespace: the namespace, as for the stream.
 
     Raises:
         InvalidInput: a column or a row's batch is missing, or the rows are from another server.
-        LeaseLost: some rows are not held any more.
+        LeaseLost: some rows are no longer held.
         BrokerUnavailable: Redis cannot be reached.
     """
     if isinstance(df, Split):
@@ -90,9 +90,9 @@ def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str 
             lost += broker._run(count_lost(keys, dict(map(tuple, some.collect()))))
     if lost:
         raise LeaseLost(
-            f"{lost:,} messages of this epoch are not held any more, since their lease ran out (the driver "
-            "was frozen, or cut off from Redis), and come again in another: do not commit them. Start the "
-            "query again; it writes the epoch without them"
+            f"{lost:,} messages of this epoch are no longer held, since their lease expired (the driver was "
+            "frozen, or disconnected from Redis), and are redelivered in another: do not commit them. Start "
+            "the query again; it writes the epoch without them"
         )
 
 

@@ -49,11 +49,12 @@ class Split:
     tokens: list[str]
 
     def nack(self, *, url: str | None = None, namespace: str = USUAL_NAMESPACE) -> None:
-        """Nack the rows that failed. Without any it costs nothing.
+        """Nack the rows that failed. Without failed rows it does nothing.
 
         Args:
-            url: where Redis is, as for the stream; None: $RQ_DLQ_URL, else the embedded server.
-            namespace: of the queue, as for the stream.
+            url: the URL of Redis, as for the stream; None: $RQ_DLQ_URL, or the embedded server if that is
+                unset.
+            namespace: the namespace, as for the stream.
 
         Raises:
             InvalidInput: the rows are from another server.
@@ -87,9 +88,9 @@ def split(df: DataFrame) -> Split:
             done.ok.write.mode("overwrite").parquet(f"out/epoch={epoch_key(batch, epoch)}")
             done.nack()
 
-    The handler runs here, once for each row, and its output is kept until the end of the block. Nothing is
-    computed again after that: a handler might answer otherwise, and its row would be written twice or be in
-    neither part. So if an executor goes in the block, the epoch fails and comes again.
+    The handler runs here, once for each row, and its output is kept until the end of the block. It is not
+    computed again: a handler might return a different result, and its row would be written twice or be in
+    neither part. So if an executor is lost in the block, the epoch fails and is repeated.
 
     Args:
         df: has the columns id, batch, error_class and error_message (strings; both null for a success)
@@ -114,7 +115,7 @@ def split(df: DataFrame) -> Split:
 
 
 def by_row(function: Callable[[Row], Mapping[str, Any]], schema: StructType | str) -> Handler:
-    """Turn a function of one row into a function for `mapInArrow`. A row that fails does not fail the task.
+    """Turn a function of one row into a function for `mapInArrow`. A failed row does not fail the task.
 
         OUT = "id string, batch string, origin string, error_class string, error_message string"
         df.mapInArrow(by_row(lambda row: {"origin": json.loads(row["body"])["origin"]}, OUT), OUT)

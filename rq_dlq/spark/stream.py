@@ -88,7 +88,7 @@ class Driver:
         try:
             self.run(self.query.release_ahead(self._given))
         except RqDlqError as error:
-            logger.warning("what is claimed ahead stays leased until its lease ends: %s", error)
+            logger.warning("messages claimed ahead stay leased until their lease ends: %s", error)
         finally:
             self.keeper.stop()
 

@@ -60,11 +60,11 @@ class Subscription(Generic[T]):
 
     def _miss(self, missing: set[str]) -> None:
         names = ", ".join(map(repr, sorted(missing)))
-        message = f"there is no queue {names} any more: what the query had not read of it is lost"
+        message = f"there is no queue {names} any more: its unread messages are lost"
         if missing and self._options.fail_on_loss:
             raise DataLoss(
-                f"{message}. Set failOnDataLoss=false to go on without it, and with it if it is there again; "
-                "or use a new checkpoint, and take the name out of the option queue"
+                f"{message}. Set failOnDataLoss=false to continue without it, and with it if it exists "
+                "again; or use a new checkpoint, and remove the name from the option queue"
             )
         if missing - self._missed:
             logger.warning("%s", message)

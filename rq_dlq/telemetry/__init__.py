@@ -1,1 +1,1 @@
-"""Optional extras that show from outside what queues and workers do."""
+"""Optional extras for monitoring queues and workers."""

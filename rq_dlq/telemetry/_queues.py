@@ -1,4 +1,4 @@
-"""The families of metrics that Redis answers: queues, dead letters, redrives, processes."""
+"""The metrics that are read from Redis: queues, dead letters, redrives, processes."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from rq_dlq.core.looking.overview import Overview, QueueOverview
     from rq_dlq.values.process import ProcessReport
 
-LARGEST = 10  # groups of dead letters, of all queues together
+LARGEST = 10  # how many groups of dead letters, of all queues together
 STATES = ("ready", "scheduled", "leased", "dead", "expired")
-GAUGES: dict[str, tuple[str, str, Callable[[QueueOverview], float]]] = {  # name: (what it is, unit, value)
+GAUGES: dict[str, tuple[str, str, Callable[[QueueOverview], float]]] = {  # name: (description, unit, value)
     "rq_dlq_oldest_ready_age_seconds": (
-        "How long the first ready message has waited since it was due; 0: none is ready.",
+        "How long the first ready message has waited since it was due; 0: no message is ready.",
         "seconds",
         lambda queue: queue.stats.oldest or 0.0,
     ),
     "rq_dlq_overdue_seconds": (
-        "For how long a message has been due, or its lease over, and nobody has moved it; 0: there is none.",
+        "How long a due message or an expired lease has waited for maintenance; 0: none is waiting.",
         "seconds",
         lambda queue: queue.stats.overdue,
     ),
     "rq_dlq_schedule_overdue_seconds": (
-        "For how long a schedule should have sent, and nobody has sent its message; 0: none is late.",
+        "How late the message of a schedule is; 0: no schedule is late.",
         "seconds",
         lambda queue: queue.schedules_overdue,
     ),
     "rq_dlq_blocked": (
-        "Messages that are due and wait for others of their key, or for what they need; among the scheduled.",
+        "Scheduled messages that are due, but wait for others of their key or for a dependency.",
         "",
         lambda queue: float(queue.stats.blocked),
     ),
@@ -49,29 +49,29 @@ GAUGES: dict[str, tuple[str, str, Callable[[QueueOverview], float]]] = {  # name
 }
 COUNTERS = {
     "sent": "Messages that were sent to the queue.",
-    "acked": "Messages that were acked: they are done.",
-    "nacked": "Deliveries that failed, and were judged by the redelivery policy.",
-    "lapsed": "Deliveries whose lease ran out before they were settled.",
-    "released": "Deliveries that were given back, and do not count as failures.",
-    "passed_on": "Deliveries that were given back to rest for another version of the program.",
-    "expired": "Messages whose time to live was over.",
-    "redriven": "Dead letters and expired messages that were brought back.",
-    "discarded": "Messages that were dropped, as the settings of the queue say.",
+    "acked": "Messages that were acked.",
+    "nacked": "Deliveries that failed, to which the redelivery policy was applied.",
+    "lapsed": "Deliveries whose lease expired before they were settled.",
+    "released": "Deliveries that were released, which do not count as failures.",
+    "passed_on": "Deliveries that were passed on to another version of the program.",
+    "expired": "Messages whose time to live expired.",
+    "redriven": "Dead letters and expired messages that were redriven.",
+    "discarded": "Messages that were dropped by the queue's settings.",
     "moved": "Messages that were moved to another queue.",
     "purged": "Messages that were removed by an operator.",
     "cancelled": "Messages that were cancelled.",
-    "known": "Sends that added nothing, since a dead letter has the id.",
-    "results_dropped": "Results that made room for others, or found none.",
+    "known": "Sends that were ignored, since a dead letter has the id.",
+    "results_dropped": "Results that were dropped for lack of memory.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read from Redis.
+    """The values read from Redis.
 
     Attributes:
-        processes: None: in a cluster, their node does not answer.
-        seconds: that it took.
+        processes: the reports; None: in a cluster, their node does not answer.
+        seconds: how long the reading took.
     """
 
     overview: Overview
@@ -80,7 +80,7 @@ class Reading:
 
 
 def families(reading: Reading) -> Iterator[Metric]:
-    """All families, with what was read. Processes that report no more may be dead, and do not count."""
+    """All metrics of a reading. Processes that no longer report may be dead, and do not count."""
     overview = reading.overview
     took = "How long it took to read these figures from Redis."
     yield GaugeMetricFamily("rq_dlq_read_duration_seconds", took, reading.seconds, unit="seconds")
@@ -96,15 +96,15 @@ def families(reading: Reading) -> Iterator[Metric]:
 
 
 def _ups(overview: Overview, *, processes_up: bool) -> Iterator[Metric]:
-    """What could be read. What could not be read has no other figures, since nobody knows them."""
-    what = "1: the queue was read; 0: it cannot be reached, and has no figures of its own."
+    """Which queues could be read; the others have no further metrics."""
+    what = "1: the queue was read; 0: it cannot be read, and has no other metrics."
     queues = GaugeMetricFamily("rq_dlq_queue_up", what, labels=("queue",))
     for queue in overview.queues:
         queues.add_metric((queue.name,), 1.0)
     for lost in overview.unreachable:
         queues.add_metric((lost.name,), 0.0)
     yield queues
-    what = "1: the list was read; 0: its node of a cluster does not answer."
+    what = "1: the list was read; 0: its cluster node does not answer."
     lists = GaugeMetricFamily("rq_dlq_list_up", what, labels=("list",))
     lists.add_metric(("queues",), float(not overview.unlisted))
     lists.add_metric(("processes",), float(processes_up))
@@ -114,7 +114,7 @@ def _ups(overview: Overview, *, processes_up: bool) -> Iterator[Metric]:
 def _counts(seen: Sequence[QueueOverview]) -> Iterator[Metric]:
     queues = [queue.stats for queue in seen]
     messages = GaugeMetricFamily(
-        "rq_dlq_messages", "Messages that are there now, by their state.", labels=("queue", "state")
+        "rq_dlq_messages", "Messages in the queue, by their state.", labels=("queue", "state")
     )
     for stats in queues:
         for state in STATES:
@@ -131,7 +131,7 @@ def _counts(seen: Sequence[QueueOverview]) -> Iterator[Metric]:
         for stats in queues:
             counter.add_metric((stats.name,), stats.totals.get(event, 0))
         yield counter
-    died = "Messages that died; `discarded` counts those of them that were not kept, too."
+    died = "Messages that died; `discarded` also counts those that were not kept."
     deaths = CounterMetricFamily("rq_dlq_died", died, labels=("queue", "reason"))
     for stats in queues:
         for reason in DIED:
@@ -142,7 +142,7 @@ def _counts(seen: Sequence[QueueOverview]) -> Iterator[Metric]:
 def _breakers(seen: Sequence[QueueOverview]) -> Metric:
     gauge = GaugeMetricFamily(
         "rq_dlq_breaker_open",
-        "1: what messages need counts as down, so they wait; 0: it is up again, and they come back.",
+        "1: the dependency counts as down, so its messages wait; 0: it is up again, and they return.",
         labels=("queue", "dependency"),
     )
     for queue in seen:
@@ -152,15 +152,15 @@ def _breakers(seen: Sequence[QueueOverview]) -> Metric:
 
 
 def _groups(overview: Overview) -> Iterator[Metric]:
-    """The largest groups: their number is bounded, and so are the labels, which have no text of an error."""
+    """The largest groups: their number is bounded, and their labels contain no error texts."""
     muted = GaugeMetricFamily(
         "rq_dlq_dead_letter_group_muted",
-        "1: this kind of failure is muted; of those in rq_dlq_dead_letter_group_messages.",
+        "1: this kind of failure is muted; for the groups in rq_dlq_dead_letter_group_messages.",
         labels=("queue", "fingerprint", "error_class"),
     )
     gauge = GaugeMetricFamily(
         "rq_dlq_dead_letter_group_messages",
-        f"Dead letters of one kind of failure, of the {LARGEST} largest kinds of all queues.",
+        f"Dead letters by kind of failure, for the {LARGEST} largest groups of all queues.",
         labels=("queue", "fingerprint", "error_class"),
     )
     every = ((queue.name, group) for queue in overview.queues for group in queue.groups)
@@ -178,7 +178,7 @@ def _redrives(overview: Overview) -> Iterator[Metric]:
     )
     progress = GaugeMetricFamily(
         "rq_dlq_redrive_messages",
-        "How far the running and the paused redrives have come.",
+        "The progress of running and paused redrives.",
         labels=("queue", "progress"),
     )
     for queue in overview.queues:
@@ -192,13 +192,13 @@ def _redrives(overview: Overview) -> Iterator[Metric]:
 
 
 def _workers(queues: Sequence[str], processes: Sequence[ProcessReport]) -> Iterator[Metric]:
-    """Of each queue, also of one without workers, so that an alert sees the 0."""
+    """Workers by queue, including queues without workers, so that an alert sees the 0."""
     workers = GaugeMetricFamily(
         "rq_dlq_workers", "Worker processes that take messages from the queue.", labels=("queue",)
     )
     oldest = GaugeMetricFamily(
         "rq_dlq_oldest_held_age_seconds",
-        "How long a worker has held a message, the longest of all; 0: they hold none.",
+        "The longest time that a worker has held a message; 0: no message is held.",
         labels=("queue",),
         unit="seconds",
     )
@@ -218,7 +218,7 @@ def _maintenance(maintainers: Sequence[ProcessReport]) -> Iterator[Metric]:
     yield GaugeMetricFamily("rq_dlq_maintenance_processes", what, len(maintainers))
     last = GaugeMetricFamily(
         "rq_dlq_maintenance_report_age_seconds",
-        "Time since a maintenance process reported last; absent if there is none.",
+        "Time since the last report of a maintenance process; absent without such a process.",
         unit="seconds",
     )
     if maintainers:

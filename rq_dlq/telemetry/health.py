@@ -1,4 +1,4 @@
-"""Tells others whether a process lives and works: by HTTP, by a file, and to systemd."""
+"""Reports whether a process is alive and ready: by HTTP, by a file, and to systemd."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rq_dlq.worker.vitals import Vitals
 
 logger = logging.getLogger("rq_dlq.health")
-BEAT = 1.0  # seconds between two beats, at most
+BEAT = 1.0  # at most this many seconds between two beats
 
 
 class Answer(NamedTuple):
@@ -32,7 +32,7 @@ class Answer(NamedTuple):
 
 
 Pages: TypeAlias = Mapping[str, Callable[[], Answer]]
-"""What answers a GET, by path."""
+"""The handlers of GET requests, by path."""
 Address: TypeAlias = tuple[str, int]
 """A host and a port."""
 
@@ -45,19 +45,19 @@ def announced(
     heartbeat_file: Path | None = None,
     pages: Pages | None = None,
 ) -> Generator[int | None]:
-    """Announce the vitals of a process during the block; to systemd, too, if that started it and waits.
+    """Announce the vitals of a process during the block, also to systemd if that started it.
 
     Args:
-        vitals: of a `Worker` or a `Maintenance`.
-        address: answer GET /livez and /readyz there.
-        heartbeat_file: touched every second while the process lives, removed at the end.
-        pages: more to answer.
+        vitals: the vitals of a `Worker` or a `Maintenance`.
+        address: where to answer GET /livez and /readyz.
+        heartbeat_file: a file to touch every second while the process is alive, removed at the end.
+        pages: additional pages.
 
     Returns:
         The port, if there is an address.
 
     Raises:
-        ConfigurationError: the address is taken, or the file cannot be written.
+        ConfigurationError: the address is in use, or the file cannot be written.
     """
     own: Pages = {
         "/livez": lambda: answer_of(vitals.live()),
@@ -84,7 +84,7 @@ def served(address: Address, pages: Pages) -> Generator[int]:
     """Answer GET requests in threads; yields the port, which the system chooses for port 0.
 
     Raises:
-        ConfigurationError: the address is taken, or not one of this machine.
+        ConfigurationError: the address is in use, or does not belong to this machine.
     """
 
     class Handler(_Handler):
@@ -124,7 +124,7 @@ class _Server(socketserver.ThreadingTCPServer):
     block_on_close = False
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a client that went away."""
+        """Do not report a client that disconnected."""
         del request
         logger.debug("the connection of %s broke", client_address)
 
@@ -139,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer with a page; a HEAD without its body."""
         page = self.answers.get(self.path.partition("?")[0])
         try:
-            answer = page() if page else Answer(404, f"there are {', '.join(self.answers)}\n".encode())
+            answer = page() if page else Answer(404, f"the pages are {', '.join(self.answers)}\n".encode())
         except Exception:
             logger.exception("%s cannot be answered", self.path)
             answer = Answer(500, b"it failed: see the log\n")
@@ -154,12 +154,12 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 - its name
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
-        """Say nothing, unless all is to be said: probes come every few seconds."""
+        """Log at the level DEBUG only, since probes arrive every few seconds."""
         logger.debug(format, *args)
 
 
 class _Heart:
-    """A thread that beats while the process lives: it touches a file and tells systemd."""
+    """A thread that beats while the process is alive: it touches a file and notifies systemd."""
 
     def __init__(self, vitals: Vitals, file: Path | None, systemd: Systemd) -> None:
         self._vitals = vitals
@@ -170,7 +170,7 @@ class _Heart:
 
     @contextmanager
     def beating(self) -> Generator[None]:
-        """Beat meanwhile, if anybody listens."""
+        """Beat during the block, if there is a file or systemd."""
         if self._file is None and not self._systemd.listens:
             yield
             return
@@ -204,7 +204,7 @@ class _Heart:
                 self._said = said
 
     def _state(self) -> dict[str, str]:
-        """What systemd is to know."""
+        """The state for systemd."""
         faults = _failed(self._vitals.ready())
         status = "; ".join(f"{check.name}: {check.found}" for check in faults) or "working"
         said = {"STATUS": " ".join(status.split())}

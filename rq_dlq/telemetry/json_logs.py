@@ -1,4 +1,4 @@
-"""Logs as JSON, an object a line."""
+"""Logs as JSON, one object per line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Fields = Mapping[str, object]
 
 NO_FIELDS: Fields = {}
 USUAL = vars(logging.makeLogRecord({})).keys() | {"message", "asctime"}
-"""The attributes of each record; a record has others if they were passed as `extra`."""
+"""The standard attributes of a record; others were passed as `extra`."""
 _encoder = msgspec.json.Encoder(enc_hook=str)
 _of_message: ContextVar[Fields] = ContextVar("rq_dlq.telemetry.json_logs", default=NO_FIELDS)
 
@@ -31,10 +31,9 @@ _of_message: ContextVar[Fields] = ContextVar("rq_dlq.telemetry.json_logs", defau
 class JSONFormatter(logging.Formatter):
     """Writes a record as one line: an object with `time` (UTC), `level`, `logger` and `message`.
 
-    Where they are known, it also has `queue`, `message_id`, `attempt` and `delivery_count` (see
-    `instrument`),
-    `trace_id` and `span_id` of OpenTelemetry, what was passed as `extra`, and `exception`, with the
-    traceback. Nothing that a message says can break a line, or steer a terminal.
+    If available, it also has `queue`, `message_id`, `attempt` and `delivery_count` (see `instrument`),
+    `trace_id` and `span_id` of OpenTelemetry, the values passed as `extra`, and `exception`, with the
+    traceback. No text in a message can break a line or control a terminal.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -55,12 +54,12 @@ class JSONFormatter(logging.Formatter):
 
 
 def instrument(broker: BrokerBase) -> None:
-    """Give each line that a handler logs its message's `queue`, `message_id`, `attempt` and `delivery_count`.
+    """Add a message's `queue`, `message_id`, `attempt` and `delivery_count` to the lines of its handler.
 
-    `rq-dlq worker --log-format json` does so.
+    `rq-dlq worker --log-format json` does this.
 
     Args:
-        broker: of either colour; its workers and `with` blocks in this process.
+        broker: a broker of either colour; this covers its workers and `with` blocks in this process.
     """
     broker.observe(_Messages())
 
@@ -84,7 +83,7 @@ class _Messages(Observer):
 
 def _of_span() -> Fields:
     """The ids of the current span; empty: there is none."""
-    trace: Any = sys.modules.get("opentelemetry.trace")  # whoever traces has imported it
+    trace: Any = sys.modules.get("opentelemetry.trace")  # imported if tracing is in use
     context = trace and trace.get_current_span().get_span_context()
     if not context or not context.is_valid:
         return NO_FIELDS
@@ -107,5 +106,5 @@ def _encodable(value: object) -> object:
 
 
 def _text(value: object) -> str:
-    r"""The value as text; what UTF-8 cannot encode is escaped, as in \udc80."""
+    r"""The value as text; characters that UTF-8 cannot encode are escaped, as in \udc80."""
     return str(value).encode(errors="backslashreplace").decode()

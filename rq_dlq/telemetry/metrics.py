@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.process import ProcessReport
 
 logger = logging.getLogger("rq_dlq.metrics")
-MAX_AGE = 1.0  # seconds for which a reading is good, whoever asks
+MAX_AGE = 1.0  # seconds for which a reading is reused
 READ_WITHIN = 5.0  # seconds; Prometheus gives a scrape ten
 HANDLING = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)  # seconds
 TIME_IN_QUEUE = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1_800, 3_600, 14_400, 86_400)
@@ -49,11 +49,11 @@ NOTHING = Reading(Overview(moment(0), []), [], 0.0)
 class QueueCollector(Collector):
     """All queues of a broker, for a registry: `prometheus_client.REGISTRY.register(QueueCollector(broker))`.
 
-    It reads Redis when it is scraped: at most once a second, however many ask, and no scrape waits longer
-    than five seconds. If Redis cannot be read, there is only `rq_dlq_up 0`. docs/metrics.md has all metrics.
+    A scrape reads Redis, at most once a second for all scrapers, and waits at most five seconds. If Redis
+    cannot be read, the only metric is `rq_dlq_up 0`. docs/metrics.md lists all metrics.
 
     Args:
-        broker: of either colour.
+        broker: a broker of either colour.
     """
 
     def __init__(self, broker: Broker | asyncio.Broker) -> None:
@@ -62,8 +62,8 @@ class QueueCollector(Collector):
         self._reader: threading.Thread | None = None
         self._last: Reading | None = None
         self._overview: Overview | None = None
-        self._ended = float("-inf")  # when it was read last, monotonic seconds
-        self._trouble = ""  # that was logged last
+        self._ended = float("-inf")  # when the last reading ended, monotonic seconds
+        self._trouble = ""  # the last logged failure
 
     def describe(self) -> Iterator[Metric]:
         """The families without values, so that registering it does not read Redis."""
@@ -71,14 +71,14 @@ class QueueCollector(Collector):
         yield from families(NOTHING)
 
     def collect(self) -> Iterator[Metric]:
-        """The families as Prometheus gets them."""
+        """The metrics for Prometheus."""
         reading = self._reading()
         yield _up(reading)
         if reading is not None:
             yield from families(reading)
 
     def read(self) -> Reading:
-        """Read Redis now; the next scrape gets this, if it comes soon.
+        """Read Redis now; a scrape soon after reuses this reading.
 
         Raises:
             RqDlqError: it cannot be read.
@@ -101,7 +101,7 @@ class QueueCollector(Collector):
     def _reading(self) -> Reading | None:
         """The last reading, or a new one if it is too old; None: Redis cannot be read.
 
-        A thread reads, since a Redis that hangs may keep it longer than a scrape may take.
+        A thread reads, since an unresponsive Redis may block longer than a scrape may take.
         """
         with self._lock:
             if self._reader is None or not self._reader.is_alive():
@@ -125,48 +125,49 @@ class QueueCollector(Collector):
             self._note("")
 
     def _note(self, trouble: str) -> None:
-        """Log once that trouble began, and once that it is over."""
+        """Log once that a failure began, and once that it ended."""
         if bool(trouble) != bool(self._trouble):
             logger.warning("%s", f"no metrics: {trouble}" if trouble else "Redis can be read again")
         self._trouble = trouble
 
 
 def exposition(registry: CollectorRegistry) -> Answer:
-    """The page of a registry, as Prometheus reads it."""
+    """The page of a registry in the format of Prometheus."""
     encoder, content_type = choose_encoder("")
     return Answer(200, encoder(registry), content_type)
 
 
 def _up(reading: Reading | None) -> Metric:
-    what = "1: Redis was read; 0: it could not be read, so there are no other figures."
+    what = "1: Redis was read; 0: it could not be read, so there are no other metrics."
     return GaugeMetricFamily("rq_dlq_up", what, float(reading is not None))
 
 
 class WorkerMetrics(Observer):
     """Metrics of the handlers of this process: `broker.observe(WorkerMetrics())` before its worker runs.
 
-    `rq-dlq worker APP --health ADDRESS` does this by itself.
+    `rq-dlq worker APP --health ADDRESS` does this automatically.
 
     Args:
-        registry: by default that of prometheus_client, which may have other metrics of the program, too.
+        registry: by default the registry of prometheus_client, which may also have other metrics of the
+            program.
     """
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
         seconds = Histogram(
             "rq_dlq_handling_seconds",
-            "How long handlers ran, by what became of the message.",
+            "How long handlers ran, by the outcome of the message.",
             ("queue", "outcome"),
             buckets=HANDLING,
             registry=registry,
         )
         waits = Histogram(
             "rq_dlq_time_in_queue_seconds",
-            "How long messages waited from the time they were due until a worker claimed them.",
+            "How long due messages waited until a worker claimed them.",
             ("queue",),
             buckets=TIME_IN_QUEUE,
             registry=registry,
         )
-        running = Gauge("rq_dlq_running_handlers", "Handlers that run now.", ("queue",), registry=registry)
+        running = Gauge("rq_dlq_running_handlers", "Running handlers.", ("queue",), registry=registry)
         self._seconds, self._waits, self._running = (
             cache(seconds.labels),
             cache(waits.labels),
@@ -189,7 +190,7 @@ class WorkerMetrics(Observer):
 
 
 class _Handling:
-    """One call of a handler. It counts when it has ended and its message is settled, whichever is later."""
+    """One call of a handler. It is counted when it has ended and its message is settled."""
 
     __slots__ = ("_began", "_outcome", "_queue", "_running", "_seconds", "_took")
 
@@ -210,7 +211,7 @@ class _Handling:
         self._count()
 
     def settled(self, outcome: str) -> None:
-        """What became of the message."""
+        """Record the outcome of the message."""
         self._outcome = outcome
         self._count()
 

@@ -10,10 +10,10 @@ logger = logging.getLogger("rq_dlq.health")
 
 
 class Systemd:
-    """The socket of the service manager; the environment loses it, so that no child speaks for this process.
+    """The socket of the service manager; removed from the environment, so that children do not use it.
 
     Attributes:
-        watchdog: seconds within which it wants to hear of this process again and again; None: it does not.
+        watchdog: seconds within which it requires regular notifications; None: it requires none.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Systemd:
 
     @property
     def listens(self) -> bool:
-        """Whether there is one."""
+        """Whether there is a service manager."""
         return bool(self._address)
 
     def say(self, *lines: str) -> bool:

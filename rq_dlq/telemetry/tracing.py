@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry; the extra `otel`.
+"""Traces with OpenTelemetry; the extra `otel`.
 
 They follow the semantic conventions for messaging of OpenTelemetry 1.44.0, whose status is "development".
 
@@ -6,7 +6,7 @@ They follow the semantic conventions for messaging of OpenTelemetry 1.44.0, whos
   those of the global propagator: `traceparent`, `tracestate`. In a session it is `create QUEUE`.
 - `process QUEUE`, of the kind consumer: one delivery of one message, while its handler or its `with` block
   runs. It has a link to the context in the message, and ends when the message is settled, with the time at
-  which the handler ended. If nobody settles it, it ends at the next call that is traced.
+  which the handler ended. If the message is never settled, it ends at the next traced call.
 """
 
 from __future__ import annotations
@@ -40,27 +40,29 @@ if TYPE_CHECKING:
 SCHEMA = "https://opentelemetry.io/schemas/1.44.0"
 SYSTEM = "rq_dlq"
 OWN = f"messaging.{SYSTEM}"
-"""The prefix of attributes that the conventions do not have."""
+"""The prefix of attributes outside the conventions."""
 REDIS_PORT = 6379
 
 
 def instrument(
     broker: BrokerBase, *, tracer_provider: TracerProvider | None = None, as_child: bool = False
 ) -> None:
-    """Trace what a broker sends, and what its workers and `with` blocks handle in this process.
+    """Trace a broker's sends, and the messages that its workers and `with` blocks handle in this process.
 
     Args:
         broker: of either colour.
         tracer_provider: None: the global one.
         as_child: True: a handling is a child of the span that sent the message, in the same trace. By default
-            a handling begins a trace of its own, or is a child of the span around it, and has a link to the
-            span that sent the message: a message may be delivered often, and long after that trace has ended.
+            a handling begins its own trace, or is a child of the span around it, and has a link to the
+            sending span: a message may be delivered several times, and long after that trace has ended.
 
     Raises:
-        ConfigurationError: the broker is traced already.
+        ConfigurationError: the broker is already traced.
     """
     if any(isinstance(one, _Tracing) for one in broker._observers):
-        raise ConfigurationError(f"{broker!r} is traced already: each span would be there twice")
+        raise ConfigurationError(
+            f"{broker!r} is already traced: each span would be recorded twice. Call this once"
+        )
     tracer = trace.get_tracer("rq_dlq", __version__, tracer_provider, SCHEMA)
     broker.observe(_Tracing(tracer, _server(broker.url), as_child=as_child))
 
@@ -71,10 +73,10 @@ class _Tracing(Observer):
         self._server = server
         self._as_child = as_child
         self._handled: WeakKeyDictionary[Leased[Any], _Handled] = WeakKeyDictionary()
-        # Of deliveries that nobody settled. The garbage collector finds them at any moment, also while this
-        # thread holds a lock of the exporter's, so it only puts their spans here.
+        # Spans of unsettled deliveries. The garbage collector finds these at any time, even while this thread
+        # holds a lock of the exporter, so it only puts their spans here.
         self._forgotten: SimpleQueue[_Handled] = SimpleQueue()
-        finalize(self, _end, self._forgotten)  # when the process ends, after those of the deliveries
+        finalize(self, _end, self._forgotten)  # at the end of the process, after those of the deliveries
 
     @contextmanager
     def sending(self, sending: Sending) -> Generator[None]:
@@ -184,7 +186,7 @@ class _Handled:
         if settled.cause.fingerprint:
             self._span.set_attribute(f"{OWN}.fingerprint", settled.cause.fingerprint)
         wanted = isinstance(settled.error, Redeliver)
-        if settled.outcome in FAILED and not self._failed and not wanted:  # it was settled by hand
+        if settled.outcome in FAILED and not self._failed and not wanted:  # it was settled manually
             self._fail(settled.cause, settled.error)
         if self._left is not None:
             self.end()
@@ -201,7 +203,7 @@ class _Handled:
 
 def _end(forgotten: SimpleQueue[_Handled]) -> None:
     while not forgotten.empty():
-        with suppress(Empty):  # another thread was faster
+        with suppress(Empty):  # another thread took it
             forgotten.get_nowait().end()
 
 
@@ -213,13 +215,13 @@ def _fail(span: Span, cause: Cause, error: BaseException | str | None) -> None:
 
 
 def _remote(received: Context) -> list[Link]:
-    """A link to the span that a message comes from; empty: its headers name none."""
+    """A link to the span that sent a message; empty: its headers have no context."""
     span = trace.get_current_span(received).get_span_context()
     return [Link(span)] if span.is_valid else []
 
 
 def _server(url: str) -> dict[str, str | int]:
-    """The attributes of the server; empty: there is not one address."""
+    """The attributes of the server; empty: it does not have a single address."""
     parts = urlsplit(url)
     if parts.scheme == "unix":
         return {"server.address": parts.path}

@@ -1,8 +1,8 @@
-"""For tests of programs that use queues: a broker whose clock is moved by hand. See docs/testing.md."""
+"""For tests of programs that use queues: a broker with a clock that the test moves. See docs/testing.md."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # for type checkers True, and without an import of typing
+TYPE_CHECKING = False  # True for type checkers, without importing typing
 
 if TYPE_CHECKING:
     from rq_dlq.testing.broker import TestBroker
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """Import the public names on the first use of one: each run of pytest imports this package."""
+        """Import the public names on first use, since each run of pytest imports this package."""
         if name in __all__:
             from rq_dlq.testing import broker, faults  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The broker that a test gets."""
+"""The broker for tests."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     AnyTask = Task[..., Any] | rq_dlq.asyncio.Task[..., Any]
 
 OUTSIDE = ContextVar("rq_dlq_outside_of_handlers", default=False)
-"""Set where `inline` is entered, and so in all tasks from there; the threads of handlers do not have it."""
-DOES = {"ticks": "fired", "redriving": "redriven"}  # by index: the step of maintenance that time makes due
-SHOWN = 10  # dead letters, where an assertion fails
+"""Set inside `inline`, and so in all tasks started there, but not in the threads of handlers."""
+DOES = {"ticks": "fired", "redriving": "redriven"}  # by index: the step of maintenance that becomes due
+SHOWN = 10  # how many dead letters a failed assertion shows
 
 
 class TestBroker(Broker):
-    """A broker on an empty server whose clock stands still until the test moves it.
+    """A broker on an empty server, whose clock only moves when the test moves it.
 
     Attributes:
-        faults: what is to go wrong.
+        faults: the faults to inject.
     """
 
-    __test__ = False  # not a class of tests
+    __test__ = False  # not a test class
 
     def __init__(self, server: Server, faults: Faults, patch: pytest.MonkeyPatch) -> None:
         super().__init__(server.url)
@@ -67,16 +67,16 @@ class TestBroker(Broker):
         return moment(self._clock.now)
 
     def advance(self, span: Duration) -> None:
-        """Let time pass: what is due by then is due.
+        """Advance the clock, and run the maintenance that becomes due.
 
-        Schedules send what they would have sent meanwhile, and redrives that nobody waits for go on.
+        Schedules send their messages for this time, and redrives that no process waits for continue.
 
         Raises:
             InvalidDuration: it is not a duration.
         """
         end = self._clock.now + milliseconds(span, name="span")
         queues = self._queues()
-        redriven = set(queues)  # but those whose redrives wait for something else than time
+        redriven = set(queues)  # except those whose redrives do not wait for time
         while True:
             due = [
                 (head, index, keys)
@@ -101,24 +101,25 @@ class TestBroker(Broker):
         ]
 
     def _heads(self, index: str, queues: Iterable[QueueKeys]) -> dict[QueueKeys, float]:
-        """When the first entry of an index is due, for each of these queues that has one."""
+        """When the first entry of an index is due, for each of these queues with an entry."""
         heads = {keys: self._run(self._step(queue_calls.first_score(keys, index))) for keys in queues}
         return {keys: head for keys, head in heads.items() if head is not None}
 
     def drain(self, queue: AnyQueue | AnyTask) -> Counter[str]:
-        """Run the queue's handler, or its tasks, as a worker does, until no message is ready.
+        """Run the queue's handler, or its tasks, like a worker, until no message is ready.
 
-        Errors of the handler are not raised: the policy decides what becomes of the message. `drain` does not
-        wait for messages that come back later: advance the clock, and drain again.
+        Errors of the handler are not raised: the policy is applied. `drain` does not wait for later
+        redeliveries: advance the clock, and drain again.
 
         Args:
-            queue: of either colour; a task stands for its queue.
+            queue: a queue or a task, of either colour.
 
         Returns:
-            How many deliveries ended in which outcome: acked, redelivered, dead, …
+            The number of deliveries by outcome: acked, redelivered, dead, …
 
         Raises:
-            ConfigurationError: its broker object has no handler of the queue, or this is not a queue or task.
+            ConfigurationError: its broker object has no handler for the queue, or this is not a queue or
+                task.
         """
         queue = _queue_of(queue, handled=True)
         worker = Worker(queue._broker, until="empty", queues={queue.name: None})
@@ -128,15 +129,15 @@ class TestBroker(Broker):
     def assert_dead(
         self, queue: AnyQueue | AnyTask, count: int | None = None, reason: str | None = None
     ) -> list[DeadLetter[Any]]:
-        """Assert that there are dead letters of the queue, and return them, the oldest first.
+        """Assert that the queue has dead letters, and return them, the oldest first.
 
         Args:
-            queue: of either colour; a task stands for its queue.
-            count: exactly so many; None: at least one.
+            queue: a queue or a task, of either colour.
+            count: the exact number; None: at least one.
             reason: why they died: exhausted, poison, unprocessable or expired.
 
         Raises:
-            AssertionError: there are others, or none; the text lists what there is.
+            AssertionError: the dead letters differ; the text lists them.
             ConfigurationError: this is not a queue or task.
             InvalidInput: there is no such reason.
         """
@@ -156,7 +157,7 @@ class TestBroker(Broker):
         return found
 
     def crash(self, delivery: Delivery[Any] | rq_dlq.asyncio.Delivery[Any]) -> None:
-        """Let the consumer of a delivery die: time passes until its lease has lapsed, and that is noticed."""
+        """Simulate the death of a delivery's consumer: advance the clock until its lease has expired."""
         ends = int(delivery.lease_until.timestamp() * 1000)
         self._clock.set(max(self._clock.now, ends) + 1)
         self._run(maintain(delivery._queue._core))
@@ -165,12 +166,12 @@ class TestBroker(Broker):
     def inline(self) -> Generator[None]:
         """Run the handlers of a queue within each `send` and `send_many` to it, before it returns.
 
-        What a handler sends is handled, too, if the same broker object has a handler for it; else it stays in
-        its queue. Messages that come back later are not awaited.
+        Messages that a handler sends are also handled if the same broker object has a handler for them;
+        otherwise they stay in their queue. Later redeliveries are not awaited.
 
         A send from outside a handler raises ConfigurationError, and sends nothing, if its broker object has
-        no handler of the queue. Tasks of asyncio may send at the same time; what a thread that the test
-        started sends while a handler runs is taken for the handler's own.
+        no handler for the queue. asyncio tasks may send concurrently; a send by a test's own thread while a
+        handler runs counts as the handler's.
         """
         inline = _Inline(self.drain)
         with self._patch.context() as patch:
@@ -182,14 +183,14 @@ class TestBroker(Broker):
 
 
 class _Inline:
-    """Sends that return after their handlers; what a handler sends itself is handled once it is done."""
+    """Sends that return after their handlers; a handler's own sends are handled when it has ended."""
 
     def __init__(self, drain: Callable[[AnyQueue], Counter[str]]) -> None:
         self._drain = drain
         self._running = threading.Lock()
 
     def blocking(self, send: Callable[..., Any]) -> Callable[..., Any]:
-        """A blocking one."""
+        """Wrap a blocking send."""
 
         @wraps(send)
         def then_handle(sender: Any, *args: Any, **options: Any) -> Any:
@@ -203,7 +204,7 @@ class _Inline:
         return then_handle
 
     def awaiting(self, send: Callable[..., Any]) -> Callable[..., Any]:
-        """One that is awaited."""
+        """Wrap an async send."""
 
         @wraps(send)
         async def then_handle(sender: Any, *args: Any, **options: Any) -> Any:
@@ -233,9 +234,9 @@ def _queues_with_handlers(queue: AnyQueue) -> list[AnyQueue]:
 
 
 def _queue_of(given: AnyQueue | AnyTask, *, handled: bool = False) -> AnyQueue:
-    """The queue, or that of the task; `handled`: it has to have a handler."""
+    """The queue, or the task's queue; `handled`: it must have a handler."""
     queue = given._queue if isinstance(given, rq_dlq.Task | rq_dlq.asyncio.Task) else given
-    known: object = queue  # callers who check no types get a sentence, too
+    known: object = queue  # callers without type checking also get a sentence
     if not isinstance(known, rq_dlq.Queue | rq_dlq.asyncio.Queue):
         message = (
             f"{shown(given)} is not a queue or a task: pass what broker.queue() or @broker.task returned"
@@ -243,8 +244,8 @@ def _queue_of(given: AnyQueue | AnyTask, *, handled: bool = False) -> AnyQueue:
         raise ConfigurationError(message)
     if handled and all(handler.queue.name != queue.name for handler in queue._broker._handlers):
         message = (
-            f"the broker object of queue {queue.name!r} has no handler of it: import the module that has the "
-            "handler; if that one has a broker object of its own, pass the queue of that one to drain()"
+            f"the broker object of queue {queue.name!r} has no handler for it: import the module with the "
+            "handler; if that module has its own broker object, pass its queue to drain()"
         )
         raise ConfigurationError(message)
     return queue

@@ -1,4 +1,4 @@
-"""A server's clock that is moved by hand, in place of lua/lib/now.lua: the same scripts at another time."""
+"""A server's clock for tests, in place of lua/lib/now.lua."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CLOCK = "rq_dlq:test:now"
 
 
 def moved_clock(key: str) -> Scripts:
-    """The scripts, with the time that this key has."""
+    """The scripts, with the time stored in this key."""
     return Scripts({"lib/now": f"-- gives: now\nlocal now = tonumber(redis.call('GET', '{key}'))\n"})
 
 
@@ -19,12 +19,12 @@ MOVED_CLOCK = moved_clock(CLOCK)
 
 
 class Clock:
-    """The clock of a server, for the scripts `MOVED_CLOCK`. It stands still until it is moved.
+    """The clock of a server, for the scripts `MOVED_CLOCK`. It only moves when it is set.
 
     Args:
         raw: a plain client of the server.
-        now: the time at first, milliseconds.
-        key: where the scripts find it, where they are not those (`moved_clock`).
+        now: the initial time, milliseconds.
+        key: the key of the time, for other scripts (`moved_clock`).
     """
 
     def __init__(self, raw: Any, now: int = 1_790_000_000_000, key: str = CLOCK) -> None:
@@ -33,12 +33,12 @@ class Clock:
         self.set(now)
 
     def set(self, now: int) -> None:
-        """Make it this time, milliseconds."""
+        """Set the time, milliseconds."""
         self.now = now
         self._raw.set(self._key, now)
 
     def advance(self, span: Duration) -> None:
-        """Let time pass.
+        """Advance the time.
 
         Raises:
             InvalidDuration: it is not a duration.

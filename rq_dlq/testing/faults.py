@@ -1,4 +1,4 @@
-"""Faults on purpose, to see what a program does about them."""
+"""Injected faults, to test how a program reacts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Faults:
-    """What is to go wrong between the program and the server.
+    """The faults to inject between the program and the server.
 
     A verb is a script: send, claim, ack, nack, poison, release, extend, commit, redrive, …
     """
@@ -44,9 +44,9 @@ class Faults:
         patch.setattr(AsyncConnections, "_once", awaiting)
 
     def drop_call(self, verb: str, times: int = 1) -> None:
-        """Let the next calls of this verb not reach the server.
+        """Drop the next calls of this verb before they reach the server.
 
-        A call is tried three times, so more than two make it fail.
+        A call is tried three times, so three drops make it fail.
 
         Raises:
             InvalidInput: there is no such verb.
@@ -54,7 +54,7 @@ class Faults:
         self._calls[self._checked(verb)] += times
 
     def drop_reply(self, verb: str, times: int = 1) -> None:
-        """Let the server carry out the next calls of this verb, and lose its replies.
+        """Let the server carry out the next calls of this verb, but drop its replies.
 
         Raises:
             InvalidInput: there is no such verb.
@@ -62,7 +62,7 @@ class Faults:
         self._replies[self._checked(verb)] += times
 
     def pending(self) -> list[str]:
-        """The faults that have not happened yet."""
+        """The faults that have not occurred yet."""
         lost = [("call", self._calls), ("reply", self._replies)]
         return [f"{what} of {verb!r}" for what, counts in lost for verb in counts.elements()]
 

@@ -1,7 +1,7 @@
-"""An outage in virtual time on the real scripts: a fleet of workers, and what part of the work needs is down.
+"""Simulates an outage in virtual time on the real scripts: workers, and a dependency that is down.
 
-Nothing sleeps: the next event moves the clock of the scripts. Workers sleep as clients do, until a token in
-`wake` or the time that a claim has replied, so an alarm that is missing shows as messages that wait.
+No real time passes: the next event moves the clock of the scripts. Simulated workers block like clients,
+until a token in `wake` or the time in a claim's reply, so a missing alarm shows up as waiting messages.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 DEPENDENCY: Final = "payments"
-PATIENCE: Final = 60  # seconds that a worker sleeps at most
+PATIENCE: Final = 60  # the longest sleep of a worker, seconds
 LEASE: Final = 60_000  # milliseconds
 
 
 class Fleet:
-    """The workers of a queue, what they work on, and the time.
+    """The workers of a queue, their messages, and the time.
 
     Attributes:
         now: seconds since the beginning.
-        messages: all that were sent, by their ids.
+        messages: all sent messages, by their ids.
         raw: a plain client of the server.
     """
 
@@ -57,22 +57,24 @@ class Fleet:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order, self._tokens = count(), count()
         self._idle = [f"w{n}" for n in range(plan.workers)]
-        self._sleeps: dict[str, tuple[float, bool]] = {}  # until when, and whether it holds the alarm
+        self._sleeps: dict[
+            str, tuple[float, bool]
+        ] = {}  # by worker: the end of the sleep, and whether it holds the alarm
         self._cause = self._core.cause("no answer")
-        self._left = 0  # messages of which something may still become
+        self._left = 0  # messages without a final outcome
 
     @property
     def repair(self) -> float:
-        """When all is well again."""
+        """When the outage ends."""
         return CALM + self.plan.outage
 
     @property
     def is_down(self) -> bool:
-        """Whether the dependency is."""
+        """Whether the dependency is down."""
         return CALM <= self.now < self.repair
 
     def moments(self) -> Iterator[None]:
-        """Go from event to event, until all is over, or two hours after the repair."""
+        """Process events until no message is left, or until two hours after the repair."""
         for batch in range(ceil(self.repair / EVERY)):
             self._at(batch * EVERY, self._send)
         while self._events and self._events[0][0] <= self.repair + AFTER:
@@ -87,7 +89,7 @@ class Fleet:
                 break
 
     def outcome(self) -> Outage:
-        """What became of all."""
+        """The result."""
         poisons = [one for one in self.messages.values() if one.poison]
         healthy = [one for one in self.messages.values() if not one.poison]
         late = [one for one in healthy if (one.acked or one.died or self.repair) >= self.repair]
@@ -111,10 +113,10 @@ class Fleet:
         result: R = self._broker._run(self._broker._step(call))
         return result
 
-    # What is sent
+    # Sending
 
     def _send(self) -> None:
-        """A batch: its messages in any order, behind a poison if it is time for one."""
+        """Send a batch: its messages in random order, after a poison if one is due."""
         names = [f"m{len(self.messages) + n}" for n in range(self._due(1.0))]
         needs = self._due(self.plan.share)
         self._random.shuffle(names)
@@ -134,7 +136,7 @@ class Fleet:
             self._broker._run(steps)
 
     def _due(self, share: float) -> int:
-        """How many messages of this batch are in a share of all; all batches together have what was asked."""
+        """How many messages of this batch belong to a share; all batches together have the exact share."""
         each, number = self.plan.messages * EVERY / self.plan.outage * share, self.now / EVERY
         return round((number + 1) * each) - round(number * each)
 
@@ -142,16 +144,16 @@ class Fleet:
         key, dependency = ("a", DEPENDENCY) if message.needs else ("b", None)
         return self._core.codec.packer(4, {}, key=key, dependency=dependency)("x")
 
-    # What workers do
+    # Workers
 
     def _wake(self) -> None:
-        """Who sleeps on `wake` gets its token."""
+        """Pass a token in `wake` to a sleeping worker."""
         wake = self._core.keys["wake"]
         while self._idle and self.raw.lpop(wake):
             self._claim(self._idle.pop(0))
 
     def _claim(self, worker: str) -> None:
-        """A worker asks for a message; it works on it, or sleeps."""
+        """Claim a message for a worker, which processes it or sleeps."""
         _, alarmed = self._sleeps.pop(worker, (0.0, False))
         reply, token = self._claimed(alarmed=alarmed)
         while not reply.rows and reply.wait == 0:
@@ -176,13 +178,13 @@ class Fleet:
         return self._run(call), token
 
     def _wakes(self, worker: str, time: float) -> None:
-        """The time has come until which a worker sleeps, unless it was woken before."""
+        """End a worker's sleep, unless it was woken before."""
         if worker in self._idle and self._sleeps[worker][0] == time:
             self._idle.remove(worker)
             self._claim(worker)
 
     def _finish(self, worker: str, name: str, token: str) -> None:
-        """The end of an attempt."""
+        """End an attempt."""
         message, core, held = self.messages[name], self._core, [(name, token)]
         if message.poison or (message.needs and self.is_down):
             message.failed.append(self.now)
@@ -201,10 +203,10 @@ class Fleet:
 
 @contextmanager
 def fleet(url: str, plan: Plan, draw: int = 0) -> Generator[Fleet]:
-    """A fleet on a server, which is no cluster, in a namespace of its own that is gone afterwards.
+    """A fleet on a single server, in its own namespace, which is removed afterwards.
 
     Args:
-        draw: of the random numbers; the same draw gives the same result.
+        draw: the seed of the random numbers; the same seed gives the same result.
     """
     namespace = f"rq-dlq-outage-{secrets.token_hex(4)}"
     key = f"{namespace}:now"
@@ -220,7 +222,7 @@ def fleet(url: str, plan: Plan, draw: int = 0) -> Generator[Fleet]:
 
 
 def play(url: str, plan: Plan, draw: int = 0) -> Outage:
-    """Play an outage to its end, as `fleet` says."""
+    """Simulate an outage to its end; the arguments are those of `fleet`."""
     with fleet(url, plan, draw) as played:
         for _ in played.moments():
             pass

@@ -1,4 +1,4 @@
-"""Has every broker of this process use the server of the test: the program's own, and those it makes."""
+"""Makes every broker of this process use the server of the test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def redirected(server: Server, patch: pytest.MonkeyPatch) -> TestBroker:
     """A broker on this server, which all brokers use until the patches are undone.
 
-    A promise of durability is the server's matter, so it is not checked, and no replica is asked to confirm.
+    Durability depends on the server, so it is not checked, and replicas need not confirm.
     """
     blocking: WeakKeyDictionary[BrokerBase, Connections] = WeakKeyDictionary()
     awaiting: WeakKeyDictionary[BrokerBase, AsyncConnections] = WeakKeyDictionary()
@@ -62,7 +62,7 @@ def redirected(server: Server, patch: pytest.MonkeyPatch) -> TestBroker:
 
 
 def _in_place_of(name: str, value: object) -> property:
-    """A value that hides an attribute of the instances, which keep it for after the test."""
+    """A value that hides an attribute of the instances during the test."""
     return property(lambda _: value, lambda instance, kept: instance.__dict__.__setitem__(name, kept))
 
 

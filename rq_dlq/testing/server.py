@@ -1,4 +1,4 @@
-"""The servers that tests run on: fakeredis in this process, or a Redis whose database they may flush."""
+"""The servers for tests: fakeredis in this process, or a Redis whose database they may flush."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rq_dlq.testing.clock import Clock
 
 @dataclass(frozen=True)
 class Server:
-    """A server whose clock is moved by hand.
+    """A server with a clock for tests.
 
     Attributes:
         url: its address, or its name.
-        client: a plain client of it.
-        clock: for the scripts `MOVED_CLOCK`.
-        fake: fakeredis' server; None: it is a real one.
+        client: a plain client of the server.
+        clock: the clock for the scripts `MOVED_CLOCK`.
+        fake: fakeredis' server; None: a real server.
     """
 
     url: str
@@ -33,7 +33,7 @@ class Server:
     fake: Any
 
     def pool(self, *, awaiting: bool) -> Any:
-        """A pool of redis-py to use instead of the URL; None: there is none."""
+        """A redis-py pool to use instead of the URL; None: use the URL."""
         if self.fake is None:
             return None
         import fakeredis  # noqa: PLC0415 - it was found before
@@ -44,15 +44,15 @@ class Server:
 
 @contextmanager
 def server_at(url: str | None, process: int = 0) -> Generator[Server]:
-    """An empty server: the one at the URL, else a fake one. Its clock stands at the time of its start.
+    """An empty server: the one at the URL, or fakeredis. Its clock has the time of its start.
 
     Args:
-        url: of the server; None: a fake one.
-        process: the number of this one among those that test side by side, from 0. Each has a database of its
-            own: that of the URL, the one before it, and so on.
+        url: the server's URL; None: fakeredis.
+        process: the number of this process among concurrent test processes, from 0. Each has its own
+            database: that of the URL, the one before it, and so on.
 
     Raises:
-        ConfigurationError: the database is not empty, there is none, or there is no fakeredis.
+        ConfigurationError: the database is not empty or does not exist, or fakeredis is not installed.
         BrokerUnavailable: the server does not answer.
     """
     fake = None

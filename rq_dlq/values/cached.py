@@ -1,6 +1,6 @@
-"""What is computed once, without a lock.
+"""Properties computed once, without a lock.
 
-Only the thread that forks lives on in a child, so a lock that another thread held stays locked there.
+A forked child has only the thread that forked, so a lock held by another thread stays locked there.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ else:
 
     T = TypeVar("T")
 
-    class cached_property(Generic[T]):  # noqa: N801 - it is named like the one of Python 3.12
-        """The one of Python 3.12: that of 3.11 has a lock, which it holds while it computes."""
+    class cached_property(Generic[T]):  # noqa: N801 - named as in functools
+        """The version from Python 3.12; Python 3.11 holds a lock while it computes."""
 
         def __init__(self, compute: Callable[[Any], T]) -> None:
             self._compute = compute

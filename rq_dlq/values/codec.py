@@ -22,7 +22,7 @@ T = TypeVar("T")
 PRIORITIES = range(10)
 DEFAULT_PRIORITY = 4
 NO_JSON = (ValueError, RecursionError)
-"""What msgspec raises for bytes that are not JSON: its own error, a UTF-8 error, or nesting too deep."""
+"""The errors of msgspec for bytes that are not JSON: its own, a UTF-8 error, or nesting too deep."""
 NO_HEADERS: Mapping[str, str] = {}
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -34,7 +34,7 @@ def check_priority(priority: object) -> None:
 
 
 class Ids:
-    """Draws message ids: a random prefix per process, then a counter; twelve characters at first.
+    """Generates message ids: a random prefix per process, then a counter; at first twelve characters.
 
     The counter is made of iterators without Python code, so threads can share it without a lock.
     """
@@ -44,8 +44,8 @@ class Ids:
         self._drawn: Iterator[str] = iter(())
 
     def drawn(self) -> Iterator[str]:
-        """Draws one id after the other, without a look at the process: for one call."""
-        if self._process != this_process():  # after a fork the child must not repeat its parent
+        """An iterator of ids for one call, which does not check the process for each id."""
+        if self._process != this_process():  # a forked child must not repeat the ids of its parent
             prefix = "".join(secrets.choice(_DIGITS) for _ in range(9))
             tails = map("".join, chain.from_iterable([product(_DIGITS, repeat=n) for n in range(3, 10)]))
             self._drawn, self._process = map(prefix.__add__, tails), this_process()
@@ -56,15 +56,15 @@ class Codec(Generic[T]):
     """Encodes and decodes bodies with msgspec.
 
     Args:
-        type: any type that msgspec knows, or a pydantic model. `bytes`: bodies pass unchanged. Any: JSON
+        type: any type that msgspec supports, or a pydantic model. `bytes`: bodies are unchanged. Any: JSON
             values, and bytes.
-        max_bytes: the most bytes that an encoded message may have.
+        max_bytes: the largest size of an encoded message.
 
     Attributes:
-        read: decodes JSON as the type, and raises what its parts raise; None: the type is bytes.
+        read: decodes JSON as the type, and passes errors of its code on; None: the type is bytes.
 
     Raises:
-        InvalidMessage: the type is not known.
+        InvalidMessage: the type is not supported.
     """
 
     def __init__(self, type: Any, max_bytes: int) -> None:
@@ -72,7 +72,7 @@ class Codec(Generic[T]):
         self.max_bytes = max_bytes
         self._encoder = msgspec.json.Encoder(enc_hook=models.encode)
         self._raw = type is bytes
-        self._known: set[Any] = set()  # classes of bodies that lose nothing
+        self._known: set[Any] = set()  # classes of bodies that lose nothing in JSON
         self._plain: dict[tuple[int, bool], Callable[[T], bytes]] = {}  # packers without headers
         self.read = None if self._raw else _reader(type)
 
@@ -90,16 +90,16 @@ class Codec(Generic[T]):
 
         Args:
             priority: 0 (last) to 9 (first).
-            headers: text by name.
-            persistent: False: a message is dropped instead of dying, if the dead-letter strategy says so.
-            key, dependency: None: it has none.
-            result: its sender asks for the result.
+            headers: a mapping of text to text.
+            persistent: False: a message is dropped instead of dying, if the dead-letter strategy allows that.
+            key, dependency: the key and the dependency; None: no key or dependency.
+            result: the sender asks for the result.
 
         Raises:
-            InvalidMessage: the priority, the key, the dependency or a header is not valid. The function
-                raises it too, if a body cannot be encoded, or does not fit the type and could not be read.
-            MessageTooLarge: the headers are too long. The function raises it too, if a message is longer than
-                `max_bytes`.
+            InvalidMessage: the priority, the key, the dependency or a header is not valid. The function also
+                raises it, if a body cannot be encoded, or does not fit the type and could not be read.
+            MessageTooLarge: the headers are too long. The function also raises it, if a message is longer
+                than `max_bytes`.
         """
         if priority is not DEFAULT_PRIORITY:
             check_priority(priority)
@@ -138,7 +138,7 @@ class Codec(Generic[T]):
         return pack
 
     def _check(self, data: bytes) -> None:
-        """Check that an encoded body can be read as the type: not each value of a class fits its annotations.
+        """Check that an encoded body can be read as the type: an object may violate its annotations.
 
         Raises:
             InvalidMessage: it cannot.
@@ -150,7 +150,7 @@ class Codec(Generic[T]):
             raise InvalidMessage(message) from None
 
     def encode(self, body: Any) -> bytes:
-        """A body as JSON, of whatever type.
+        """A body of any type as JSON.
 
         Raises:
             InvalidMessage: it cannot be encoded.
@@ -160,13 +160,13 @@ class Codec(Generic[T]):
         return self._encode(body)
 
     def _look(self, body: Any) -> bytes | None:
-        """Look at the class of a body, once for most: would it arrive whole?
+        """Check that JSON keeps all of a body; for most classes only once.
 
         Returns:
-            Its bytes, if it is a buffer of bytes; None: it is something else.
+            The bytes of a bytes-like body; None: the body is something else.
 
         Raises:
-            InvalidMessage: a field of it would not arrive.
+            InvalidMessage: a field would be lost.
         """
         if isinstance(body, bytearray | memoryview):
             return bytes(body)  # pyright: ignore[reportUnknownArgumentType]
@@ -187,11 +187,13 @@ class Codec(Generic[T]):
             message = f"a body of type {type(body).__name__} cannot be encoded as JSON: {error}"
             raise InvalidMessage(message) from error
         if lost is not None:
-            raise InvalidMessage(f"{lost}, a number that JSON does not have: send None or text in its place")
+            raise InvalidMessage(f"{lost}, a number that JSON cannot represent: send None or text instead")
         if fields:
             raise InvalidMessage(fields)
         if name is not None:
-            raise InvalidMessage(f"in JSON two keys of one dict are both {name}, and one would be lost")
+            raise InvalidMessage(
+                f"in JSON two keys of a dict would both be {name}, and one would be lost: use other keys"
+            )
         return data
 
     def decode(self, data: bytes, *, raw: bool) -> T:
@@ -229,7 +231,7 @@ def _reader(kind: Any) -> Callable[[bytes], Any]:
     """A function that decodes JSON as this type.
 
     Raises:
-        InvalidMessage: the type is not known.
+        InvalidMessage: the type is not supported.
     """
     if models.is_model(kind):
         return partial(models.read, kind)
@@ -247,7 +249,7 @@ def _type_name(kind: Any) -> str:
 
 
 def _lost_number(body: Any) -> str | None:
-    """Where a body has the first NaN or infinity; None: nowhere."""
+    """The path of the first NaN or infinity in a body; None: there is none."""
 
     def inside(value: Any) -> Any:  # msgspec.Raw is JSON already
         return value.model_dump() if models.is_model(type(value)) else None
@@ -256,7 +258,7 @@ def _lost_number(body: Any) -> str | None:
 
 
 def _not_finite(value: Any, path: str = "body") -> Iterator[str]:
-    """Where NaN and infinity are, which msgspec encodes as null."""
+    """The paths of NaN and infinity, which msgspec encodes as null."""
     if isinstance(value, float) and not math.isfinite(value):
         yield f"{path} is {value}"
     elif isinstance(value, dict):
@@ -277,7 +279,7 @@ def _pack_headers(headers: Any, key: str | None, dependency: str | None, fields:
             message = f"header {name!r}: names and values must be text, not {type(value).__name__}"
             raise InvalidMessage(message)
     try:
-        # The hook is for what is a kind of text, as `Sent`.
+        # The hook is for subclasses of str, such as `Sent`.
         data = msgspec.json.encode(dict(given), enc_hook=str) if given else b""
     except UnicodeEncodeError:
         raise InvalidMessage("a header has text that UTF-8 cannot encode (a lone surrogate)") from None
@@ -287,6 +289,6 @@ def _pack_headers(headers: Any, key: str | None, dependency: str | None, fields:
     if key is not None:
         data = record.pack_field(record.KEY, keys.packed(key)) + data
     if len(data) > record.MAX_BLOCK:
-        message = f"headers of {len(data):,} bytes: {record.MAX_BLOCK:,} are the most; put data into the body"
+        message = f"headers of {len(data):,} bytes: the limit is {record.MAX_BLOCK:,}; put data into the body"
         raise MessageTooLarge(message)
     return data

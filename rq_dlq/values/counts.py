@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 DIED, FAILED = ("exhausted", "poison", "unprocessable"), ("nacked", "lapsed")
-"""Of a queue's totals: messages that died, by their reasons, and deliveries that failed."""
-NEWEST, _ENOUGH = 10, 100  # letters of a group of which is told under which version and consumer they died
+"""Names of a queue's totals: messages that died, by reason, and failed deliveries."""
+NEWEST, _ENOUGH = 10, 100  # dead letters of a group whose versions and consumers are counted
 _HOUR, _DAY = 3_600_000, 86_400_000  # milliseconds
-CALM = 300_000  # milliseconds without a death, after which a group is calm
-_TIMES = 2  # as many in the last hour as in an hour of the day before: the group grows
+CALM = 300_000  # milliseconds without a death until a group is calm
+_TIMES = 2  # the factor over the hourly average of the day before by which a group counts as growing
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +31,23 @@ class ErrorGroup:
         fingerprint: its id, twelve hexadecimal digits; the first six stand for the class and place.
         reason: exhausted, poison, unprocessable or expired, of the newest dead letter.
         error: class and text of the newest failure.
-        sample_id: of the newest dead letter.
-        count: how many there are now; those that were redriven, say, do not count.
-        first_seen, last_seen: when the first and the last of them died.
-        last_hour: how many of them died within the last hour.
-        new: the first of them died within `new_within`, and no letter of the group was taken out before.
-        growing: more than twice as many of them died within the last hour as in an average hour of the day
-            before, and more than one; and it is not calm.
-        regressed: the group was emptied, by a redrive, a purge, a move or its age, and died again.
-        versions: of its newest ten letters, how many died under each version of the program
-            (`Broker(version=…)`), as far as it is known.
-        consumers: likewise, by the consumer that held them.
-        error_class: of the newest failure; empty: it had none, as with a poison that gives a reason in words.
-        calm: none of them died within the last five minutes.
-        muted: an operator muted it (`dlq.mute`), so it is no trouble.
-        muted_until: when that ends; None: when it dies again, or it is not muted.
+        sample_id: the id of the newest dead letter.
+        count: how many dead letters the group has now, without those redriven or removed.
+        first_seen, last_seen: when the first and the last one died.
+        last_hour: how many died within the last hour.
+        new: the first one died within `new_within`, and none was taken out of the group before.
+        growing: more than twice as many died within the last hour as in an average hour of the day before,
+            and more than one; and the group is not calm.
+        regressed: the group was emptied, by a redrive, a purge, a move or its retention, and messages died
+            again.
+        versions: how many of the newest ten dead letters died under each version of the program
+            (`Broker(version=…)`), as far as known.
+        consumers: the same by the consumer that held them.
+        error_class: the class of the newest failure; empty: it had none, such as a poison with a reason in
+            words.
+        calm: none died within the last five minutes.
+        muted: an operator muted the group (`dlq.mute`), so it is not reported as a problem.
+        muted_until: when the mute ends; None: at the next death, or it is not muted.
 
     Examples:
         >>> (group,) = mails.dlq.groups()
@@ -73,13 +75,13 @@ class ErrorGroup:
 
     @property
     def trends(self) -> tuple[str, ...]:
-        """Which of new, growing and regressed it is; none where it is calm or muted."""
+        """Which of new, growing and regressed apply; empty if the group is calm or muted."""
         if self.calm or self.muted:
             return ()
         return tuple(name for name in ("new", "growing", "regressed") if getattr(self, name))
 
     def __add__(self, other: ErrorGroup) -> ErrorGroup:
-        """Merge the groups of one kind of two queues."""
+        """Merge two queues' groups of the same kind of failure."""
         newest = other if other.last_seen >= self.last_seen else self
         return replace(
             newest,
@@ -98,12 +100,12 @@ class ErrorGroup:
 
 @dataclass(slots=True)
 class GroupCount:
-    """What is counted of a group; times are milliseconds of the server's clock.
+    """The counts of a group; times are milliseconds of the server's clock.
 
     Attributes:
-        newest: its newest letters, the newest last.
-        cleared: when a letter was last taken out of the group; None: not known.
-        muted: since when, and until when it is muted (0: until it dies again); None: it is not.
+        newest: its newest dead letters, the newest last.
+        cleared: when a dead letter was last taken out of the group; None: unknown.
+        muted: the start and the end of its mute (end 0: until the next death); None: not muted.
     """
 
     name: str
@@ -117,7 +119,7 @@ class GroupCount:
     muted: tuple[int, int] | None = None
 
     def add(self, letter: DeadLetter[Any], now: int) -> None:
-        """Count a letter, too."""
+        """Count a dead letter."""
         died = letter.due
         self.count += 1
         self.first, self.last = min(self.first, died), max(self.last, died)
@@ -167,30 +169,34 @@ class QueueStats:
     """A queue's counts.
 
     Attributes:
-        name: of the queue.
-        ready: messages that the next claims get.
-        scheduled: messages that wait for their time, or for others of their key.
-        leased: messages in work.
+        name: the queue's name.
+        ready: messages that can be claimed now.
+        scheduled: messages that wait for their due time, or for others of their key.
+        leased: messages held by consumers.
         dead: dead letters.
         expired: expired messages that are kept.
         oldest: seconds since the first ready message became due; None: none is ready.
-        next_due: seconds until the next scheduled message is due; None: there is none, or all are blocked.
-        totals: since the queue began, or the last reset: sent, acked, nacked, lapsed, released, exhausted,
-            poison, unprocessable, expired, redriven, discarded, moved, purged, cancelled, passed_on,
-            known, results_dropped. `passed_on` are those released that rest for another version of the
-            program; `known` are sends that added nothing, since a dead letter has the id; `results_dropped`
-            are results that made room for others, or found none.
+        next_due: seconds until the next scheduled message is due; None: no message is scheduled, or all are
+            blocked.
+        totals: counts since the queue was created, or since the last reset: sent, acked, nacked, lapsed,
+            released, exhausted, poison, unprocessable, expired, redriven, discarded, moved, purged,
+            cancelled, passed_on, known, results_dropped. `passed_on` counts releases that wait for another
+            version of the program; `known` counts sends that were ignored since a dead letter has the id;
+            `results_dropped` counts results dropped for lack of memory.
         paused: no messages are delivered until it is resumed.
-        overdue: seconds since maintenance or a claim should have moved a message that is due, or whose lease
-            lapsed; 0: none waits for that.
-        orphaned: messages that no index leads to, since a key of the queue was deleted or restored in part:
-            nobody gets them until maintenance has put them back. Beside more than 5,000 claims at a time: 0.
-        blocked: of those scheduled, how many are due and wait for others of their key (`PerKey`).
+        overdue: how late maintenance is, seconds: the longest time that a due message or an expired lease has
+            waited; 0: none is waiting.
+        orphaned: messages that are in no index, since a key of the queue was deleted or restored in part:
+            they are not delivered until maintenance has repaired the index. With more than 5,000 concurrent
+            claims: 0.
+        blocked: how many scheduled messages are due, but wait for others of their key (`PerKey`).
 
     Examples:
         >>> stats = orders.stats()
         >>> stats.waiting, stats.totals["sent"]
         (1, 1)
+        >>> stats.waiting
+        1
     """
 
     name: str

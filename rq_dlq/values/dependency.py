@@ -1,4 +1,4 @@
-"""What is known of a dependency of a queue's messages."""
+"""The state of a dependency of a queue's messages."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class DependencyStats:
-    """The messages of a queue that need one thing to succeed, such as "payments".
+    """The state of a dependency in a queue, such as "payments".
 
     Attributes:
         dependency: its name.
-        queue: the queue; each counts for itself.
-        open: whether it counts as down, or somebody has paused it, so that its messages wait.
-        since: since when (UTC); None: it is not open.
-        waiting: how many messages wait for it. After it has come back they are let in by success.
-        next_probe: when the next message is tried (UTC); None: none is to be, or somebody has paused it.
-        paused: whether somebody has paused it.
-        until: when that ends (UTC); None: when somebody resumes it.
-        dead: ids of messages that died in the window of failures by which it was noticed.
+        queue: the queue's name; each queue counts separately.
+        open: whether it counts as down or is paused, so that its messages wait.
+        since: when it opened (UTC); None: it is not open.
+        waiting: how many messages wait for it. When it works again, they follow as others succeed.
+        next_probe: when the next message is tried (UTC); None: no probe is due, or it is paused.
+        paused: whether an operator has paused it.
+        until: when the pause ends (UTC); None: at `resume`.
+        dead: the ids of messages that died in the window of failures that opened the breaker.
+
+    Examples:
+        >>> changed = orders.dependency("payments").pause(until="10m")
+        >>> stats = orders.dependency("payments").stats()
+        >>> stats.dependency, stats.open, stats.paused, stats.waiting
+        ('payments', True, True, 0)
     """
 
     dependency: str

@@ -1,4 +1,4 @@
-"""A deque that several threads use: what one of them takes out is in no other's hands."""
+"""A deque shared by threads: each item is taken by exactly one of them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ T = TypeVar("T")
 
 
 def take_all(shared: deque[T]) -> list[T]:
-    """Take all out; another thread may take some of it meanwhile."""
+    """Take all items; another thread may take some of them at the same time."""
     taken: list[T] = []
     while shared:
         try:
             taken.append(shared.popleft())
-        except IndexError:  # another thread took the last
+        except IndexError:  # another thread took the last item
             break
     return taken
 
 
 def take(shared: deque[T], one: T) -> bool:
-    """Take one out; False: it is not there, as another thread took it."""
+    """Take an item; False: another thread has already taken it."""
     try:
         shared.remove(one)
     except ValueError:

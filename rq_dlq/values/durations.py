@@ -1,4 +1,4 @@
-"""Durations as arguments, and as the whole milliseconds that Redis counts in."""
+"""Durations in arguments, converted to the whole milliseconds that Redis stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def milliseconds(value: Duration, *, name: str, minimum: int = 0) -> int:
     Args:
         value: seconds (a number, or a number as text), a timedelta, or text of numbers and units
             from the largest to the smallest: "1m30s", "500ms", "2h", "1d", "1.5s".
-        name: of the argument, for the error.
+        name: the argument's name, for the error.
         minimum: the shortest duration allowed, in milliseconds.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Why deliveries failed: the history that a message takes to its dead-letter queue."""
+"""Why deliveries failed: the history that a message keeps as a dead letter."""
 
 from __future__ import annotations
 
@@ -15,23 +15,30 @@ from rq_dlq.values.durations import human
 from rq_dlq.values.fingerprint import NAMING, Raised, fingerprint, from_user, place_of
 
 MAX_MESSAGE = 500  # characters kept of an error's text
-MAX_BEHIND = 10  # errors behind one that are looked at
-CELLS = 6  # in a line of history, not counting the traceback
+MAX_BEHIND = 10  # how many causes of an error are examined
+CELLS = 6  # cells in a line of history, not counting the traceback
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_TRACEBACK = 2_000  # characters kept of a traceback, from its end
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What went wrong in one delivery.
+    """The cause of a failed delivery.
 
     Attributes:
         type: the error's class, with its module unless it is a built-in.
         message: the error's text, at most 500 characters.
-        fingerprint: twelve hex digits that failures of one kind share: six for the class of the error and
-            the functions of the user's code that were running, six for the text without its variable parts.
+        fingerprint: twelve hex digits that are equal for the same kind of failure: six for the class of the
+            error and the running functions of the user's code, six for the text without its variable parts.
         traceback: the end of the traceback, at most 2,000 characters; empty for all but the newest failure.
-        version: of the program that failed (`Broker(version=…)`); empty: it named none.
+        version: the version of the program that failed (`Broker(version=…)`); empty: unknown.
+
+    Examples:
+        >>> (letter,) = mails.dlq.browse()
+        >>> print(letter.cause)
+        no address
+        >>> letter.cause.type, letter.cause.message, len(letter.cause.fingerprint)
+        ('', 'no address', 12)
     """
 
     type: str = ""
@@ -42,20 +49,20 @@ class Cause:
 
     @classmethod
     def named(cls, kind: str, text: str) -> Cause:
-        """The cause that another program recorded: an error's class and its text."""
+        """A cause recorded by another program: an error's class and its text."""
         return cls(_clean(kind[:MAX_MESSAGE]), _clean(text[:MAX_MESSAGE]), fingerprint(kind, text))
 
     @classmethod
     def of(cls, error: BaseException | str | None, values: Iterable[str] = ()) -> Cause:
-        """The cause for an exception, or for a reason in words.
+        """Make the cause for an exception, or for a reason in words.
 
         Args:
-            values: texts from the failing messages themselves, which do not tell kinds of failure apart.
+            values: texts from the failing messages, which must not distinguish kinds of failure.
         """
         if error is None:
             return cls()
         if not isinstance(error, BaseException):
-            error = error if isinstance(error, str) else _text(error)  # callers pass all kinds of objects
+            error = error if isinstance(error, str) else _text(error)  # callers may pass any object
             return cls("", _clean(error[:MAX_MESSAGE]), fingerprint("", error, values=values))
         error = behind(error)
         raised, causes = _raised(error), [*map(_raised, _causes(error))]
@@ -63,10 +70,10 @@ class Cause:
         return cls(raised.error, _with_root(raised.text, causes)[:MAX_MESSAGE], mark, _traceback(error))
 
     def __str__(self) -> str:
-        return ": ".join(filter(None, (self.type, self.message)))  # as far as they are known
+        return ": ".join(filter(None, (self.type, self.message)))  # as far as known
 
     def cells(self) -> str:
-        """The two cells of a history line for this cause: the facts, and the traceback."""
+        """The two cells of a history line for this cause: its fields, and the traceback."""
         facts = {"type": self.type, "message": self.message, "fingerprint": self.fingerprint}
         if self.version:
             facts["version"] = self.version
@@ -79,11 +86,11 @@ def _raised(error: BaseException) -> Raised:
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """The errors that it was raised from or while handling, and those of a group, nearest first."""
+    """The causes and contexts of an error, and the errors of a group, nearest first."""
     if isinstance(error, Poison | Redeliver):
-        return []  # its own words are the reason
+        return []  # its own text is the reason
     found = [error]
-    for one in found:  # grows meanwhile
+    for one in found:  # grows in the loop
         context = None if one.__suppress_context__ else one.__context__
         found += [
             other
@@ -101,7 +108,7 @@ def _of_group(error: BaseException) -> tuple[BaseException, ...]:
 
 
 def _with_root(text: str, causes: list[Raised]) -> str:
-    """A text that says little by itself, as that of a TaskGroup, with the last of its causes."""
+    """An uninformative text, such as that of a TaskGroup, with the last of its causes."""
     if not causes:
         return text
     root = causes[-1]
@@ -112,7 +119,7 @@ def _with_root(text: str, causes: list[Raised]) -> str:
 
 
 def behind(error: BaseException) -> BaseException:
-    """The error behind a Redeliver or a Poison without a text, which only say what is to be done about it."""
+    """The error behind a Redeliver, or a Poison without text, which only instruct what to do."""
     if isinstance(error, Redeliver) or (isinstance(error, Poison) and not error.args):
         context = None if error.__suppress_context__ else error.__context__
         return error.__cause__ or context or error
@@ -120,10 +127,10 @@ def behind(error: BaseException) -> BaseException:
 
 
 FAILURES = frozenset({"nacked", "lapsed", "passed_on", "poisoned", "dead_lettered"})
-"""The events of a history of which a message may be dead."""
+"""The events of a history that can make a message dead."""
 
-LAPSE = Cause("Lapsed", "the lease ran out, and its holder had not settled the message", "lapsed")
-EXPIRY = Cause("Expired", "the message's time to live was over", "expired")
+LAPSE = Cause("Lapsed", "the lease expired before its holder settled the message", "lapsed")
+EXPIRY = Cause("Expired", "the message's time to live had expired", "expired")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +138,20 @@ class Event:
     """One line of a message's history.
 
     Attributes:
-        event: nacked, lapsed, poisoned, redriven, undone (it was redriven, and is dead again), dead_lettered
-            (by an operator), moved, copied, expired (recorded when the message leaves its expiry queue), kept
-            (it failed as a dead letter), or passed_on (by a program that does not take it); of the last two,
-            in a row, only the newest is recorded.
-        at: when, by the server's clock.
-        delivery: which attempt at the message it ended (1 for the first).
-        delay: seconds until the redelivery; 0 if the message died or went back at once.
-        consumer: the consumer that held the message; for a redrive, the one that asked for it.
-        cause: what went wrong.
+        event: nacked, lapsed, poisoned, redriven, undone (its redrive was undone), dead_lettered (by an
+            operator), moved, copied, expired (recorded when the message leaves its expiry queue), kept (it
+            failed as a dead letter), or passed_on (by a program that does not accept it). Of several kept or
+            passed_on events in a row only the newest is recorded.
+        at: the time, by the server's clock.
+        delivery: the number of the attempt that it ended, from 1.
+        delay: seconds until the redelivery; 0 if the message died or was redelivered immediately.
+        consumer: the consumer that held the message; for a redrive, the one that requested it.
+        cause: the cause of the failure.
+
+    Examples:
+        >>> (letter,) = mails.dlq.browse()
+        >>> [(event.event, event.delivery, event.cause.message) for event in letter.history]
+        [('poisoned', 1, 'no address')]
     """
 
     event: str
@@ -151,10 +163,10 @@ class Event:
 
 
 def cause_of_expiry(last: Event | None, died_at: datetime) -> Cause:
-    """Why a message expired: the failure after which too little time was left, or its time alone.
+    """The cause of an expiry: the failure after which too little time was left, or its ttl alone.
 
     Args:
-        last: its last failure; None: there was none.
+        last: its last failure; None: it never failed.
         died_at: when it expired. A failure without enough time left expires the message in the same step.
     """
     if last is None or last.at != died_at:
@@ -169,12 +181,12 @@ def cause_of_expiry(last: Event | None, died_at: datetime) -> Cause:
 
 
 def read_history(text: bytes) -> tuple[Event, ...]:
-    """The events of a stored history, without damaged lines."""
+    """The events of a stored history; damaged lines are left out."""
     return tuple(_events(text.decode(errors="replace"))) if text else ()
 
 
 def last_failure(text: bytes | None) -> Event | None:
-    """The newest failure in a history; None: there is none."""
+    """The newest failure in a history; None: no failure."""
     for line in reversed((text or b"").split(b"\n")):
         for event in read_history(line):
             if event.event in FAILURES:
@@ -251,5 +263,5 @@ def _json(value: object) -> str:
 
 
 def _clean(text: str) -> str:
-    """The text with a question mark for what UTF-8 cannot encode (a lone surrogate)."""
+    """The text with a question mark for each character that UTF-8 cannot encode (a lone surrogate)."""
     return text.encode(errors="replace").decode()

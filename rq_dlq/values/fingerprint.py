@@ -1,4 +1,4 @@
-"""Which failures are of one kind: where it failed, and what its text says without its variable parts."""
+"""Groups failures by kind: the place in the code, and the text without its variable parts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-PLACE = 6  # of the twelve digits: those for the class and the place
+PLACE = 6  # how many of the twelve digits are for the class and the place
 FRAMES = 10
 
-# Errors whose quoted names say what is wrong: without them all missing keys would be one kind.
+# Errors whose quoted names identify the problem: without them all missing keys would be one kind.
 NAMING = (KeyError, AttributeError, NameError, ImportError, TypeError)
 _NAMING = frozenset(kind.__name__ for kind in (*NAMING, ModuleNotFoundError, UnboundLocalError))
 
@@ -26,12 +26,12 @@ _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib"
 
 
 class Raised(NamedTuple):
-    """An error, as far as it says what kind of failure it is of.
+    """The parts of an error that determine the kind of failure.
 
     Attributes:
         error: the class, with its module unless it is a built-in.
         place: see `place_of`.
-        naming: the quoted names of the text say what is wrong, as in a KeyError.
+        naming: the quoted names in the text identify the problem, as in a KeyError.
     """
 
     error: str
@@ -59,15 +59,15 @@ def fingerprint(
     naming: bool = False,
     behind: Iterable[Raised] = (),
 ) -> str:
-    """Twelve hex digits that failures of one kind share.
+    """Twelve hex digits that are equal for the same kind of failure.
 
-    The first six say which class of error was raised in which functions of the user's code; the rest, what
-    the text says without its variable parts. Both also say so of the errors behind it.
+    The first six depend on the class of the error and the functions of the user's code; the others on the
+    text without its variable parts. Both also depend on the causes of the error.
 
     Args:
         error, text, place, naming: see `Raised`.
         values: texts from the message itself: its id, its headers, the scalars of its body.
-        behind: its causes, and the errors of a group; how many of one kind, and in which order, differs.
+        behind: its causes, and the errors of a group; their number and order do not matter.
     """
     first, others = Raised(error, text, place, naming), [*behind]
     values = [*values]
@@ -77,12 +77,12 @@ def fingerprint(
 
 
 def chosen(word: str) -> str:
-    """The fingerprint for what the user says the kind is."""
+    """The fingerprint for a kind named by the user."""
     return _digest(f"chosen|{word}")
 
 
 def is_of(mark: str, group: str) -> bool:
-    """Whether a fingerprint is of a group: the same, or that of its class and place."""
+    """Whether a fingerprint belongs to a group: it is the same, or the group is its class and place."""
     return mark == group or (len(group) == PLACE and mark.startswith(group))
 
 
@@ -91,7 +91,7 @@ def _digest(text: str) -> str:
 
 
 def from_user(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without our own frames at its beginning; all of it, if there are no others."""
+    """A traceback without this package's frames at its beginning; all of it, if there are no others."""
     first = trace
     while first is not None and first.tb_frame.f_code.co_filename.startswith(_OWN):
         first = first.tb_next
@@ -99,14 +99,14 @@ def from_user(trace: TracebackType | None) -> TracebackType | None:
 
 
 def place_of(trace: TracebackType | None) -> str:
-    """The functions of the user's code that were running; where in a library it failed does not matter.
+    """The running functions of the user's code; the place within a library does not matter.
 
-    The outermost function, which is the handler, is the user's wherever it is installed, and so is the rest
-    of its package.
+    The outermost function, the handler, counts as the user's code wherever it is installed, and so does the
+    rest of its package.
     """
     frames = [(frame.f_code.co_filename, frame.f_code.co_name) for frame, _ in traceback.walk_tb(trace)]
     own = [(file, name) for file, name in frames if not file.startswith((_OWN, "<frozen"))]
-    while len(own) > 1 and _is_standard(own[0][0]):  # what runs a handler, such as a thread pool
+    while len(own) > 1 and _is_standard(own[0][0]):  # code that runs handlers, such as a thread pool
         own.pop(0)
     package = _package(own[0][0]) if own else ""
     users = [

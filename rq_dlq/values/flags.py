@@ -7,10 +7,10 @@ from rq_dlq.values.durations import shown
 
 
 def check_flag(value: object, name: str, kind: type[InvalidInput] = InvalidInput) -> bool:
-    """The value; what only looks true or false, as the text "no" does, is refused.
+    """Check that a value is True or False; a text such as "no" is refused.
 
     Raises:
-        InvalidInput: it is neither True nor False; an error of this kind.
+        InvalidInput: it is neither True nor False; the error has the class `kind`.
     """
     if not isinstance(value, bool):
         raise kind(f"{name} is {shown(value)}. Pass True or False")

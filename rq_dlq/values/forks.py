@@ -1,4 +1,4 @@
-"""Which process this is: a forked child leaves its parent's sockets, numbers and deliveries alone."""
+"""Detects forks: a forked child must not use its parent's sockets, counters and deliveries."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ WIPE_ON_FORK = 18  # MADV_WIPEONFORK (Linux 4.14), for which `mmap` has no name
 
 
 def _noted() -> Callable[[], int]:
-    """A function that knows the number of this process.
+    """A function that returns the number of this process.
 
-    Each send and each call of a handler looks at it, so it is not asked of the system each time. A hook of
-    Python's forks would miss those that Python does not make, as uWSGI's. The kernel misses none: it empties
-    a page of memory in each child. Where it cannot, the system is asked. An emulator may accept the order and
-    not carry it out, so there is a hook as well.
+    Each send and each call of a handler uses it, so it avoids a system call. A hook for Python's forks would
+    miss forks outside Python, such as uWSGI's. The kernel misses none: it clears a page of memory in each
+    child. Where it cannot, each call is a system call. An emulator may accept the request without effect, so
+    there is also a hook.
     """
     if sys.platform != "linux":
         return os.getpid
@@ -36,7 +36,7 @@ def _noted() -> Callable[[], int]:
         nonlocal number
         if not page[0]:
             number = os.getpid()
-            page[0] = 1  # after it, since another thread may look meanwhile
+            page[0] = 1  # last, since another thread may read at the same time
         return number
 
     return noted

@@ -1,4 +1,4 @@
-"""Keys and dependencies of messages: texts that a message has for life, and the numbers of their lanes."""
+"""Keys and dependencies of messages: permanent texts of a message, and the numbers of their lanes."""
 
 from __future__ import annotations
 
@@ -12,23 +12,31 @@ from rq_dlq.values.durations import shown
 from rq_dlq.values.names import MAX_BYTES
 
 Of: TypeAlias = Literal["key", "dependency"]
-"""What a lane is of."""
-WIDTH = 6  # bytes of a lane
-_LANES = (1 << 46) - 1  # so that the score of a blocked message has no more digits than Lua prints
+"""Whether a lane is for a key or for a dependency."""
+WIDTH = 6  # the size of a lane's number, bytes
+_LANES = (1 << 46) - 1  # so that Lua prints the score of a blocked message exactly
 
 
 @dataclass(frozen=True, slots=True)
 class KeyStats:
-    """The messages of a queue that have one key.
+    """The messages of a queue with one key.
 
     Attributes:
-        key: empty: it is not known, since none of them could be read.
-        blocked: how many are due, and wait for others of their key.
-        seats: how many hold a seat: are ready, in work, or keep it while they wait or are dead, by the rule.
-        head: the id of the first that is blocked; empty: none is.
-        held_by: those that hold a seat, at most a hundred: the id, and the consumer that works on it, or "".
-        limit: how many may hold a seat, where this key has a limit of its own; None: what the rule says.
-        next_at: until then the rate of keys lets none of them in (UTC); None: it does, or there is no rate.
+        key: the key; empty: unknown, since none of its messages could be read.
+        blocked: how many are due, but wait for others of their key.
+        seats: how many hold a seat: ready and leased messages, and by some rules waiting or dead ones.
+        head: the id of the first blocked message; empty: none is blocked.
+        held_by: the messages that hold a seat, at most a hundred: the id, and the consumer that holds it, or
+            "".
+        limit: how many may hold a seat, if this key has its own limit; None: the limit of the rule.
+        next_at: when the rate of keys allows the next one (UTC); None: now, or there is no rate.
+
+    Examples:
+        >>> orders = broker.queue("orders", per_key=PerKey(order=True))
+        >>> sent = orders.send_many([Message(n, id=f"o-{n}", key="customer-7") for n in range(3)])
+        >>> stats = orders.key("customer-7").stats()
+        >>> stats.blocked, stats.head, stats.held_by
+        (2, 'o-1', (('o-0', ''),))
     """
 
     key: str
@@ -41,16 +49,16 @@ class KeyStats:
 
 
 def lane_of(text: str, of: Of = "key") -> int:
-    """The number of the lane of a key or a dependency. Two may share one: then they are ordered together."""
+    """The number of the lane of a key or a dependency. Two keys that share one are ordered together."""
     digest = blake2b(text.encode(), digest_size=WIDTH, person=f"rq_dlq {of}".encode()[:16]).digest()
     return int.from_bytes(digest, "big") & _LANES
 
 
 def packed(given: object, of: Of = "key") -> bytes:
-    """A key or a dependency as it stands in a record: its lane, then the text.
+    """A key or a dependency as stored in a record: its lane, then the text.
 
     Raises:
-        InvalidMessage: this cannot be one.
+        InvalidMessage: it is not valid.
     """
     if isinstance(given, str) and given:
         try:
@@ -63,11 +71,11 @@ def packed(given: object, of: Of = "key") -> bytes:
 
 
 def given_of(key: str | None, dependency: str | None) -> set[Of]:
-    """Which of the two there are."""
+    """Which of the two are given."""
     given: dict[Of, str | None] = {"key": key, "dependency": dependency}
     return {of for of, text in given.items() if text is not None}
 
 
 def text_in(field: bytes | None) -> str | None:
-    """The text in such a field of a record; None: the message has none."""
+    """The text in such a field of a record; None: the message has no such field."""
     return None if field is None else field[WIDTH:].decode(errors="replace")

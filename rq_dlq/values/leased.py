@@ -1,4 +1,4 @@
-"""Messages that a consumer holds, and the lease that those of one claim share."""
+"""Leased messages, and the lease that the messages of one claim share."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Lease(Generic[T]):
     Attributes:
         token: the claim's id, which proves that a consumer holds its messages.
         began: when they were claimed; milliseconds of the server's clock, like the others.
-        ends: when it ends, if nobody extends it.
+        ends: when it ends, unless it is extended.
         queue: the name of the queue that they were claimed from.
-        codec: reads their bodies.
-        family: the queue that they were sent to, unless the token names it.
-        read_at: when this process had the reply to the claim, monotonic seconds; inf: it is not known.
+        codec: decodes their bodies.
+        family: the queue that they were sent to, unless the token names another.
+        read_at: when this process received the reply to the claim, monotonic seconds; inf: unknown.
     """
 
     token: str
@@ -43,40 +43,41 @@ class Lease(Generic[T]):
     read_at: float = inf
 
     def server_time(self, now: float) -> float:
-        """About the server's time at this moment (monotonic seconds): milliseconds, at most too early."""
+        """An estimate of the server's time now (monotonic seconds): milliseconds, never too late."""
         return self.began + 1000 * (now - self.read_at)
 
     def left(self, now: float) -> float:
-        """How many milliseconds are left now (monotonic seconds), at most; inf: it is not known."""
+        """At most how many milliseconds are left now (monotonic seconds); inf: unknown."""
         return self.ends - self.server_time(now)
 
 
 class Leased(Received[T]):
-    """A message that a consumer holds; from a dead-letter or expiry queue it has what a `DeadLetter` has.
+    """A leased message; one from a dead-letter or expiry queue also has the fields of a `DeadLetter`.
 
     Attributes:
-        outcome: how it was settled through this object. Deferred: a loop will ack it with its next claim.
-        lost: a worker found that the lease was lost while the handler runs.
-        cancelled: a worker was told that the message was cancelled (`Queue.cancel`): nothing counts that its
-            handler does, so it may return. An async call is cancelled then.
+        outcome: how it was settled through this object. Deferred: a loop acks it with its next claim.
+        lost: the worker found that the lease was lost while the handler was running.
+        cancelled: the message was cancelled (`Queue.cancel`): the handler can no longer settle it, and may
+            return. An async call is cancelled.
     """
 
     outcome: Fate | None = None
     lost = cancelled = False
-    _unfit = False  # its handler does not take it, so no call has begun
-    _settled: tuple[Settlement, BaseException | str | None] | None = None  # what was done, by which error
-    _returned: Any = None  # by its handler, or passed to its ack
-    _handling: Any = None  # what the broker's observers see of it; None: there are none, or it has not begun
+    _unfit = False  # the handler does not accept it, so no call has begun
+    _settled: tuple[Settlement, BaseException | str | None] | None = None  # the settlement, and its error
+    _returned: Any = None  # the handler's return value, or the one passed to its ack
+    _chain: Any = None  # its ack that sends, while its outcome is unknown
+    _handling: Any = None  # the context of the broker's observers; None: no observers, or not begun
 
     def __init__(self, row: Row, lease: Lease[T]) -> None:
-        self.id = row.id  # not by super(): a claim makes up to a thousand
+        self.id = row.id  # without super(): a claim makes up to a thousand
         self._row = row
         self._lease = lease
         self._held = (row.id, lease.token)
 
     @property
     def token(self) -> str:
-        """The claim's id, which proves that the consumer holds it."""
+        """The claim's id, which proves that the consumer holds the message."""
         return self._lease.token
 
     @property
@@ -90,7 +91,7 @@ class Leased(Received[T]):
 
     @property
     def original_queue(self) -> str:
-        """The queue that it was sent to; if it is dead: where it failed, and where a redrive returns it."""
+        """The queue it was sent to; for a dead letter, where it failed and where a redrive returns it."""
         return self.token.partition("@")[2] or self._lease.family  # a view's token names the queue
 
     @property
@@ -99,25 +100,26 @@ class Leased(Received[T]):
         return self.outcome is not None
 
     def _time_to_live(self, now: float) -> float:
-        """How many seconds its time to live still lasts, by this process's clock since it was claimed.
+        """The remaining time to live, seconds, by this process's clock since the claim.
 
         Args:
             now: monotonic seconds.
 
         Returns:
-            At most so many too many; inf: it has no end, or has ended for good, as that of a dead message.
+            Never too few seconds; inf: the message does not expire, or its ttl no longer counts, as for a
+            dead letter.
         """
         record, state = self._row.record, self._row.state
         if not record[records.FLAGS] & records.EXPIRES and b"expires=" not in state:
-            return inf  # nearly always
+            return inf  # the usual case
         if not state.startswith(b"live"):
             return inf
         end = states.deadline_of(state, record)
-        return (end - self._lease.server_time(now)) / 1000 if end else inf  # 0: a redrive took it away
+        return (end - self._lease.server_time(now)) / 1000 if end else inf  # 0: a redrive removed it
 
     @property
     def _wants_result(self) -> bool:
-        """Whether somebody asked for its result."""
+        """Whether its result was requested."""
         return b" result=" in self._row.state
 
     @property
@@ -127,9 +129,9 @@ class Leased(Received[T]):
 
 
 def read_bodies(messages: Sequence[Leased[Any]], codec: Codec[Any]) -> bool:
-    """Decode the bodies of messages that were claimed; False: one of them cannot be decoded.
+    """Decode the bodies of claimed messages; False: one of them cannot be decoded.
 
-    It is `message.body` for each, without the calls that nearly all of them do not need.
+    It does the same as `message.body` for each, without the calls that are rarely needed.
     """
     read, most = codec.read, records.BARE + codec.max_bytes
     try:
@@ -139,6 +141,6 @@ def read_bodies(messages: Sequence[Leased[Any]], codec: Codec[Any]) -> bool:
                 message._body = read(record[records.BARE :])  # noqa: SLF001
             else:
                 message.body  # noqa: B018 - decodes it
-    except Exception:  # noqa: BLE001 - whoever reads that body gets its error
+    except Exception:  # noqa: BLE001 - reading that body raises its error
         return False
     return True

@@ -15,27 +15,27 @@ USUAL = (
     "cookie",
 )  # fmt: skip
 HIDDEN = "***"
-MOST = 100_000  # characters of a text that are shown
-DEEPEST = 5  # texts in texts that are decoded; those further inside are still searched as text
-WHOLE_LINE = ("authorization", "cookie")  # headers: their values have blanks, commas and quotes
-_NEAR = 60  # characters before a name in which the rest of it is looked for, as in `api key`
+MOST = 100_000  # how many characters of a text are shown
+DEEPEST = 5  # how many levels of JSON in JSON are decoded; deeper ones are searched as text
+WHOLE_LINE = ("authorization", "cookie")  # headers whose values contain spaces, commas and quotes
+_NEAR = 60  # how far before a name its first word is searched, as in `api key`
 _SEPARATORS = re.compile(r"[-_.\s]+")
 _NO_NAME = re.compile(r"[^\w.-]+")
-_IN_URL = re.compile(r"(\w{1,20}://)[^/\s]*@")  # to the last @, since passwords have some
-# What may be a field: its name, a quote that ends it, and = or : behind. It begins only where a name does,
-# and gives nothing back, so that each character is read once, however long the name is.
-# Behind the name of a pair, ["password", "x"], is a comma, and behind an option, --password x, a blank. A
-# sentence about an option, "--token is required", has no value.
+_IN_URL = re.compile(r"(\w{1,20}://)[^/\s]*@")  # to the last @, since passwords may contain one
+# A possible field: its name, a closing quote, and = or :. It begins only where a name does and never
+# backtracks, so that each character is read once, however long the name is. A pair, ["password", "x"], has a
+# comma after the name, and an option, --password x, a space. A sentence about an option, "--token is
+# required", has no value.
 _FIELD = re.compile(
     r"""(?<![\w.-])(?:([\w.-]++)(\\*+["']\]?)?\s*+(?:[:=]{1,3}>?|(,))\s*+"""
     r"""|(--[\w-]++)\s++(?!(?:is|was|must|has|needs|cannot|and|or)\s)(?=[^\s-]))"""
 )
-_PAIR = re.compile(r"""[\[(]\s{0,9}\\*+["']\Z""")  # what a pair begins with
+_PAIR = re.compile(r"""[\[(]\s{0,9}\\*+["']\Z""")  # the start of a pair
 _TAG = re.compile(r"<(?:[\w.-]{1,60}:)?([\w.-]{1,200})(?:\s[^<>]*+)?(?<!/)>")
 _NAME = re.compile(r"""\\{0,9}["']?([\w.-]{1,60})""")
 SAYS_NAME = frozenset({"name", "key", "field", "header", "option", "param", "parameter", "k"})
 SAYS_VALUE = frozenset({"value", "values", "val", "v"})
-# A quote may be escaped, once more with each text that it is in, and stand behind b or SecretStr(.
+# A quote may be escaped, once for each level of nesting, and may follow b or SecretStr(.
 _OPENS = re.compile(r"""(?:[bruf]{1,2}|[a-z_][\w.]{0,60}\()?(\\*+)(["'])""", re.IGNORECASE)
 _QUOTE = re.compile(r"""(?<!\\)(\\*+)(["'])""")
 _BEFORE = re.compile(r"""(\\*+)(["'])\Z""")
@@ -49,13 +49,13 @@ _BRACKET = re.compile(r"""[\[{(]|[\]})]|(?<!\\)(\\*+)(["'])""")
 
 
 class Masks:
-    """Which values are hidden.
+    """The rules for hidden values.
 
-    A field is hidden if its name has one of the words in it, whatever its case and its separators:
-    `api_key` hides `X-API-Key` and `apiKey`, too.
+    A field is hidden if its name contains one of the words, in any case and with any separators: `api_key`
+    also hides `X-API-Key` and `apiKey`.
 
     Args:
-        names: words beside the usual ones.
+        names: words in addition to the default ones.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -67,15 +67,15 @@ class Masks:
         self._tails = re.compile("|".join(sorted(map(re.escape, tails))), re.IGNORECASE)
 
     def hides(self, name: str) -> bool:
-        """Whether the value of a field of this name is hidden."""
+        """Whether the value of a field with this name is hidden."""
         return bool(self._words.search(_SEPARATORS.sub("", name.lower())))
 
     def value(self, value: Any) -> Any:
-        """A JSON value with its secrets hidden, also those in texts that are JSON themselves."""
+        """A JSON value with its secrets hidden, including those in texts that are JSON themselves."""
         return self._value(value, DEEPEST)
 
     def text(self, text: str) -> str:
-        """A text, such as that of an error, with what looks like `password=…` hidden; a long one is cut."""
+        """A text, such as an error's, with values like `password=…` hidden; a long text is truncated."""
         cut = text if len(text) <= MOST else text[:MOST]
         elements = "".join(self._parts("".join(self._elements(cut))))
         shown = _IN_URL.sub(rf"\1{HIDDEN}@", elements)
@@ -101,15 +101,15 @@ class Masks:
         return self._decoded(value, depth) if isinstance(value, str) else value
 
     def _names(self, value: Any) -> bool:
-        """Whether a value is the name of a field that is hidden."""
+        """Whether a value is the name of a hidden field."""
         return isinstance(value, str) and _NAME.fullmatch(value) is not None and self.hides(value)
 
     def _leads(self, value: Any, length: int) -> bool:
-        """Whether the next of a list is hidden: it is a pair with a name, or arguments with an option."""
+        """Whether the next item of a list is hidden: in a pair after a name, or after an option."""
         return self._names(value) and (length == 2 or value.startswith("--"))  # noqa: PLR2004
 
     def _decoded(self, text: str, depth: int) -> str:
-        """A text; if it is JSON, with the secrets hidden that are in its fields."""
+        """A text; if it is JSON, the secrets in its fields are hidden."""
         if not (depth and text[:_NEAR].lstrip()[:1] in ("{", "[")):
             return self.text(text)
         try:
@@ -122,22 +122,22 @@ class Masks:
         return text if len(text) <= MOST else self.text(text)
 
     def _elements(self, text: str) -> Iterator[str]:
-        """A text in parts, what is in elements of XML replaced."""
+        """A text in parts, with the contents of XML elements replaced."""
         shown = at = 0
         while tag := _TAG.search(text, at):
             at = tag.end()
             if self.hides(tag[1]):
                 end = text.find("</", at)
-                if end < 0:  # nor is a later one closed
+                if end < 0:  # nor is any later element closed
                     break
                 yield f"{text[shown:at]}{HIDDEN if end > at else ''}"
                 shown = at = end
         yield text[shown:]
 
     def _parts(self, text: str) -> Iterator[str]:
-        """A text in parts, its secrets replaced."""
+        """A text in parts, with its secrets replaced."""
         shown = at = 0
-        named = False  # a field said that the next value is one of a hidden field
+        named = False  # a field announced the value of a hidden field
         while field := _FIELD.search(text, at):
             at = field.end()
             name = (field[1] or field[4]).lower()
@@ -162,7 +162,7 @@ class Masks:
 
 
 def _end_of_value(text: str, field: re.Match[str]) -> int:
-    """Where the value of a field ends. A quote or a bracket that is not closed goes on to the end."""
+    """Where the value of a field ends. An unclosed quote or bracket extends to the end."""
     at = field.end()
     if opens := _OPENS.match(text, at):
         return _closing(text, opens)
@@ -176,14 +176,14 @@ def _end_of_value(text: str, field: re.Match[str]) -> int:
 
 
 def _end_of_quoted(text: str, field: re.Match[str]) -> int:
-    """The end of a quote that a field stands first in, as in curl -H 'Cookie: a=b; c=d' https://shop."""
+    """The end of a quote that begins with a field, as in curl -H 'Cookie: a=b; c=d' https://shop."""
     before = _BEFORE.search(text[max(0, field.start() - _NEAR) : field.start()])
     closed = _closing(text, before, field.end()) if before else len(text)
     return closed - 1 if before and text[closed - 1] == before[2] else closed
 
 
 def _closing(text: str, opens: re.Match[str], at: int = 0) -> int:
-    """The end of what a quote opens: the next one of its kind that is not escaped more often."""
+    """The closing quote: the next one of the same kind with no more escapes."""
     for quote in _QUOTE.finditer(text, at or opens.end()):
         if quote[2] == opens[2] and len(quote[1]) <= len(opens[1]):
             return quote.end()
@@ -191,7 +191,7 @@ def _closing(text: str, opens: re.Match[str], at: int = 0) -> int:
 
 
 def _closed(text: str, at: int) -> int:
-    """The end of what a bracket opens."""
+    """The closing bracket."""
     depth = 0
     while part := _BRACKET.search(text, at):
         at = part.end()

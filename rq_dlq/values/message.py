@@ -1,4 +1,4 @@
-"""Messages: to be sent, delivered, and dead."""
+"""Messages: to send, delivered, and dead."""
 
 from __future__ import annotations
 
@@ -15,31 +15,39 @@ from rq_dlq.errors.guesses import Answering
 from rq_dlq.values import record as records
 from rq_dlq.values import state as states
 from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec
+from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment, read_history
+from rq_dlq.values.flags import check_flag
 from rq_dlq.values.key import text_in
 from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.names import check_id
 from rq_dlq.values.strings import strings_of
 
 T = TypeVar("T")
-_UNREAD = object()  # marks a body that was not decoded yet
+_UNREAD = object()  # marks a body that is not decoded yet
 _HEADERS = msgspec.json.Decoder(dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
 class Message(Generic[T]):
-    """A message for `send_many` with its own id, headers, priority, key or dependency.
+    """A message for `send_many`, or for an ack that sends, with options of its own.
 
     Args:
-        body: of the queue's type.
-        id: for life, at most 200 bytes; None: a new one is drawn.
-        headers: text by name, instead of those of the call; None: those.
-        priority: 9 (first) to 0 (last); None: that of the call.
-        key: at most 200 bytes; None: that of the call.
-        dependency: at most 200 bytes; None: that of the call.
+        body: the body, of the queue's type.
+        id: the permanent id, at most 200 bytes; None: a new one is generated.
+        delay: time until the first delivery; None: that of the call.
+        ttl: time to live; None: that of the call.
+        headers: a mapping of text to text, in place of the call's headers; None: the call's headers.
+        priority: 9 (first) to 0 (last); None: the call's priority.
+        key: at most 200 bytes; None: the call's key.
+        dependency: at most 200 bytes; None: the call's dependency.
+        persistent: see `Queue.send`; None: as the call says.
+        result: True: keep what its handler returns, for `Queue.result`; None: as the call says.
 
     Raises:
         InvalidMessage: the id is not valid.
+        InvalidDuration: a delay below 0 or a ttl below one millisecond.
+        InvalidInput: `persistent` or `result` is neither True nor False.
 
     Examples:
         >>> orders.send_many([Message({"total": 5.0}, id="order-45", key="customer-7")])
@@ -48,18 +56,29 @@ class Message(Generic[T]):
 
     body: T
     id: str | None = field(default=None, kw_only=True)
+    delay: Duration | None = field(default=None, kw_only=True)
+    ttl: Duration | None = field(default=None, kw_only=True)
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
     priority: int | None = field(default=None, kw_only=True)
     key: str | None = field(default=None, kw_only=True)
     dependency: str | None = field(default=None, kw_only=True)
+    persistent: bool | None = field(default=None, kw_only=True)
+    result: bool | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.id is not None:
             check_id(self.id)
+        if self.delay is not None:
+            milliseconds(self.delay, name="delay")
+        if self.ttl is not None:
+            milliseconds(self.ttl, name="ttl", minimum=1)
+        for name in ("persistent", "result"):
+            if getattr(self, name) is not None:
+                check_flag(getattr(self, name), name)
 
 
 class Row(NamedTuple):
-    """A message as a script returns it."""
+    """A message as returned by a script."""
 
     id: str
     record: bytes
@@ -69,21 +88,21 @@ class Row(NamedTuple):
 
     @property
     def version_needed(self) -> str:
-        """The version that it takes to read the message; empty: this one."""
+        """The version needed to read the message; empty: this version."""
         return needed(self.state) or records.version_needed(self.record)
 
     def position_in(self, place: str) -> tuple[int, int, bytes, str]:
-        """What sorts the messages of a place (lua/lib/order.lua); of `leased` by the ends of their leases.
+        """The sort key of messages in a place (lua/lib/order.lua); for `leased` the ends of their leases.
 
-        It takes the state and the head of the record.
+        It needs the state and the head of the record.
         """
         head, sent = self.record[records.BIRTH], records.birth_of(self.record)
         if place == "leased":
             return (0, self.lease_until, head, self.id)
         due = (states.read_state(self.state) or states.NEW).due or sent
-        flags = self.record[records.FLAGS] if len(self.record) > records.FLAGS else 0  # else it is damaged
+        flags = self.record[records.FLAGS] if len(self.record) > records.FLAGS else 0  # if not damaged
         last = max(0, 9 - (flags & records.PRIORITY))
-        # In a millisecond, what is due when it was sent has the order of its sending, after the others.
+        # Within a millisecond, messages due at their sending follow the others, in the order of sending.
         tie = bytes([16 if due == sent else last]) + head
         return (last if place == "ready" else 0, due, tie, self.id)
 
@@ -92,12 +111,24 @@ class Received(Answering, Generic[T]):
     """A message in a queue. Its fields are read from its record on access.
 
     Attributes:
-        id: the message's id, for life.
+        id: the message's permanent id.
 
     Examples:
         >>> (message,) = orders.peek()
         >>> message.id, message.body, message.delivery_count
         ('order-41', {'total': 9.5}, 0)
+        >>> message.queue, message.original_queue, message.data, message.headers
+        ('orders', 'orders', b'{"total":9.5}', {})
+        >>> message.key, message.dependency, message.priority, message.part
+        (None, None, 4, 'live')
+        >>> message.attempt, message.redelivered, message.untried, message.released, message.redriven
+        (0, False, 0, 0, 0)
+        >>> message.charged, message.nacked, message.lapsed, message.history, message.progress_made
+        (0, 0, 0, (), None)
+        >>> message.reason, message.died_at, message.fingerprint, str(message.cause)
+        ('', None, '', '')
+        >>> message.expires_at, message.due == round(message.enqueued_at.timestamp() * 1000)
+        (None, True)
     """
 
     _body: Any = _UNREAD
@@ -125,9 +156,9 @@ class Received(Answering, Generic[T]):
 
         Raises:
             UnprocessableMessage: it cannot be decoded.
-            UpgradeRequired: a later version sent it, in a form that this version cannot read.
+            UpgradeRequired: a later version sent it in a form that this version cannot read.
         """
-        if self._body is _UNREAD:  # of a claim, `read_bodies` has read nearly all
+        if self._body is _UNREAD:  # after a claim, `read_bodies` has decoded nearly all
             self._body = self._codec.decode(self._content[1], raw=bool(self._flags & records.BYTES))
         return self._body  # type: ignore[no-any-return]
 
@@ -152,14 +183,14 @@ class Received(Answering, Generic[T]):
 
     @property
     def _values(self) -> Iterator[str]:
-        """Texts from the message itself: its id, its headers, the strings of its body."""
+        """The texts in the message: its id, its headers, the strings of its body."""
         yield self.id
         with suppress(UnprocessableMessage):
             yield from (*self.headers.values(), *strings_of(self.data))
 
     @property
     def key(self) -> str | None:
-        """The text by which its queue may order or limit messages (`PerKey`); None: it was sent without.
+        """The key, by which its queue may order or limit messages (`PerKey`); None: it has no key.
 
         Raises:
             UnprocessableMessage: its headers cannot be decoded.
@@ -168,7 +199,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def dependency(self) -> str | None:
-        """What its work needs to succeed, by which a queue may notice an outage (`Breaker`); None: unsaid.
+        """The dependency of its work, by which a queue may detect an outage (`Breaker`); None: it has none.
 
         Raises:
             UnprocessableMessage: its headers cannot be decoded.
@@ -177,12 +208,12 @@ class Received(Answering, Generic[T]):
 
     @property
     def data(self) -> bytes:
-        """The body as it is stored."""
+        """The stored body, encoded."""
         return self._content[1]
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The sender's text values by name."""
+        """The sender's headers, text by name."""
         return self._content[0]
 
     @property
@@ -197,7 +228,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def expires_at(self) -> datetime | None:
-        """When its time to live ends (UTC); None: never. A redriven message has the one that it was given."""
+        """When its time to live ends (UTC); None: never. A redrive may set a new one."""
         _ = self._flags
         end = self._state.expires if self.redriven else records.expiry_of(self._row.record)
         return moment(end) if end else None
@@ -218,7 +249,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def progress_made(self) -> states.Progress | None:
-        """How far its call is, by what that said (`Delivery.progress`); None: nothing, in this delivery."""
+        """The progress reported in this delivery (`Delivery.progress`); None: nothing was reported."""
         return states.progress_of(self._row.state)
 
     @property
@@ -228,22 +259,22 @@ class Received(Answering, Generic[T]):
 
     @property
     def delivery_count(self) -> int:
-        """How often it was delivered in all, tried or not (see `attempt`)."""
+        """How often it was delivered, including deliveries that were not attempts (see `attempt`)."""
         return self._state.deliveries
 
     @property
     def untried(self) -> int:
-        """How often it was given back by a holder that had not begun it, as by a worker that stops."""
+        """How often it was released before processing began, for example by a stopping worker."""
         return self._state.untried
 
     @property
     def attempt(self) -> int:
-        """How often it was tried: `delivery_count` without `untried`. In a handler 1 is the first time."""
+        """The number of attempts: `delivery_count` without `untried`. In a handler 1 is the first attempt."""
         return max(0, self.delivery_count - self.untried)
 
     @property
     def charged(self) -> int:
-        """Failures that count against the budget; a redrive sets it to 0."""
+        """The failures that count against the budget; a redrive resets them to 0."""
         return self._state.charged
 
     @property
@@ -253,7 +284,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def lapsed(self) -> int:
-        """How often its lease lapsed, except in batches of Spark, whose drivers were down."""
+        """How often its lease expired, except in Spark batches whose driver was down."""
         return self._state.lapsed
 
     @property
@@ -268,12 +299,12 @@ class Received(Answering, Generic[T]):
 
     @property
     def redelivered(self) -> bool:
-        """Whether it was tried before; if that is not certain, it is True."""
+        """Whether it was tried before; True if that is uncertain."""
         return self.attempt > 1
 
     @property
     def history(self) -> tuple[Event, ...]:
-        """Its history: the first 15 events and the last 15."""
+        """Its history: the first 15 and the last 15 events."""
         return read_history(self._row.history)
 
     @property
@@ -283,7 +314,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def reason(self) -> str:
-        """Why it died: exhausted, poison, unprocessable or expired; empty: it is not dead (or damaged)."""
+        """Why it died: exhausted, poison, unprocessable or expired; empty: it is not dead, or is damaged."""
         return self._state.reason
 
     @property
@@ -293,7 +324,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def cause(self) -> Cause:
-        """What went wrong in its last failed delivery; of an expired message, if that is why; else empty."""
+        """The cause of its last failed delivery; for an expired message only if it caused the expiry."""
         last = last_failure(self._row.history)
         if self.reason == "expired" and self.died_at is not None:
             return cause_of_expiry(last, self.died_at)
@@ -301,7 +332,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def fingerprint(self) -> str:
-        """Identifies its kind of failure."""
+        """The fingerprint of its kind of failure."""
         return states.group_of(self._row.state) or self.cause.fingerprint
 
 
@@ -312,6 +343,10 @@ class DeadLetter(Received[T]):
         >>> (letter,) = mails.dlq.browse()
         >>> letter.id, letter.reason, letter.cause.message
         ('mail-1', 'poison', 'no address')
+        >>> letter.original_queue, letter.died_at >= letter.enqueued_at
+        ('mails', True)
+        >>> letter.fingerprint == letter.cause.fingerprint
+        True
     """
 
     @property

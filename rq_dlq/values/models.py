@@ -1,4 +1,4 @@
-"""Bodies that msgspec leaves to its user: pydantic models, recognized by their methods, without an import."""
+"""Bodies that msgspec does not support: pydantic models, recognized by their methods, without an import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rq_dlq.values.sent import Sent
 
 KINDS = (
     "JSON values, bytes, a dataclass, an attrs class, a msgspec.Struct, a TypedDict or a pydantic model, "
-    "and what msgspec knows inside them (datetime, UUID, Decimal, Enum, list, …)"
+    "with any type that msgspec supports inside (datetime, UUID, Decimal, Enum, list, …)"
 )
 _METHODS = ("__get_pydantic_core_schema__", "model_validate_json", "model_dump_json")
 _WITH_FIELDS = ("__attrs_attrs__", "__dataclass_fields__", "__struct_fields__", "__total__", "_fields")
@@ -29,30 +29,30 @@ def is_model(kind: Any) -> bool:
 
 
 def is_strange(kind: Any) -> bool:
-    """Whether nothing can decode this type."""
+    """Whether this type cannot be decoded."""
     found = msgspec.inspect.type_info(kind)
     return isinstance(found, msgspec.inspect.CustomType) and not (is_model(found.cls) or found.cls is object)
 
 
 def lost_in(kind: Any) -> str:
-    """Which fields of a type, or of a class that its fields name, would not arrive; empty: all of them do."""
+    """The fields of a type, or of the classes of its fields, that would be lost; empty: none."""
     return next((lost for one in _classes(kind) if (lost := _lost_fields(one))), "")
 
 
 lost_of: Callable[[Any], str] = lru_cache(maxsize=1024)(lost_in)
-"""The same of a class, which is looked at once."""
+"""The same for a class, cached."""
 
 
 def lost_inside(body: Any) -> str:
-    """Which fields of the attrs objects in a body did not arrive in its JSON; empty: all of them did.
+    """The fields of the attrs objects in a body that are missing in its JSON; empty: none.
 
-    msgspec encodes them by itself, without a hook. Where nothing has imported attrs, there are none. The body
-    has been encoded, so it does not contain itself.
+    msgspec encodes attrs objects without a hook. If attrs was never imported, there are none. The body has
+    been encoded, so it contains no cycles.
     """
     if "attr" not in sys.modules:
         return ""
     try:
-        marshal.dumps(body)  # the quickest way to see that it holds nothing but plain values
+        marshal.dumps(body)  # the fastest check for a body with only plain values
     except ValueError:
         return next((lost for kind in _kinds_in(body) if (lost := _lost_of_attrs(kind))), "")
     return ""
@@ -72,7 +72,7 @@ def _kinds_in(body: Any) -> Iterator[type]:
 
 
 def _held(value: Any, kind: Any) -> Sequence[Any]:
-    """The values of the fields of an object that msgspec encodes."""
+    """The field values of an object that msgspec encodes."""
     if hasattr(kind, "__struct_fields__"):
         return msgspec.structs.astuple(value)
     names: list[str] = [one.name for one in getattr(kind, "__attrs_attrs__", ())]
@@ -94,7 +94,7 @@ def _lost_of_attrs(kind: type) -> str:
 
 
 def _lost_of_model(kind: Any) -> str:
-    """Which fields of a model its JSON hides, unless it excludes them, or says how they are sent."""
+    """The fields that a model's JSON hides, except those that it excludes or serializes itself."""
     said: Any = getattr(kind, "__pydantic_decorators__", None)
     if getattr(said, "model_serializers", None):
         return ""
@@ -128,7 +128,7 @@ def _fields_of(model: Any) -> Mapping[str, Any]:
 
 
 def _classes(kind: Any) -> Iterator[type]:
-    """The classes that a type consists of, and those that their fields name."""
+    """The classes in a type, and the classes of their fields."""
     seen: set[type] = set()
     level = [*_mentioned(kind)]
     while level:
@@ -160,10 +160,10 @@ def _hints(kind: Any) -> Iterable[Any]:
 
 
 def encode(value: Any) -> msgspec.Raw | str:
-    """Encode a model by its own method, and an id that a send returned as text; the hook of an encoder.
+    """The hook of an encoder: encodes a model by its own method, and an id returned by a send as text.
 
     Raises:
-        TypeError: it is no model, or its JSON would lack what it holds.
+        TypeError: it is not a model, or fields would be lost in its JSON.
     """
     if is_model(type(value)):
         if lost := lost_of(type(value)):
@@ -171,28 +171,28 @@ def encode(value: Any) -> msgspec.Raw | str:
         return msgspec.Raw(value.model_dump_json(by_alias=True, round_trip=True).encode())
     if isinstance(value, Sent):
         return str(value)
-    raise TypeError(f"{type(value).__name__} is not known; send {KINDS}")
+    raise TypeError(f"{type(value).__name__} is not supported; send {KINDS}")
 
 
 def decode(kind: Any, value: Any) -> Any:
-    """Make a model that is a part of a body; the hook of a decoder.
+    """The hook of a decoder: makes a model that is a part of a body.
 
     Raises:
-        TypeError: it is no model.
+        TypeError: it is not a model.
         ValueError: the value does not fit.
     """
     if is_model(kind):
         return read(kind, msgspec.json.encode(value))
     if isinstance(value, kind):
         return value
-    raise TypeError(f"{kind.__name__} is not known; use {KINDS}")
+    raise TypeError(f"{kind.__name__} is not supported; use {KINDS}")
 
 
 def read(model: Any, data: bytes) -> Any:
     """Make a model from JSON.
 
     Raises:
-        ValueError: the data does not fit; the text has no part of the data.
+        ValueError: the data does not fit; the error quotes no data.
     """
     try:
         return model.model_validate_json(data)
@@ -201,7 +201,7 @@ def read(model: Any, data: bytes) -> Any:
 
 
 def _problems(error: ValueError) -> str:
-    """The text of an error without the input that pydantic shows in it."""
+    """The text of a pydantic error, without the input values."""
     errors: Any = getattr(error, "errors", None)
     if errors is None:
         return str(error)

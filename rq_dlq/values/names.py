@@ -14,22 +14,22 @@ _PLAIN = rf"[^\s{STEERS}*#>{{}}\"'\\]+"
 # "{shop}.orders" is on the same node of a cluster as "{shop}.mail".
 _NAME = re.compile(rf"(?:\{{{_PLAIN}\}}\.)?{_PLAIN}")
 _FOREIGN = (
-    (",", "a message goes to one queue: send it to each of these"),
-    ("://", "name the queue alone, without queue:// or topic://; for topics see docs/instead.md"),
-    ("::", "of Artemis' address::queue use the queue alone"),
-    ("?", "options such as ?consumer.exclusive=true are no part of a name; see docs/instead.md"),
+    (",", "a message goes to one queue: send it to each queue separately"),
+    ("://", "use the name without queue:// or topic://; for topics see docs/instead.md"),
+    ("::", "from Artemis' address::queue use only the queue"),
+    ("?", "options such as ?consumer.exclusive=true are not part of a name; see docs/instead.md"),
 )
-"""What other brokers read in a name, and what to do here."""
+"""Parts of names with a meaning in other brokers, and the advice for each."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """How a dead-letter or expiry queue is named: prefix + name of its queue + suffix.
+    """The template for the name of a dead-letter or expiry queue: prefix + queue's name + suffix.
 
     Args:
-        prefix: before the queue's name.
-        suffix: after it; empty by default.
+        prefix: the text before the queue's name.
+        suffix: the text after it; empty by default.
 
     Examples:
         >>> shop = Broker(naming=Naming(dead=Template("", ".dead")))
@@ -45,7 +45,7 @@ class Template:
         return f"{self.prefix}{family}{self.suffix}"
 
     def family_of(self, name: str) -> str | None:
-        """The queue that a full name belongs to; None: the name does not have this form."""
+        """The queue that a full name belongs to; None: the name does not match."""
         if not (name.startswith(self.prefix) and name.endswith(self.suffix)):
             return None
         family = name[len(self.prefix) : len(name) - len(self.suffix)]
@@ -54,7 +54,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The meaning of a queue's name: the `part` (live, dead or expired) of the queue `family`."""
+    """The meaning of a name: the `part` (live, dead or expired) of the queue `family`."""
 
     family: str
     part: str = "live"
@@ -65,18 +65,23 @@ class Naming:
     """The templates of one broker.
 
     Args:
-        dead: of dead-letter queues.
-        expired: of expiry queues.
+        dead: the template for dead-letter queues.
+        expired: the template for expiry queues.
+
+    Examples:
+        >>> shop = Broker(broker.url, naming=Naming(dead=Template("DEAD.")))
+        >>> shop.queue("orders").settings().dead_name
+        'DEAD.orders'
     """
 
     dead: Template = Template("DLQ.")
     expired: Template = Template("EXP.")
 
     def resolve(self, name: str) -> Address:
-        """The address for a name.
+        """The address of a name.
 
         Raises:
-            InvalidName: this cannot be a queue's name.
+            InvalidName: it is not a valid queue name.
         """
         for part, template in (("dead", self.dead), ("expired", self.expired)):
             family = template.family_of(name) if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -84,10 +89,10 @@ class Naming:
                 continue
             if self.dead.family_of(family) or self.expired.family_of(family):
                 raise InvalidName(
-                    f"{name!r}: a dead-letter or expiry queue has none of its own; "
-                    f"what fails there stays there. Use {family!r}"
+                    f"{name!r}: a dead-letter or expiry queue has no dead-letter queue, since messages that "
+                    f"fail there stay there. Use {family!r}"
                 )
-            check_name(family)  # not the whole name: a hash tag is in front of `family` only
+            check_name(family)  # not the whole name: a hash tag can only be in front of `family`
             return Address(family, part)
         check_name(name)
         return Address(name)
@@ -97,7 +102,7 @@ def check_name(name: object, of: Literal["queue", "namespace"] = "queue") -> Non
     """Check the name of a queue, or a namespace.
 
     Raises:
-        InvalidName: it cannot be that.
+        InvalidName: it is not valid.
     """
     if not isinstance(name, str) or not name:
         raise InvalidName(f"a {of}'s name must be text of at least one character, not {name!r}")
@@ -120,19 +125,19 @@ def check_id(message_id: object) -> None:
     """Check a message's id.
 
     Raises:
-        InvalidMessage: this cannot be a message's id.
+        InvalidMessage: it is not a valid id.
     """
     if not isinstance(message_id, str) or not message_id:
         raise InvalidMessage(f"a message's id must be text of at least one character, not {message_id!r}")
     if _CONTROL.search(message_id) or not 0 <= _size(message_id) <= MAX_BYTES:
         raise InvalidMessage(
-            f"{message_id[:40]!r} cannot be a message's id: at most {MAX_BYTES} bytes of text "
-            "without control characters"
+            f"{message_id[:40]!r} cannot be a message's id: use at most {MAX_BYTES} bytes of text without "
+            "control characters"
         )
 
 
 def _size(text: str) -> int:
-    """Bytes in UTF-8; -1 if the text cannot be encoded (a lone surrogate)."""
+    """The size in UTF-8; -1 if the text cannot be encoded (a lone surrogate)."""
     try:
         return len(text.encode())
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What sees messages go through a process: for traces, metrics, and reports of what died."""
+"""Observers of the messages in a process: for traces, metrics, and reports of dead letters."""
 
 from __future__ import annotations
 
@@ -20,12 +20,22 @@ class Sending:
 
     Attributes:
         queue: its name.
-        id: of the message; None: the call sends several.
-        headers: those that the caller passed; in a batch, a `Message` may have others.
-        staged: a session keeps the message, and its commit sends it.
-        carried: headers that observers put into the messages. A message that has one of these names keeps its
-            own, and gets none of them.
+        id: the message's id; None: the call sends several messages.
+        headers: the caller's headers; in a batch, a `Message` may have its own.
+        staged: the message is part of a session, whose commit sends it, or of an ack that sends.
+        carried: headers that observers add to the messages. A message that already has one of these names
+            gets none of them.
         count: how many messages were sent; 0 until the call ends.
+
+    Examples:
+        >>> class Trace(Observer):
+        ...     def sending(self, sending):
+        ...         print(sending.queue, sending.id)
+        ...         sending.carried["trace"] = "7f"
+        ...         return super().sending(sending)
+        >>> trace = broker.observe(Trace())
+        >>> sent = broker.queue("orders").send({"total": 1.0}, id="order-42")
+        orders order-42
     """
 
     queue: str
@@ -42,14 +52,22 @@ class Settled:
 
     Attributes:
         queue: its name.
-        id: the message's.
-        outcome: what became of it; see `Settlement.outcome`.
-        delay: seconds until it is redelivered; None: it is not.
-        error: what it was settled by; None: an ack or a release, or a failure without an error.
-        cause: what its history says of that error; `cause.fingerprint` names its kind, and so the group of
-            the dead letter.
-        delivery: if a handler or a `with` block had it; else None: it was settled by hand, or its body could
-            not be decoded.
+        id: the message's id.
+        outcome: the outcome; see `Settlement.outcome`.
+        delay: seconds until it is redelivered; None: it is not redelivered.
+        error: the error or reason; None: an ack or a release, or a failure without an error.
+        cause: the cause in its history; `cause.fingerprint` identifies the group of the dead letter.
+        delivery: the delivery that a handler or a `with` block had; None: it was settled manually, or its
+            body could not be decoded.
+
+    Examples:
+        >>> class Log(Observer):
+        ...     def settled(self, settled):
+        ...         print(settled.id, settled.outcome, settled.error)
+        >>> log = broker.observe(Log())
+        >>> (delivery,) = broker.queue("orders").claim()
+        >>> settlement = delivery.nack("the shop is closed")
+        order-41 redelivered the shop is closed
     """
 
     queue: str
@@ -62,11 +80,11 @@ class Settled:
 
 
 class Observer:
-    """Sees what a process does with messages; `broker.observe` takes it. Override what you need.
+    """Observes the messages of a process; pass it to `broker.observe`. Override the methods you need.
 
-    The methods run in the thread, or in the task of the event loop, that does the work, so they should return
-    soon. An error that they raise is logged, and changes nothing. What other processes do is not seen here,
-    nor what Redis does by itself: a lease that lapses, a message that expires.
+    The methods run in the thread or task that does the work, so they should return quickly. An error in them
+    is logged and has no other effect. Events of other processes are not observed, nor changes within Redis:
+    expired leases and expired messages.
 
     Examples:
         >>> class Log(Observer):
@@ -82,10 +100,21 @@ class Observer:
         """One or more messages are about to be sent; `sending.carried` takes headers for them.
 
         Args:
-            sending: the messages, and what is carried with them.
+            sending: the messages, and the headers to add.
 
         Returns:
-            A context that is left when they are sent, or with the error of the call.
+            A context manager that exits when they are sent, or with the error of the call.
+
+        Examples:
+            >>> from contextlib import contextmanager
+            >>> class Timer(Observer):
+            ...     @contextmanager
+            ...     def sending(self, sending):
+            ...         yield
+            ...         print("sent", sending.count)
+            >>> timer = broker.observe(Timer())
+            >>> sent = broker.queue("orders").send({"total": 1.0})
+            sent 1
         """
         del sending
         return nullcontext()
@@ -94,18 +123,42 @@ class Observer:
         """A worker is about to call a handler, or a `with` block of a delivery begins.
 
         Args:
-            delivery: the one that is handled.
+            delivery: the delivery.
 
         Returns:
-            A context that is left when the call or the block ends, or with its error. The message is settled
-            after that.
+            A context manager that exits when the call or the block ends, or with its error. The message is
+            settled after that.
+
+        Examples:
+            >>> from contextlib import contextmanager
+            >>> class Timer(Observer):
+            ...     @contextmanager
+            ...     def handling(self, delivery):
+            ...         yield
+            ...         print("handled", delivery.id)
+            >>> timer = broker.observe(Timer())
+            >>> for delivery in broker.queue("orders").claim():
+            ...     with delivery:
+            ...         print(delivery.body["total"])
+            9.5
+            handled order-41
         """
         del delivery
         return nullcontext()
 
     def settled(self, settled: Settled) -> None:
-        """A message was settled: by a worker, a `with` block or by hand.
+        """A message was settled: by a worker, by a `with` block or manually.
 
         Args:
-            settled: the message, how it was settled, and when.
+            settled: the message, and how it was settled.
+
+        Examples:
+            >>> class Log(Observer):
+            ...     def settled(self, settled):
+            ...         if settled.outcome == "dead":
+            ...             print(settled.queue, settled.id, settled.cause)
+            >>> log = broker.observe(Log())
+            >>> (delivery,) = broker.queue("orders").claim()
+            >>> settlement = delivery.poison("no address")
+            orders order-41 no address
         """

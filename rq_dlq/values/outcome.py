@@ -1,4 +1,4 @@
-"""The outcome history: what became of deliveries and messages, read from a queue's stream."""
+"""The outcome history: outcomes of deliveries and messages, read from a queue's stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIELDS = (
 )  # fmt: skip
 
 RawOutcome = tuple[str, list[bytes]]
-"""The id of an entry of the stream; its fields and values by turns."""
+"""The id of a stream entry; its fields and values, alternating."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,22 +25,30 @@ class Outcome:
 
     Attributes:
         event_id: the event's id in its queue; later events have greater ids.
-        at: when, by the server's clock (UTC).
-        queue: where it happened; for dead letters, the queue in which they failed.
+        at: the time, by the server's clock (UTC).
+        queue: the queue of the event; for dead letters, the queue in which they failed.
         id: the message's id.
         event: acked, redelivered, dead, expired, discarded, released, passed_on (by a program that does not
-            take it), kept (a dead letter failed), redriven, undone (it was redriven, and is dead again),
-            cancelled, purged or moved.
-        attempt: how often it was tried up to the event.
+            accept it), kept (a dead letter failed), redriven, undone (its redrive was undone), cancelled,
+            purged or moved.
+        attempt: the number of attempts up to the event.
         age: seconds since the message was sent.
-        delay: seconds until the redelivery; 0: there is none.
+        delay: seconds until the redelivery; 0: no delay, or no redelivery.
         consumer: the consumer that held the message, or the operator; empty: neither.
-        error_class: of the failure; empty: there was none.
-        fingerprint: identifies the kind of failure.
-        reason: why the message is, or was until now, dead, expired or discarded: exhausted, poison,
+        error_class: the class of the error; empty: there was none.
+        fingerprint: the fingerprint of the kind of failure.
+        reason: why the message is, or was before the event, dead, expired or discarded: exhausted, poison,
             unprocessable or expired; empty: it is not.
-        cause: of a failure or an end: nacked, lapsed, poisoned, dead_lettered (by an operator), retired
-            (it was kept long enough); empty: none of these.
+        cause: how a failure or an end came about: nacked, lapsed, poisoned, dead_lettered (by an operator),
+            retired (its retention ended); empty: none of these.
+
+    Examples:
+        >>> stock = broker.queue("stock", outcomes=1_000)
+        >>> sent = stock.send("tea", id="tea-1")
+        >>> settled = stock.poison(stock.claim(), "none left")
+        >>> (outcome,) = stock.outcomes()
+        >>> outcome.id, outcome.event, outcome.reason, outcome.attempt
+        ('tea-1', 'dead', 'poison', 1)
     """
 
     event_id: str
@@ -59,7 +67,7 @@ class Outcome:
 
 
 def read_outcome(queue: str, entry: RawOutcome) -> Outcome:
-    """An entry of a queue's stream as a value; missing or damaged fields are empty, or 0."""
+    """Read an entry of a queue's stream; missing or damaged fields are empty or 0."""
     event_id, cells = entry
     fields = dict(zip(cells[::2], cells[1::2], strict=False))
 
@@ -88,7 +96,7 @@ def read_outcome(queue: str, entry: RawOutcome) -> Outcome:
 
 
 def is_event_id(text: str) -> bool:
-    """Whether this is a valid id of an event."""
+    """Whether this is a valid event id."""
     return _EVENT_ID.fullmatch(text) is not None
 
 
@@ -98,6 +106,6 @@ def milliseconds_of(event_id: str) -> int:
 
 
 def after(event_id: str) -> str:
-    """The smallest id that a later event can have."""
+    """The smallest possible id of a later event."""
     time, _, number = event_id.partition("-")
     return f"{time}-{int(number) + 1}"

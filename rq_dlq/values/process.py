@@ -1,4 +1,4 @@
-"""What a process reports of itself: which queues it works on, what it maintains."""
+"""The report of a process: its queues, and its maintenance."""
 
 from __future__ import annotations
 
@@ -11,23 +11,28 @@ import msgspec
 from rq_dlq.values.signature import Taken, under
 
 SILENT_AFTER, GONE_AFTER = 15.0, 60.0  # seconds without a report, at the earliest
-SILENT_PERIODS, GONE_PERIODS = 2, 3  # periods without a report, likewise
+SILENT_PERIODS, GONE_PERIODS = 2, 3  # periods without a report, at the earliest
 
 Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 UNKNOWN = "?"
-"""In place of a mark: what such a process takes is not known, so it may take all."""
+"""In place of a mark: it is unknown what the process accepts, so it may accept all."""
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
 class ConsumerReport(msgspec.Struct, frozen=True):
-    """The work of a worker process on one queue.
+    """A worker process's report for one queue.
 
     Attributes:
-        concurrency: how many messages it works on at once, at most.
-        held: how many messages it holds: it works on them, has claimed them ahead, or is about to ack them.
-        oldest: how long it has held the oldest of them, seconds; None: it holds none.
-        takes: by task, what it takes there; a queue without tasks has one entry, for its bodies, without a
-            name. None: an earlier version, which does not say.
+        concurrency: how many messages it processes concurrently, at most.
+        held: how many messages it holds: being processed, claimed ahead, or about to be acked.
+        oldest: how long it has held the oldest of these, seconds; None: it holds none.
+        takes: the signatures that it accepts, by task; a queue without tasks has one entry, for its bodies,
+            under an empty name. None: an earlier version, which does not report them.
+
+    Examples:
+        >>> report = ConsumerReport(concurrency=4, held=2, oldest=1.5)
+        >>> report.concurrency - report.held  # so many more it may take
+        2
     """
 
     concurrency: int
@@ -37,24 +42,30 @@ class ConsumerReport(msgspec.Struct, frozen=True):
 
 
 class ProcessReport(msgspec.Struct, frozen=True):
-    """What a worker or a maintenance process reported last, every few seconds.
+    """The last report of a worker or maintenance process, which reports every few seconds.
 
-    A process that is killed is `silent` soon, and is forgotten within a minute or three of its periods.
+    A killed process soon becomes `silent`, and is forgotten after a minute or three of its periods.
 
     Attributes:
-        process: host and process id, "web-1:4711"; histories and groups name the consumer so, too.
+        process: host and process id, "web-1:4711"; histories and groups use the same name for the consumer.
         started_at, seen_at: when it began, and when it reported, by the server's clock (UTC).
-        ago: seconds since it reported.
-        period: milliseconds between two reports, at most.
-        version: of the program (`Broker(version=…)`); empty: unknown.
-        rq_dlq_version: of this library, in that process.
-        queues: of a worker: by the name of a queue, what it does there. It maintains these queues, too.
-        done, failed: of a worker: messages that it acked, and deliveries that failed, since it began.
-        stopping: it finishes what it has begun, and claims nothing more.
-        roles: of a maintenance process: what it does for all queues (`rq-dlq maintain --roles`).
-        longest: its longest round, milliseconds.
-        swept, promoted, expired, retired, grouped, reindexed, written, fired, redriven: messages since it
-            began.
+        ago: seconds since that report.
+        period: at most how many milliseconds are between two reports.
+        version: the program's version (`Broker(version=…)`); empty: unknown.
+        rq_dlq_version: the version of this library in that process.
+        queues: for a worker: its report for each queue, by name. It also maintains these queues.
+        done, failed: for a worker: acked messages and failed deliveries since its start.
+        stopping: it finishes running calls, and claims no more messages.
+        roles: for a maintenance process: its roles for all queues (`rq-dlq maintain --roles`).
+        longest: its longest round of maintenance, milliseconds.
+        swept, promoted, expired, retired, grouped, reindexed, written, fired, redriven: the number of
+            messages since its start.
+
+    Examples:
+        >>> queues = {"orders": ConsumerReport(concurrency=4, held=2, oldest=1.5)}
+        >>> report = ProcessReport(process="web-1:4711", queues=queues, ago=2.0)
+        >>> report.state, report.held, report.oldest, report.up, report.gone
+        ('working', 2, 1.5, 2.0, False)
     """
 
     process: str = ""
@@ -82,7 +93,7 @@ class ProcessReport(msgspec.Struct, frozen=True):
 
     @property
     def held(self) -> int:
-        """How many messages it holds, of all queues."""
+        """The number of messages it holds, in all queues."""
         return sum(queue.held for queue in self.queues.values())
 
     @property
@@ -92,13 +103,13 @@ class ProcessReport(msgspec.Struct, frozen=True):
 
     @property
     def up(self) -> float:
-        """How long it has been there, seconds: until now, or until its last report if it is silent."""
+        """Its uptime, seconds: until now, or until its last report if it is silent."""
         reported = (self.seen_at - self.started_at).total_seconds()
         return reported if self.state == "silent" else reported + self.ago
 
     @property
     def state(self) -> Literal["working", "idle", "stopping", "silent"]:
-        """Whether it holds messages, is about to end, or has missed its reports: it may be dead."""
+        """Working: it holds messages. Silent: it has missed reports, and may be dead."""
         if self.ago > max(SILENT_AFTER, SILENT_PERIODS * self.period / 1000):
             return "silent"
         if self.stopping:
@@ -106,10 +117,10 @@ class ProcessReport(msgspec.Struct, frozen=True):
         return "working" if self.held else "idle"
 
     def mark_for(self, queue: str, task: str) -> str:
-        """The mark of what it takes there, if it may take messages of this task; empty: it does not.
+        """The mark of its signature for messages of this task; empty: it does not accept them.
 
         Args:
-            task: the message's; empty: it names none.
+            task: the message's task; empty: it names none.
         """
         consumer = self.queues.get(queue)
         if consumer is None or self.stopping:
@@ -121,5 +132,5 @@ class ProcessReport(msgspec.Struct, frozen=True):
 
     @property
     def gone(self) -> bool:
-        """Whether it counts as ended; or the server's clock was set back meanwhile."""
+        """Whether the process counts as ended; also if the server's clock was set back."""
         return abs(self.ago) > max(GONE_AFTER, GONE_PERIODS * self.period / 1000)

@@ -1,4 +1,4 @@
-"""What people read of messages and queues, on the command line and on the page."""
+"""Readable text about messages and queues, for the command line and the page."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ UPKEEP = {
     "swept": "taken from dead workers",
     "promoted": "made ready",
     "expired": "expired",
-    "retired": "dropped after their time",
+    "retired": "dropped after their retention",
     "grouped": "grouped",
-    "reindexed": "looked at for a lost index",
-    "written": "moved for senders that ended",
+    "reindexed": "checked for a lost index",
+    "written": "moved for ended senders",
     "fired": "sent by schedules",
     "redriven": "redriven",
 }
 
 
 def utc(moment: datetime) -> str:
-    """A time, as the command line and the page show all: 2026-11-27 09:30:05 UTC."""
+    """A time as shown by the command line and the page: 2026-11-27 09:30:05 UTC."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -39,23 +39,23 @@ def utc_short(moment: datetime) -> str:
 
 
 def span(seconds: float) -> str:
-    """Seconds as an eye needs them: a tenth of a second, and from ten on a second."""
+    """Seconds rounded for display: to a tenth of a second, from ten seconds on to a second."""
     return human(round(seconds * 10) * 100 if seconds < 10 else round(seconds) * 1000)  # noqa: PLR2004
 
 
 def many(number: int, what: str, plural: str = "") -> str:
-    """A number of things: 1 message, 2 messages; 1 entry, 2 entries."""
+    """A number with its noun: 1 message, 2 messages; 1 entry, 2 entries."""
     return f"{number:,} {what if number == 1 else plural or f'{what}s'}"
 
 
 def some(names: Sequence[str], most: int) -> str:
-    """The first names, and how many more there are."""
+    """The first names, and the number of further ones."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def upkeep(counts: Mapping[str, int]) -> str:
-    """What maintenance did, of what `ProcessReport` counts: 3 made ready, 2 expired."""
+    """The counts of maintenance in a `ProcessReport`, in words: 3 made ready, 2 expired."""
     done = [f"{counts[name]:,} {words}" for name, words in UPKEEP.items() if counts.get(name)]
     return ", ".join(done) or "nothing was due"
 
@@ -75,12 +75,12 @@ def body_of(message: Received[Any]) -> Any:
 
 
 def why_still(stats: QueueStats) -> str:
-    """Why nothing moves in a queue, a sentence; empty: something does, or nothing waits."""
+    """Why a queue is stuck, in a sentence; empty: it is not, or it has no waiting messages."""
     if stats.leased or not stats.waiting:
         return ""
     if stats.paused:
         return f"it is paused: `rq-dlq queue resume {stats.name}` resumes it"
-    if stats.ready or not stats.next_due:  # what is due only waits for a consumer, too
-        return "no consumer holds a message: start one, as with `rq-dlq worker MODULE:BROKER`"
+    if stats.ready or not stats.next_due:  # due messages also only wait for a consumer
+        return "no consumer holds a message: start one, for example with `rq-dlq worker MODULE:BROKER`"
     scheduled = many(stats.scheduled, "message")
     return f"nothing is ready: {scheduled} scheduled, the next due in {span(stats.next_due)}"

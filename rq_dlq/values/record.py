@@ -2,8 +2,8 @@
 
     birth (7)  flags (1)  [expiry (6)]  [length (2), then that many bytes: fields, then headers]  body
 
-A field is its number (1 to 31), its length (2) and its bytes. A version skips fields that it does not know.
-They are kept, since this part is never rewritten.
+A field is its number (1 to 31), its length (2) and its bytes. A version skips unknown fields. They are kept,
+since this part is never rewritten.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from rq_dlq.values.later import needed
 BIRTH: Final = slice(0, 7)
 FLAGS: Final = 7
 EXPIRY: Final = slice(8, 14)
-BARE, MORTAL = 8, 14  # where the sender's part begins: without a time to live, and with one
-HEAD = MORTAL  # the most bytes of the server's part
-NUMBER_BITS = 12  # the low bits of a birth; the bits above are its millisecond
+BARE, MORTAL = 8, 14  # where the sender's part begins, without and with a time to live
+HEAD = MORTAL  # the largest size of the server's part, bytes
+NUMBER_BITS = 12  # the low bits of a birth; the high bits are its millisecond
 
-PRIORITY = 0x0F  # a mask of the flags
+PRIORITY = 0x0F  # a mask for the flags
 EXPIRES, HEADERS, BYTES, TRANSIENT = 0x10, 0x20, 0x40, 0x80
 LATER = 0x0F  # the flags of a record in a later form: the mark of a version follows
-PLAIN = range(10)  # flags with a priority alone: the body is JSON and begins at BARE
+PLAIN = range(10)  # flags with only a priority: the body is JSON and begins at BARE
 
-LENGTH = 2  # bytes of a length
-MAX_BLOCK = 0xFFFF  # bytes of fields and headers
-KEY: Final = 1  # a field: the message's key (`values.key`); scripts look for it in front of the others
-DEPENDENCY: Final = 2  # and behind it for its dependency
-RESULT: Final = 3  # and behind these, without bytes: its sender asks for the result (lua/lib/packed.lua)
-_FIELDS = range(1, 32)  # the first byte of a field; headers are JSON and begin with "{"
+LENGTH = 2  # the size of a length, bytes
+MAX_BLOCK = 0xFFFF  # the largest size of fields and headers, bytes
+KEY: Final = 1  # a field: the message's key (`values.key`); scripts expect it before the others
+DEPENDENCY: Final = 2  # then the dependency
+RESULT: Final = 3  # then, without bytes: the sender requests the result (lua/lib/packed.lua)
+_FIELDS = range(1, 32)  # the possible first bytes of a field; headers are JSON and begin with "{"
 
 
 class Content(NamedTuple):
     """The sender's part.
 
     Attributes:
-        fields: bytes by number, beside the headers.
-        headers: as JSON; None: there are none.
+        fields: bytes by field number.
+        headers: the headers as JSON; None: no headers.
     """
 
     fields: dict[int, bytes]
@@ -49,7 +49,7 @@ def pack_head(priority: int, headers: bytes, *, raw: bool, persistent: bool) -> 
     """The part of a payload before the body: flags, fields and headers.
 
     Args:
-        headers: as JSON, after the fields; empty: neither.
+        headers: fields, then headers as JSON; empty: neither.
         raw: the body is bytes, not JSON.
     """
     flags = priority | (HEADERS if headers else 0) | (BYTES if raw else 0) | (0 if persistent else TRANSIENT)
@@ -58,16 +58,16 @@ def pack_head(priority: int, headers: bytes, *, raw: bool, persistent: bool) -> 
 
 
 def pack_field(number: int, value: bytes) -> bytes:
-    """A field; they stand before the headers."""
+    """A field; fields precede the headers."""
     return bytes((number,)) + len(value).to_bytes(LENGTH, "big") + value
 
 
 def sent(birth: int, payload: bytes, expires: int | None = None) -> bytes:
-    """The record of a payload, as a send writes it.
+    """The record of a payload, as written by a send.
 
     Args:
-        birth: its millisecond, and its number there.
-        expires: when its time to live ends, milliseconds; None: it has none.
+        birth: its millisecond, and its number within that.
+        expires: when its time to live ends, milliseconds; None: never.
     """
     head = birth.to_bytes(FLAGS, "big")
     if expires is None:
@@ -77,7 +77,7 @@ def sent(birth: int, payload: bytes, expires: int | None = None) -> bytes:
 
 
 def with_body(record: bytes, body: bytes, *, raw: bool) -> bytes:
-    """A record with another body; the rest is as it was, also fields that this version does not know.
+    """A record with another body; the rest is unchanged, including unknown fields.
 
     Args:
         raw: the body is bytes, not JSON.
@@ -88,7 +88,7 @@ def with_body(record: bytes, body: bytes, *, raw: bool) -> bytes:
 
 
 def version_needed(record: bytes) -> str:
-    """The version that can read a record in a later form; empty: it has today's form, or is damaged."""
+    """The version that can read a record in a later form; empty: the form is current, or damaged."""
     return needed(record, BARE) if len(record) > BARE and record[FLAGS] == LATER else ""
 
 
@@ -103,7 +103,7 @@ def expiry_of(record: bytes) -> int | None:
 
 
 def content_of(record: bytes) -> Content:
-    """The sender's part of a record that is long enough to have one.
+    """The sender's part of a record, which must be long enough to have one.
 
     Raises:
         ValueError: the fields do not end where they should.
@@ -119,7 +119,7 @@ def content_of(record: bytes) -> Content:
 
 
 def _read_fields(block: bytes) -> tuple[dict[int, bytes], int]:
-    """The fields at the head of a block, and where the headers begin."""
+    """The fields at the start of a block, and where the headers begin."""
     fields: dict[int, bytes] = {}
     at = 0
     while at < len(block) and block[at] in _FIELDS:

@@ -1,4 +1,4 @@
-"""A name that an object of JSON has twice: a reader keeps the last one, and the others are lost."""
+"""Repeated names in a JSON object: a reader keeps only the last one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _TOO_DEEP = (ValueError, RecursionError)
 
 
 def repeated_name(body: Any, data: bytes, encoder: msgspec.json.Encoder) -> str | None:
-    """A name that an object in a body has twice, as of the keys 1 and "1"; None: there is none.
+    """A name that an object in a body would have twice, such as for the keys 1 and "1"; None: no such name.
 
     Args:
-        body: what was encoded.
+        body: the encoded body.
         data: its JSON.
-        encoder: what encoded it.
+        encoder: the encoder.
     """
     if data.count(b"{") == 1 and _has_texts(body):
         return None
-    try:  # in C, and without the names that are repeated it is shorter
+    try:  # in C; without repeated names it is shorter
         if len(encoder.encode(msgspec.json.decode(data))) == len(data):
             return None
         json.loads(data, object_pairs_hook=_checked)

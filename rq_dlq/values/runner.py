@@ -1,8 +1,8 @@
-"""Who runs the handlers of a broker: a worker, which brokers do not import, since it is built upon them."""
+"""The runner of a broker's handlers: the worker, which brokers do not import, since it imports them."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # for type checkers True, and without an import of typing
+TYPE_CHECKING = False  # True for type checkers, without importing typing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
             ...
 
     Make: TypeAlias = Callable[[Any, Literal["stopped", "empty"]], Runner]
-    """Makes the runner of a broker of either colour, and says when it ends by itself."""
+    """Makes the runner of a broker of either colour; the second argument says when it ends."""
 
 _REGISTERED: dict[str, Make] = {}
 
 
 def register(make: Make) -> Make:
-    """Register what makes a runner, in place of what did before."""
+    """Register a function that makes runners, in place of an earlier one."""
     _REGISTERED["runner"] = make
     return make
 
@@ -35,7 +35,7 @@ def runner_of(broker: Any, *, burst: bool) -> Runner:
     """A runner for this broker.
 
     Args:
-        broker: of either colour.
-        burst: it ends when no message is ready in any of the queues.
+        broker: a broker of either colour.
+        burst: True: it ends when no message is ready in any of the queues.
     """
     return _REGISTERED["runner"](broker, "empty" if burst else "stopped")

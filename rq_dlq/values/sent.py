@@ -1,4 +1,4 @@
-"""What a send returns."""
+"""The return value of a send."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from rq_dlq.values.durations import Duration
 
 Known = Literal["ready", "scheduled", "leased", "dead", "expired", "acked"]
-"""Where the message is whose id a send found in the queue; acked: its ack is remembered (`dedup_window`)."""
+"""The state of an earlier message with the same id; acked: its ack is remembered (`dedup_window`)."""
 PLACES: frozenset[str] = frozenset(Known.__args__)  # type: ignore[attr-defined]
 
 
 class Sent(str):
-    """The id of a message, as a send returns it: text that also knows whether the message is new.
+    """The id of a sent message: text that also tells whether the message is new.
 
-    It cannot be changed. In bodies and headers, in logs and pickled it is plain text; encoders other than
-    ours may want `str(sent)`.
+    It is immutable. In bodies, headers and logs, and when pickled, it is plain text; other encoders may need
+    `str(sent)`.
 
     Examples:
         >>> sent = orders.send({"total": 9.5}, id="order-41")
@@ -30,29 +30,35 @@ class Sent(str):
 
     @property
     def new(self) -> bool | None:
-        """False: the queue knew the id, so nothing was sent. None: a session decides it at its commit."""
+        """False: the queue already has this id, so nothing was sent. None: a session's commit decides."""
         return True
 
     @property
     def known(self) -> Known | None:
-        """Where the known message was: ready, scheduled, leased, dead, expired or acked.
+        """The state of the earlier message: ready, scheduled, leased, dead, expired or acked.
 
-        None: the message is new, or a later version of the library wrote the known one.
+        None: the message is new, or a later version of the library wrote the earlier one.
         """
         return None
 
     def result(self, *, wait: Duration | None = None) -> Any:
-        """The result of the message, if it was asked for: as `Queue.result`.
+        """The result of the message, if it was requested; like `Queue.result`.
 
         Args:
             wait: how long to wait until the message is done; None: do not wait.
 
         Returns:
-            A JSON value, or bytes; None, if nothing was returned.
+            A JSON value or bytes; None if the handler returned None.
 
         Raises:
-            InvalidInput: the message was sent without `result=True`, by a queue that does not declare
+            InvalidInput: the message was sent without `result=True` and by a queue that does not declare
                 `results`, or its session is not committed.
+
+        Examples:
+            >>> sent = orders.send({"total": 7.0}, id="order-42", result=True)
+            >>> sent.result(wait="10ms")
+            Traceback (most recent call last):
+            rq_dlq.errors.ResultUnavailable: message order-42 of 'orders' is not done yet: …
         """
         del wait
         message = f"message {self} was sent without result=True, or in a session: use queue.result(id)"
@@ -63,13 +69,13 @@ class Sent(str):
 
 
 class SentBefore(Sent):
-    """The id of a message that the queue knew, so nothing was sent."""
+    """The id of a message that was not sent, since the queue has one with this id."""
 
     __slots__ = ("_place",)
     _place: Known | None
 
     def __new__(cls, message_id: str, place: Known | None) -> Self:
-        """The id, and where its message is."""
+        """Make it from the id and the state of the earlier message."""
         sent = super().__new__(cls, message_id)
         sent._place = place
         return sent
@@ -81,7 +87,7 @@ class SentBefore(Sent):
 
     @property
     def known(self) -> Known | None:
-        """Where the known message was."""
+        """The state of the earlier message."""
         return self._place
 
 

@@ -1,4 +1,4 @@
-"""The results of settling messages."""
+"""The outcomes of settling messages."""
 
 from __future__ import annotations
 
@@ -12,21 +12,26 @@ Fate = Literal[
     "settled", "lost", "gone",
 ]  # fmt: skip
 FAILED: frozenset[Fate] = frozenset({"redelivered", "kept", "expired", "dead", "discarded"})
-"""What becomes of a message that failed."""
+"""The outcomes of a failed message."""
 
 
 class Settlement(NamedTuple):
-    """What became of a message; true unless it is lost or gone.
+    """The outcome of settling a message; true unless it is lost or gone.
 
     Attributes:
-        outcome: acked, deferred (a loop makes the ack with its next claim), redelivered, dead, expired,
-            discarded (by the queue's dead-letter strategy), released, passed_on (this program does not take
-            it, so it rests for another version), kept (a dead letter that failed),
-            settled (by an earlier try of this call), lost (the token is stale) or gone (there is no such
-            message).
-        delay: seconds until it is redelivered, of one that was kept from its dead-letter queue, or until
-            another program may have it, of one that was passed on.
-        opened: the dependency that counts as down since this failure, so its breaker is open now; or empty.
+        outcome: acked, deferred (a loop sends the ack with its next claim), redelivered, dead, expired,
+            discarded (by the queue's dead-letter strategy), released, passed_on (this program does not accept
+            it, so it waits for another version), kept (a dead letter that failed), settled (by an earlier
+            attempt of this call), lost (the token is stale) or gone (there is no such message).
+        delay: seconds until a kept dead letter or another message is redelivered, or until another program
+            may claim a message that was passed on.
+        opened: the dependency whose breaker this failure opened; or empty.
+
+    Examples:
+        >>> (delivery,) = orders.claim()
+        >>> settlement = delivery.nack("the shop is closed", delay="1h")
+        >>> settlement.id, settlement.outcome, settlement.delay, bool(settlement)
+        ('order-41', 'redelivered', 3600.0, True)
     """
 
     id: str

@@ -1,7 +1,8 @@
-"""What a program takes: the tasks of a queue with their signatures, or bodies of a type.
+"""The messages that a program accepts: the tasks of a queue with their signatures, or a type of bodies.
 
-Programs of two versions may work on one queue. Each reports what it takes, with a mark. Who passes a message
-on leaves its mark there, so whoever has another one may take it (lua/pass_on.lua).
+Programs of two versions may share a queue. Each reports the signatures it accepts, each with a mark. A
+program that passes a message on adds its mark to the message, so that only programs with another mark claim
+it (lua/pass_on.lua).
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ import msgspec
 TASK = "task"
 """The header that names the task of a message."""
 BODIES = ""
-"""In place of a task's name: this program takes any message by its body."""
+"""In place of a task's name: this program accepts any message with a fitting body."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class Signature(msgspec.Struct, frozen=True, array_like=True):
-    """What is taken under one name.
+    """The signature accepted under one name.
 
     Attributes:
-        text: for people: the parameters of a task, without their defaults; or the type of the bodies.
-        mark: eight hexadecimal digits, others where other arguments or bodies may be taken.
+        text: readable text: the parameters of a task, without their defaults; or the type of the bodies.
+        mark: eight hexadecimal digits that differ if other arguments or bodies are accepted.
     """
 
     text: str
@@ -34,27 +35,27 @@ class Signature(msgspec.Struct, frozen=True, array_like=True):
 
 
 Taken: TypeAlias = Mapping[str, Signature]
-"""By the name of a task, or `BODIES`."""
+"""Signatures by the name of a task, or `BODIES`."""
 
 
 def under(taken: Taken, task: str) -> Signature | None:
-    """The signature that a message of this task has to fit; None: it is not known here."""
+    """The signature that a message of this task must fit; None: the task is unknown here."""
     return taken.get(task) or taken.get(BODIES)
 
 
 def of_bodies(kind: Any, max_bytes: int, version: str) -> Signature:
-    """That of a type of bodies.
+    """The signature of a type of bodies.
 
     Args:
-        max_bytes: that a body may have.
-        version: of the program, which may check more than the type says.
+        max_bytes: the largest size of a body.
+        version: the program's version, since the program may check more than the type.
     """
     text = kind.__name__ if isinstance(kind, type) else str(kind)
     return Signature(_without_addresses(text), _mark([_schema(kind), max_bytes, version]))
 
 
 def of_parameters(sent: inspect.Signature, max_bytes: int, version: str) -> Signature:
-    """That of the parameters of a task, with types as their annotations."""
+    """The signature of a task's parameters, with types as their annotations."""
     parameters = sent.parameters.values()
     facts = [
         (one.name, one.kind.name, one.default is one.empty, _schema(one.annotation)) for one in parameters
@@ -68,7 +69,7 @@ def _with_dots(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 class _Dots:
-    """Stands for a default, which may be a secret."""
+    """Shown in place of a default, which may be a secret."""
 
     def __repr__(self) -> str:
         return "…"
@@ -79,7 +80,7 @@ def _mark(facts: Iterable[object]) -> str:
 
 
 def _schema(kind: Any) -> str:
-    """The JSON schema of a type; or what it is called, where none can be made."""
+    """The JSON schema of a type, or its name if it has no schema."""
     try:
         schema = msgspec.json.schema(kind, schema_hook=_model_schema)
         return msgspec.json.encode(schema, order="deterministic").decode()
@@ -88,9 +89,9 @@ def _schema(kind: Any) -> str:
 
 
 def _model_schema(model: Any) -> Any:
-    return model.model_json_schema()  # of pydantic; anything else has none
+    return model.model_json_schema()  # of pydantic; other types have none
 
 
 def _without_addresses(text: str) -> str:
-    """Text that is the same in each process."""
+    """Text without addresses, which is the same in each process."""
     return _ADDRESS.sub("", text)

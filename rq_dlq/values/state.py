@@ -1,4 +1,4 @@
-"""The state of a message: a line of text that only scripts write (lua/lib/state.lua)."""
+"""The state of a message: a line of text, written only by scripts (lua/lib/state.lua)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class State(NamedTuple):
         part: live, dead or expired.
         reason: why it is dead or expired; empty: it is not.
         due: when it becomes ready, or when it died, milliseconds; 0: when it was sent.
-        delay: of the last redelivery, milliseconds.
-        expires: when its time to live ends that a redrive gave it, milliseconds; 0: it gave none.
-        untried: how many of the deliveries were given back by a holder that had not begun them.
+        delay: the delay of the last redelivery, milliseconds.
+        expires: when the time to live set by a redrive ends, milliseconds; 0: none was set.
+        untried: how many deliveries were released before processing began.
     """
 
     part: str = "live"
@@ -44,7 +44,7 @@ NEW: Final = State()
 
 
 def first_delivery(token: str) -> bytes:
-    """The state of a message without a history, which the claim is the first to deliver (lua/lib/chosen)."""
+    """The state of a message without a history after its first claim (lua/lib/chosen)."""
     return b"live +%b 0000000000000 1 0 0 0 0 0 0000000000000" % token.encode()
 
 
@@ -52,7 +52,7 @@ _LENGTH: Final = re.compile(rb" head=\S+/([0-9]{1,18})(?= |$)")  # lua/lib/head_
 
 
 def length_of(text: bytes) -> int:
-    """The length of a message's record, if it is long; else 0."""
+    """The length of a message's record, if it is long; otherwise 0."""
     found = _LENGTH.search(text)
     return int(found[1]) if found else 0
 
@@ -61,18 +61,18 @@ _GROUP: Final = re.compile(rb" group=(\w*)(?= |$)")  # lua/lib/group_of.lua
 
 
 def group_of(text: bytes) -> str | None:
-    """The group of a dead letter; None: an earlier version buried it, or the message is not dead."""
+    """The group of a dead letter; None: an earlier version wrote it, or the message is not dead."""
     found = _GROUP.search(text) if text.startswith(b"dead") else None
     return found[1].decode() if found else None
 
 
 class PassedOn(NamedTuple):
-    """That a message was passed on, by programs that do not take it (lua/pass_on.lua).
+    """A message passed on by programs that do not accept it (lua/pass_on.lua).
 
     Attributes:
-        until: when it is dead if no worker may take it then, milliseconds.
-        times: how often.
-        marks: of those programs.
+        until: when it dies if no worker accepts it, milliseconds.
+        times: how often it was passed on.
+        marks: the marks of those programs.
     """
 
     until: int
@@ -84,7 +84,7 @@ _PASSED_ON: Final = re.compile(rb" passed_on=([0-9]{1,15})/([0-9]{1,15})/([0-9a-
 
 
 def passed_on_of(text: bytes) -> PassedOn | None:
-    """That a message was passed on, as its state says; None: it was not, or somebody has begun it since."""
+    """Read from its state that a message was passed on; None: it was not, or an attempt has begun since."""
     found = _PASSED_ON.search(text)
     if found is None:
         return None
@@ -93,12 +93,12 @@ def passed_on_of(text: bytes) -> PassedOn | None:
 
 
 class Progress(NamedTuple):
-    """How far the call of a message is, by what it says itself (`Delivery.progress`).
+    """The reported progress of a message's call (`Delivery.progress`).
 
     Attributes:
         part: 0 to 1.
-        text: in words; may be empty.
-        at: when it said so, milliseconds of the server's clock.
+        text: the progress in words; may be empty.
+        at: when it was reported, milliseconds of the server's clock.
     """
 
     part: float
@@ -110,7 +110,7 @@ _PROGRESS: Final = re.compile(rb" progress=([0-9]{1,15})/([0-9]{1,15})/([01](?:\
 
 
 def progress_of(text: bytes) -> Progress | None:
-    """How far the call of a held message is; None: it has not said, in this delivery."""
+    """The progress of a leased message; None: none was reported in this delivery."""
     found, state = _PROGRESS.search(text), read_state(text)
     if found is None or state is None or int(found[1]) != state.deliveries:
         return None
@@ -124,15 +124,15 @@ _EXPIRES: Final = re.compile(rb" expires=([0-9]{1,15})(?= |$)")  # lua/lib/with_
 
 
 def expiry_of(text: bytes) -> int | None:
-    """When a message expires by the time to live that a redrive gave it, milliseconds; None: it gave none."""
+    """When the time to live set by a redrive ends, milliseconds; None: none was set."""
     found = _EXPIRES.search(text)
     return int(found[1]) if found else None
 
 
 def deadline_of(text: bytes, record: bytes) -> int | None:
-    """When the time to live ends that a message was sent with, or that a redrive gave it; None: it has none.
+    """When the time to live set by the sender or a redrive ends; None: never.
 
-    A death ended it, unless a redrive keeps it. The head of the record is enough.
+    A death ends the time to live, unless a redrive keeps it. The head of the record is enough.
     """
     given = expiry_of(text)
     if given is not None or len(record) < records.BARE:
@@ -140,9 +140,9 @@ def deadline_of(text: bytes, record: bytes) -> int | None:
     return records.expiry_of(record)
 
 
-@lru_cache(1_000)  # messages that were claimed together, or died together, have the same state
+@lru_cache(1_000)  # messages claimed together, or dead together, have the same state
 def read_state(text: bytes) -> State | None:
-    """A state as a value; None: it is damaged, or in a later form."""
+    """Parse a state; None: it is damaged, or in a later form."""
     line = _LINE.fullmatch(text)
     if line is None:
         return None

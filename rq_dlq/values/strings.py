@@ -10,11 +10,11 @@ import msgspec
 
 from rq_dlq.values.codec import NO_JSON
 
-SEARCHED = 1 << 18  # bytes of a body whose strings are of use
+SEARCHED = 1 << 18  # the largest body that is searched, bytes
 
 
 def strings_of(body: bytes) -> Iterator[str]:
-    """The strings in a JSON body, outermost first; none if it is not JSON, or too long to be looked at."""
+    """The strings in a JSON body, outermost first; empty if it is not JSON, or too long to search."""
     try:
         level: list[Any] = [msgspec.json.decode(body if len(body) <= SEARCHED else b"")]
     except NO_JSON:

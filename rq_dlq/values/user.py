@@ -1,4 +1,4 @@
-"""Who acts, where no name is given."""
+"""The default name of an operator."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import socket
 
 
 def user_at_host() -> str:
-    """The user of this process, and the host: "ana@web-1"; the number of a user that has no name."""
+    """The user and host of this process: "ana@web-1"; a user without a name is a number."""
     import getpass  # noqa: PLC0415 - only operators need it
 
     try:
         user = getpass.getuser()
-    except (KeyError, OSError, ImportError):  # as in a container that has no list of users
+    except (KeyError, OSError, ImportError):  # for example in a container without a list of users
         user = f"uid {os.getuid()}" if hasattr(os, "getuid") else "somebody"
     return f"{user}@{socket.gethostname()}"

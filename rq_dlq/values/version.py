@@ -1,8 +1,8 @@
-"""The version of the package, and what it works with."""
+"""The version of the package, and the versions it works with."""
 
 __version__ = "0.1.0"
 
 OLDEST_SERVER = (6, 2)
-"""The first Redis that has what the scripts need; every Valkey has."""
+"""The oldest Redis that the scripts work with; they work with every Valkey."""
 OLDEST_READER = "0.1.0"
-"""The first version that reads what this one writes."""
+"""The oldest version that can read data written by this one."""

@@ -1,14 +1,14 @@
-"""Makes foreign text safe to show: on a terminal, in a log, as JSON."""
+"""Makes untrusted text safe to show: on a terminal, in a log, as JSON."""
 
 from __future__ import annotations
 
 import json
 import re
 
-# What steers a terminal or begins a line: control characters (C0, DEL, C1), the separators of lines and
-# paragraphs, and what changes the direction of text.
+# Characters that control a terminal or begin a line: control characters (C0, DEL, C1), the separators of
+# lines and paragraphs, and changes of the direction of text.
 _STEERS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
-# What cannot be seen: with it two ids look alike, and a text has a second one inside.
+# Invisible characters: they make two ids look alike, and hide text within a text.
 _HIDDEN = r"\xad\u180e\u200b-\u200d\u2060-\u2065\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
 STEERS = _STEERS + _HIDDEN
 _IN_LINE = re.compile(f"[{STEERS}]")
@@ -16,22 +16,22 @@ _IN_TEXT = re.compile(rf"(?![\n\t])[{STEERS}]")
 
 
 def visible(text: str) -> str:
-    r"""The text with what steers a terminal escaped, as in \x1b; it may have several lines, and tabs."""
+    r"""The text with terminal control characters escaped, as in \x1b; line breaks and tabs stay."""
     return _IN_TEXT.sub(_escaped, text)
 
 
 def visible_entry(text: str) -> str:
-    """The same as an entry of a log: lines after the first are indented, so none looks like another entry."""
+    """The same as a log entry: further lines are indented, so that none looks like a new entry."""
     return visible(text).replace("\n", "\n    ")
 
 
 def visible_line(text: str) -> str:
-    r"""The same in one line: line breaks and tabs are escaped, too, as in \n."""
+    r"""The same in one line: line breaks and tabs are also escaped, as in \n."""
     return _IN_LINE.sub(_escaped, text)
 
 
 def visible_json(text: str) -> str:
-    r"""The same JSON with what steers a terminal escaped, as in \u009b."""
+    r"""The same JSON with terminal control characters escaped, as in \u009b."""
     return _IN_TEXT.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 

@@ -1,4 +1,4 @@
-"""Which parts of a message are fetched, so that bodies are read only if they are needed."""
+"""The parts of a message to fetch, so that bodies are read only if they are needed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Wanted:
     """Parts of a message; `|` joins them.
 
     Attributes:
-        record: "head" is the server's part, times and flags; "whole" has headers and body, too.
-        state: where the message is, and its counts.
+        record: "head" is the server's part, times and flags; "whole" includes headers and body.
+        state: the state of the message, and its counts.
         history: its events.
     """
 
@@ -38,7 +38,7 @@ ALL = Wanted()
 
 
 def together(parts: Iterable[Wanted]) -> Wanted:
-    """All of these parts."""
+    """The union of these parts."""
     wanted = NOTHING
     for part in parts:
         wanted |= part

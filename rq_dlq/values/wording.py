@@ -1,4 +1,4 @@
-"""What an error's text says without what may differ between failures of one kind."""
+"""The text of an error without the parts that may differ between failures of one kind."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LONGEST = 2_000  # characters of a text that are looked at
-SHORTEST = 3  # characters of a value of the message that is looked for: shorter ones are parts of many texts
-VALUES = 10_000  # of messages that failed together
+LONGEST = 2_000  # how many characters of a text are examined
+SHORTEST = 3  # characters; shorter values of the message are not replaced, as parts of many texts
+VALUES = 10_000  # the most values of messages that failed together
 LONGEST_NAME, DIGITS_OF_A_NAME = 60, 2
 
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+"
@@ -29,10 +29,10 @@ _QUOTED = (
     r"""(?<!\w)[bru]{0,2}(?:'(?:\\.|[^\\]){0,500}?'(?!\w)|"(?:\\.|[^\\]){0,500}?"(?!\w))|`[^`]{0,500}`"""
     "|[„“][^“”]{0,500}[“”]|«[^»]{0,500}»|»[^«]{0,500}«|[‘‚][^‘’]{0,500}[‘’]|「[^」]{0,500}」"
 )
-# The first that fits at a place wins.
+# The first alternative that matches wins.
 _PART = re.compile(
     rf"""
-    (?P<code>                                                   # numbers that say what is wrong
+    (?P<code>                                                   # numbers that identify the problem
         (?i:\b(?:http\w*(?:/[\d.]+)?|status(?:_?code)?|code|returned|responded|response|answered)
             (?:\W{{1,3}}(?:status|error|code|with))*\W{{1,3}}[1-5]\d\d\b(?![.,:/-]?\d))
       | (?i:\b(?:got|received|gave|saw)\s(?:an?\s|the\s)?(?:http\s|status\s|code\s)*[1-5]\d\d
@@ -69,8 +69,8 @@ _HOST = re.compile(r"(?:[\w-]+\.){2,}(?:com|net|org|io|dev|app|cloud|local|inter
 _CAMEL = re.compile(r"[A-Z]{0,6}[a-z]*(?:[A-Z][a-z]{2,})*[A-Z]{0,4}")
 _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _UNPRONOUNCEABLE = re.compile(r"(?i)[bcdfghjklmnpqrstvwxz]{5}")
-RANDOM, HUMP = 12, 3.6  # characters of a random text; the mean of letters for each capital that names have
-WORDS_OF_A_SENTENCE = 3  # a quoted text with as many says what is wrong; shorter ones are names of people
+RANDOM, HUMP = 12, 3.6  # the length of a random text; the mean number of letters per capital in names
+WORDS_OF_A_SENTENCE = 3  # a quoted text this long identifies the problem; shorter ones are names of people
 _WORD = re.compile(r"(?<![^\s(])[a-z]{2,}(?![^\s.,;:!?)])")
 _ESCAPED, _UNESCAPED = re.compile(r"""\\(["'])"""), r"\1"
 _CODE_WORD = re.compile(
@@ -82,7 +82,7 @@ _CODE_WORD = re.compile(
 )
 _PLACE = re.compile(r"\$(?:\.[A-Za-z_]\w*|\[[^\]]*\])*")
 _INDEX = re.compile(r"\[[^\]]*\]")
-# What a library prints of what it was given: its own words end where the group begins.
+# Input that a library quotes in its errors: the library's own words end where the group begins.
 _DUMP = re.compile(
     r"""
     \[parameters:\s(?P<parameters>.*?)(?:\](?=\s*(?:\n|\Z))|\Z)     # SQLAlchemy
@@ -102,11 +102,11 @@ _PLURAL = re.compile(r"\? ([\w-]{3,}?)s\b")
 
 
 def wording(text: str, values: Iterable[str] = (), *, naming: bool = False) -> str:
-    """An error's text with a question mark for all that may differ between failures of one kind.
+    """An error's text with a question mark for each part that may differ between failures of one kind.
 
     Args:
-        values: texts from the message itself.
-        naming: the quoted names of the text say what is wrong, as in a KeyError.
+        values: texts from the message.
+        naming: the quoted names in the text identify the problem, as in a KeyError.
     """
     text = _DUMP.sub(
         lambda part: f"{part[0][: part.start(part.lastgroup or 0) - part.start()]}?", text[:LONGEST]
@@ -142,7 +142,7 @@ def _without(text: str, values: Iterable[str]) -> str:
 
 
 def _quoted(text: str, *, keep: bool) -> str:
-    """A quoted text: a name, a word of a protocol, a place or a sentence stays, the rest is a value."""
+    """A quoted text: a name, a word of a protocol, a place or a sentence stays; anything else is a value."""
     inner = text.strip("bru")[1:-1]
     if (keep and _is_name(inner)) or _STATUS.match(inner) or _CODE_WORD.fullmatch(inner):
         return text

@@ -1,4 +1,4 @@
-"""The page for operators: `rq-dlq web`, and `rq_dlq.web.app(broker)` for a program of one's own."""
+"""The page for operators: `rq-dlq web`, and `rq_dlq.web.app(broker)` for your own program."""
 
 from rq_dlq.web.application import app
 

@@ -1,4 +1,4 @@
-"""Who may look, and who may act: the token, the login of the host, the session, the mark of a form."""
+"""Access control: the token, the login of the host, the session, the mark of a form."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rq_dlq.values.readable import many
 
 COOKIE = "rq_dlq_web"
 SESSION = 12 * 3600  # seconds
-SHORTEST = 16  # characters of a token
+SHORTEST = 16  # the shortest token, characters
 MOST_NAME = 100  # characters
 User: TypeAlias = Callable[[HTTPConnection], str | None]
-"""Who sent a request, by the login of the host; None: nobody who may see the page."""
+"""The sender of a request, by the host's login; None: the sender may not see the page."""
 
 
 class _Session(msgspec.Struct, array_like=True):
@@ -33,12 +33,12 @@ class _Session(msgspec.Struct, array_like=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """Who may look, and who may act.
+    """The rights to read and to change.
 
     Args:
         token: opens the page.
         user: returns the name of the sender of a request, in place of a token.
-        write: changes are allowed, not only reading.
+        write: changes are allowed.
 
     Raises:
         ConfigurationError: there is neither, or both, or the token is too short.
@@ -53,16 +53,16 @@ class Access:
     def __post_init__(self) -> None:
         if (self.token is None) == (self.user is None):
             message = (
-                "who may see the page? Pass token=…, which is asked for once, or user=…, a function that "
-                "gets the request and returns the name of the user that the host has logged in, or None"
+                "the page needs a login: pass token=…, which users enter once, or user=…, a function that "
+                "takes the request and returns the name of the user logged in at the host, or None"
             )
             raise ConfigurationError(message)
-        if self.token is not None:  # from a file or $(…) it may end with a line break, which no browser sends
+        if self.token is not None:  # from a file or $(…) it may end with a line break
             object.__setattr__(self, "token", self.token.strip())
         if self.token is not None and len(self.token) < SHORTEST:
             message = (
                 f"the token has {many(len(self.token), 'character')}, which can be guessed: use at least "
-                f'{SHORTEST}, as from python -c "import secrets; print(secrets.token_urlsafe())"'
+                f'{SHORTEST}, for example from python -c "import secrets; print(secrets.token_urlsafe())"'
             )
             raise ConfigurationError(message)
         key = secrets.token_bytes() if self.token is None else hashlib.sha256(self.token.encode()).digest()
@@ -78,7 +78,7 @@ class Access:
         return session.name if session else None
 
     def opens(self, given: str) -> bool:
-        """Whether this is the token; takes as long for each that is not."""
+        """Whether this is the token, in constant time."""
         return self.token is not None and hmac.compare_digest(given.encode(), self.token.encode())
 
     def _bears(self, request: HTTPConnection) -> bool:
@@ -87,20 +87,20 @@ class Access:
         return kind.lower() == "bearer" and self.opens(given.strip())
 
     def session(self, name: str) -> str:
-        """The cookie of who gave the token."""
+        """The cookie for a sender who gave the token."""
         name = name.strip()[:MOST_NAME] or "web"
         content = msgspec.json.encode(_Session(name, _now() + SESSION, secrets.token_urlsafe(12)))
         return f"{base64.urlsafe_b64encode(content).decode()}.{self._sign(b'session', content)}"
 
     def end(self, request: HTTPConnection) -> None:
-        """End the session of a request: in this process no copy of its cookie opens anything more."""
+        """End the session of a request: in this process its cookie is no longer valid."""
         if session := self._session_in(request):
             for one in [one for one, ends in self._ended.items() if ends <= _now()]:
                 del self._ended[one]
             self._ended[session.id] = session.ends
 
     def mark(self, request: HTTPConnection) -> str:
-        """The mark that a form has to have to be accepted: another site cannot know it."""
+        """The mark that a form must contain, which other sites cannot know."""
         return self._sign(b"form", request.cookies.get(COOKIE, "").encode(errors="replace"))
 
     def is_marked(self, request: HTTPConnection, mark: object) -> bool:
@@ -123,7 +123,7 @@ class Access:
             return None
         try:
             session = msgspec.json.decode(plain, type=_Session)
-        except msgspec.DecodeError:  # of another version
+        except msgspec.DecodeError:  # from another version
             return None
         return session if session.ends > _now() and session.id not in self._ended else None
 

@@ -86,17 +86,17 @@ def app(
     mask: Iterable[str] = (),
     hosts: Collection[str] | None = None,
 ) -> ASGIApp:
-    """The pages of a broker, as an ASGI application that stands alone or is mounted in another one.
+    """The pages of a broker, as an ASGI application to run alone or to mount in another one.
 
     Args:
-        broker: of `rq_dlq.asyncio`; the application does not close it.
-        token: opens the pages, once it is typed on the login page, or as `Authorization: Bearer …`.
-        user: in place of a token, if the host program does the login: a function that gets the request and
-            returns the name of the user, or None if the sender may not see the pages.
-        write: dead letters can be redriven, edited and purged, groups muted, redrives steered, and queues
-            paused and resumed; else the pages are read-only.
-        mask: words in the names of fields whose values are hidden, beside password, passwd, pwd, passphrase,
-            token, secret, authorization, api_key, private_key and cookie.
+        broker: a broker of `rq_dlq.asyncio`; the application does not close it.
+        token: opens the pages, when entered on the login page or sent as `Authorization: Bearer …`.
+        user: in place of a token, if the host program handles the login: a function that takes the request
+            and returns the name of the user, or None if the sender may not see the pages.
+        write: True: dead letters can be redriven, edited and purged, groups muted, redrives managed, and
+            queues paused and resumed; False: the pages are read-only.
+        mask: words in the names of fields whose values are hidden, in addition to password, passwd, pwd,
+            passphrase, token, secret, authorization, api_key, private_key and cookie.
         hosts: the host names under which the pages may be requested; None: any.
 
     Raises:
@@ -147,7 +147,7 @@ async def _refused(site: Site, request: Request, error: Exception) -> Response:
 
 async def _failed(site: Site, request: Request, error: Exception) -> Response:
     status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
-    if status == AWAY:  # only what reads is repeated: a form may have done what it asked for
+    if status == AWAY:  # only reads are repeated: the action of a form may have been carried out
         asked = request.query_params
         queue = asked.get("queue") or asked.get("name")
         acted = request.method not in SAFE

@@ -1,4 +1,4 @@
-"""The checks that each request has to pass, and the headers of each answer."""
+"""The checks of each request, and the headers of each answer."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ OPEN = ("/static/", "/login")
 
 
 class Guard:
-    """Lets a request through if it is for us, from our own pages, and from someone who may see them.
+    """Accepts requests for this host, from our own pages, by senders who may see them.
 
     Args:
         hosts: the host names under which the page may be requested; None: any. On loopback another name means
-            that some site has rebound its name to this machine.
-        login: answers who has not logged in.
+            that another site has rebound its name to this machine.
+        login: answers senders who are not logged in.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Guard:
             )
         if request.method not in SAFE:
             if request.method != "POST":
-                return _refuse("only GET and POST are known here", 405)
+                return _refuse("only GET and POST are allowed here", 405)
             if not _is_ours(request, host):
                 return _refuse("this form was sent from another site", 403)
         if path.startswith(OPEN):
@@ -91,7 +91,7 @@ class Guard:
 
 
 def _path(scope: Scope) -> str:
-    """The path below the place where the page is mounted."""
+    """The path below the mount point."""
     path, root = str(scope["path"]), str(scope.get("root_path", "")).rstrip("/")
     return path.removeprefix(root) if path.startswith(f"{root}/") else path
 
@@ -103,14 +103,14 @@ def name_of(host: str) -> str:
 
 
 def _is_ours(request: Request, host: str) -> bool:
-    """Whether a browser sent this from one of our pages, or it is no browser."""
+    """Whether a browser sent this from one of our pages, or the sender is not a browser."""
     if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
         return False
     if (origin := request.headers.get("origin")) is None:
         return True
     try:
         return urlsplit(origin).netloc.lower() == host.lower() != ""
-    except ValueError:  # as of http://[
+    except ValueError:  # for example of http://[
         return False
 
 

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from rq_dlq.core.looking.overview import Overview
 
 logger = logging.getLogger("rq_dlq.web")
-LIVE, IDLE = 1.0, LONGEST  # seconds from look to look, while a page is open and while none is
-CHARTS = 900.0  # seconds that are in the charts
-FRESH = 2.0  # seconds that a look is good for a page that is opened
+LIVE, IDLE = 1.0, LONGEST  # seconds between two readings, while a page is open and while none is
+CHARTS = 900.0  # seconds shown in the charts
+FRESH = 2.0  # seconds for which a reading is used for a new page
 
 
 class Hub:
-    """Looks at all queues once a second while somebody looks at a page, else every ten seconds.
+    """Reads all queues once a second while a page is open, otherwise every ten seconds.
 
-    It begins with the first page, and ends with `close` or with the event loop.
+    It starts with the first page, and ends with `close` or with the event loop.
 
     Attributes:
-        monitor: the last look, the rates, the points for the charts.
+        monitor: the last reading, the rates, the points for the charts.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.monitor = Monitor(keep=CHARTS)
         self._began = 0.0
-        self._looked = -FRESH  # by the monotonic clock
+        self._looked = -FRESH  # on the monotonic clock
         self._lock = asyncio.Lock()
         self._turn = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -44,7 +44,7 @@ class Hub:
         self._rendered: dict[object, str] = {}
 
     async def now(self, *, within: float = FRESH) -> Overview:
-        """The last look, or a new one if that is older than so many seconds.
+        """The last reading, or a new one if that is older than `within` seconds.
 
         Raises:
             RqDlqError: Redis does not answer, or refuses.
@@ -53,7 +53,7 @@ class Hub:
         asked = time.monotonic()
         async with self._lock:
             seen = self.monitor
-            if seen.failure and self._began >= asked:  # who waited for a look has its failure, too
+            if seen.failure and self._began >= asked:  # callers that waited for a reading share its failure
                 raise seen.failure.with_traceback(None)
             if seen.overview is None or seen.failure or self._looked < asked - within:
                 return await self._look()
@@ -61,7 +61,7 @@ class Hub:
 
     @asynccontextmanager
     async def watching(self) -> AsyncGenerator[Callable[[], asyncio.Event]]:
-        """For as long as a page is open; gives what tells the event that the next look sets."""
+        """Open for as long as a page; yields a function that returns the event of the next reading."""
         self._start()
         self._viewers += 1
         if self._viewers == 1:
@@ -72,13 +72,13 @@ class Hub:
             self._viewers -= 1
 
     def rendered(self, key: object, render: Callable[[], str]) -> str:
-        """What is the same for all pages of one kind is made once for each look."""
+        """The output for all pages of one kind, rendered once for each reading."""
         if key not in self._rendered:
             self._rendered[key] = render()
         return self._rendered[key]
 
     async def close(self) -> None:
-        """Stop looking."""
+        """Stop reading."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -94,9 +94,9 @@ class Hub:
                 try:
                     await self._look()
                 except RqDlqError:
-                    pass  # the pages tell it
-                except Exception:  # else the open pages would stand still
-                    logger.exception("the queues could not be looked at")
+                    pass  # shown by the pages
+                except Exception:  # otherwise the open pages would no longer be updated
+                    logger.exception("the queues could not be read")
             pause = self.monitor.pause(LIVE if self._viewers else IDLE)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):

@@ -1,4 +1,4 @@
-"""The parts of pages that change by themselves, and the stream that brings them."""
+"""The parts of pages that update automatically, and their stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.looking.overview import Overview, QueueOverview
     from rq_dlq.core.redrive.record import Redrive
 
-MOST_ROWS = 50  # queues of a page; the search finds the others
+MOST_ROWS = 50  # the most queues on a page; search finds the others
 MOST_TROUBLES = 8
 MOST_GROUPS = 25
 Asked: TypeAlias = Mapping[str, str]
@@ -30,7 +30,7 @@ Values: TypeAlias = dict[str, Any]
 
 
 def overview(site: Site, seen: Overview, asked: Asked) -> Values:
-    """All queues: what is wrong, how much happens, the queues where most is to see first."""
+    """All queues: problems, rates, and the most interesting queues first."""
     found = _troubles(site, seen, seen.queues)
     words = asked.get("q", "").lower()
     chosen = [queue for queue in seen.queues if words in queue.name.lower()]
@@ -74,7 +74,7 @@ def _weight(queue: QueueOverview, wrong: Mapping[str, str]) -> tuple[object, ...
 
 
 def _groups_found(site: Site, seen: Overview, words: str) -> list[Any]:
-    """Groups by what is shown of them: what is hidden cannot be found by trying."""
+    """Find groups by their shown text, so that hidden text cannot be guessed."""
 
     def has_words(error: str) -> bool:
         return words in error.lower() and words in site.masks.text(error).lower()
@@ -104,7 +104,7 @@ def queue(site: Site, seen: Overview, asked: Asked) -> Values:
 
 
 def redrive(site: Site, seen: Overview, asked: Asked) -> Values:
-    """One redrive, and how far it is."""
+    """One redrive, and its progress."""
     del site
     found = _queue_of(seen, asked.get("queue", ""))
     for one in found.redrives:
@@ -115,7 +115,7 @@ def redrive(site: Site, seen: Overview, asked: Asked) -> Values:
 
 
 def verbs_of(one: Redrive) -> tuple[str, ...]:
-    """What can be done to a redrive now."""
+    """The possible actions on a redrive."""
     if one.state == "running":
         return ("pause", "cancel", "undo")
     if one.state == "paused":
@@ -126,7 +126,7 @@ def verbs_of(one: Redrive) -> tuple[str, ...]:
 
 
 def _where_dead(found: QueueOverview, one: Redrive) -> str:
-    """The page of what died again: the group that was redriven, if it is there; else its queue."""
+    """The page of messages that died again: the redriven group, if it exists, or its queue."""
     for group in found.groups:
         if one.asked.chosen == f"group {group.fingerprint}":
             return link("group", queue=found.name, id=group.fingerprint)
@@ -175,7 +175,7 @@ async def stream(site: Site, request: Request) -> Response:
                 last = new
                 await next_turn.wait()
 
-    with suppress(RqDlqError):  # the stream says so, and goes on once Redis is back
+    with suppress(RqDlqError):  # the stream shows it, and continues once Redis is back
         await site.hub.now()
     return StreamingResponse(events(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 

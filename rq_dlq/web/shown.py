@@ -1,4 +1,4 @@
-"""How values look on a page: the functions and filters of the templates."""
+"""The functions and filters of the templates, which format values."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     from rq_dlq.errors import RqDlqError
 
 _TICKS = re.compile("`([^`]+)`")
-LONG = 60.0  # seconds from which on tenths do not matter
+LONG = 60.0  # seconds from which tenths are not shown
 
 
 def heading(error: RqDlqError) -> str:
-    """What a failure is, in a word or two."""
+    """A short heading for a failure."""
     if isinstance(error, BrokerUnavailable):
         return "Redis does not answer"
     return "Redis refuses" if isinstance(error, BrokerRefused) else "This cannot be read"
 
 
 def why(error: RqDlqError) -> str:
-    """The reason of a failure, without advice for who types commands."""
+    """The reason of a failure, without advice for the command line."""
     return str(error).removesuffix(f": {START}")
 
 
 def templates(shared: Mapping[str, object]) -> jinja2.Environment:
-    """The templates. Everything is escaped, and what steers a terminal or turns text around is visible.
+    """The templates. All text is escaped, and control and direction characters are made visible.
 
     Args:
-        shared: values that all of them have.
+        shared: the common values of all templates.
     """
     found: Any = jinja2.Environment(
         loader=jinja2.PackageLoader("rq_dlq.web"),
@@ -85,14 +85,14 @@ def number(value: float) -> str:
 
 
 def rate(value: float) -> str:
-    """How often a second, as an eye needs it."""
+    """A rate per second, rounded for display."""
     if not value:
         return "0"
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}" if value >= 0.1 else "<0.1"  # noqa: PLR2004
 
 
 def seconds(value: float | None) -> str:
-    """A time that passed or will pass."""
+    """A duration."""
     if value is None:
         return "-"
     if value >= LONG:
@@ -106,7 +106,7 @@ def clock(at: datetime) -> Markup:
 
 
 def ago(at: datetime, now: datetime) -> Markup:
-    """How long ago a time was; the time itself is its title."""
+    """How long ago a time was, with the time itself as the title."""
     passed = (now - at).total_seconds()
     text = f"{seconds(passed)} ago" if passed >= 0 else f"in {seconds(-passed)}"
     title = utc(at)
@@ -114,7 +114,7 @@ def ago(at: datetime, now: datetime) -> Markup:
 
 
 def ticks(text: str) -> Markup:
-    """A sentence of ours, whose `commands` are set as code."""
+    """One of our sentences, with its `commands` formatted as code."""
     return Markup(_TICKS.sub(r"<code>\1</code>", str(escape(visible(text)))))  # noqa: S704 - it is escaped
 
 
@@ -125,7 +125,7 @@ def link(page: str, /, **given: object) -> str:
 
 
 def page_of(trouble: Trouble) -> str:
-    """The address of the page where one sees more of a trouble."""
+    """The address of the page with the details of a problem."""
     if not trouble.subject:
         return link("queue", name=trouble.queue)
     return link("redrive" if trouble.kind == "redrive" else "group", queue=trouble.queue, id=trouble.subject)

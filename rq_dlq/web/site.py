@@ -1,4 +1,4 @@
-"""What all pages share: the broker, the hub, who may act, and how a page is made."""
+"""The common part of all pages: the broker, the hub, access control, and rendering."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Site:
         return templates(shared)
 
     async def close(self) -> None:
-        """Stop looking, and leave redrives to workers and maintenance."""
+        """Stop reading, and leave redrives to workers and maintenance."""
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
@@ -81,10 +81,10 @@ class Site:
         return HTMLResponse(text, status)
 
     async def queue(self, request: Request, key: str = "queue") -> Queue[Any]:
-        """The queue that a request names.
+        """The queue named in a request.
 
         Raises:
-            HTTPException: there is none of this name, or it cannot be reached.
+            HTTPException: it does not exist, or cannot be reached.
         """
         name = asked(request, key)
         if (meant := await self.meant(name)) != [Address(name)]:
@@ -94,11 +94,11 @@ class Site:
         return self.broker.queue(name)
 
     async def meant(self, name: str) -> list[Address]:
-        """The queue of this name, or the queues whose dead or expired messages have it.
+        """The queue with this name, or the queues whose dead-letter or expiry queue has it.
 
         Raises:
-            HTTPException: there are none, or it cannot be reached.
-            InvalidName: this cannot be a queue's name.
+            HTTPException: there is none, or it cannot be reached.
+            InvalidName: it is not a valid queue name.
         """
         if name in (await self.hub.now()).by_name:
             return [Address(name)]
@@ -111,7 +111,7 @@ class Site:
         return found
 
     def by(self, request: Request) -> str:
-        """Who acts, for the audit."""
+        """The operator's name, for the audit."""
         who = str(request.state.who)
         return who if who.startswith("web") else f"web: {who}"
 
@@ -121,21 +121,21 @@ Handler: TypeAlias = Callable[[Site, Request], Awaitable[Response]]
 
 
 def act(handler: Handler) -> Handler:
-    """A handler of a form: it comes only to those who may act, and from our own page."""
+    """A handler of a form, called only with the right to change, and from our own page."""
 
     async def checked(site: Site, request: Request) -> Response:
         if not site.access.write:
             raise HTTPException(403, READ_ONLY)
         form = await request.form(max_files=0, max_fields=50)
         if not site.access.is_marked(request, form.get("mark")):
-            raise HTTPException(403, "the form is not from this page, or too old: load the page anew")
+            raise HTTPException(403, "the form is not from this page, or too old: reload the page")
         return await handler(site, request)
 
     return checked
 
 
 def missing(seen: Overview, name: str) -> HTTPException:
-    """What to raise for a queue that is not among those that were read."""
+    """The error for a queue that is not in the reading."""
     for lost in seen.unreachable:
         if lost.name == name:
             return HTTPException(503, f"{name} is {lost.why}")
@@ -148,7 +148,7 @@ def root_of(request: Request) -> str:
 
 
 def go_to(request: Request, page: str, **given: object) -> Response:
-    """Lead on to another page, such as the one that shows what came of an act."""
+    """Redirect to another page, such as the result of an action."""
     return RedirectResponse(f"{root_of(request)}/{link(page, **given)}", 303)
 
 
@@ -159,19 +159,19 @@ def asked(request: Request, name: str) -> str:
         HTTPException: it is missing.
     """
     if not (value := request.query_params.get(name, "")):
-        raise HTTPException(400, f"the address lacks {name}=…")
+        raise HTTPException(400, f"{name}=… is missing in the address")
     return value
 
 
 def verb_of(request: Request, verbs: Collection[str], what: str) -> str:
-    """What the address asks to be done.
+    """The action in the address.
 
     Raises:
-        HTTPException: it is none of these verbs.
+        HTTPException: it is not one of these actions.
     """
     verb = str(request.path_params["verb"])
     if verb not in verbs:
-        raise HTTPException(404, f"{what} knows {', '.join(verbs)}")
+        raise HTTPException(404, f"the actions of {what} are {', '.join(verbs)}")
     return verb
 
 
@@ -179,7 +179,7 @@ def number_of(given: Mapping[str, Any], name: str, kind: type[int | float]) -> A
     """A number in a form or an address; None: it is empty.
 
     Raises:
-        InvalidInput: it is no number.
+        InvalidInput: it is not a number.
     """
     text = str(given.get(name) or "").strip()
     if not text:

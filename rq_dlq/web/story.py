@@ -1,4 +1,4 @@
-"""The story of a message: what happened to it, in order."""
+"""The story of a message: its events, in order."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 WORDS = {
     "nacked": "failed",
-    "lapsed": "the lease ran out",
+    "lapsed": "the lease expired",
     "poisoned": "poisoned",
     "passed_on": "passed on to another version",
     "redriven": "redriven",
     "undone": "the redrive was undone",
-    "dead_lettered": "sent to the dead letters",
+    "dead_lettered": "sent to the dead-letter queue",
 }
 LEVELS = {"nacked": "warn", "lapsed": "warn", "poisoned": "bad", "redriven": "good", "dead_lettered": "bad"}
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that happened.
+    """One event.
 
     Attributes:
         level: bad, warn, good, now or empty.
-        after: how long after the step before, in words.
+        after: how long after the previous step, in words.
     """
 
     what: str
@@ -51,7 +51,7 @@ class Step:
 
 
 def story_of(explained: Explanation, now: datetime) -> list[Step]:
-    """The steps of a message, from its sending to what comes next."""
+    """The steps of a message, from its sending to the next one."""
     message = explained.message
     if message is None:
         return []
@@ -87,7 +87,7 @@ def _after(before: datetime, at: datetime) -> str:
 
 
 def body_text(message: Received[Any], masks: Masks) -> str:
-    """The body as JSON in several lines, without its secrets."""
+    """The body as indented JSON, without its secrets."""
     body = body_of(message)
     if isinstance(body, str):
         return str(masks.value(body))
@@ -99,7 +99,7 @@ def body_text(message: Received[Any], masks: Masks) -> str:
 
 
 def headers_of(message: Received[Any], masks: Masks) -> dict[str, str]:
-    """The headers without their secrets; none where they cannot be read."""
+    """The headers without their secrets; empty if they cannot be read."""
     try:
         headers: dict[str, str] = masks.value(dict(message.headers))
     except UnprocessableMessage:

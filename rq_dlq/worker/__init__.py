@@ -1,4 +1,4 @@
-"""What runs handlers, and what maintains queues."""
+"""Runs handlers, and maintains queues."""
 
 from rq_dlq.worker.worker import Worker
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def check_until(until: object) -> None:
-    """Check when a worker is to end by itself.
+    """Check the argument `until` of a worker.
 
     Raises:
-        ConfigurationError: there is no such end.
+        ConfigurationError: it is not valid.
     """
     known = get_args(Until)
     if until not in known:
@@ -28,10 +28,11 @@ def check_until(until: object) -> None:
 
 
 def wanted(handlers: Sequence[Handler], queues: object) -> Iterator[tuple[Handler, int]]:
-    """The handlers that a worker runs, each with how many calls run at once.
+    """The handlers that a worker runs, each with its concurrency.
 
     Args:
-        queues: only these, each with its concurrency (None: the handler's own); None: all with a handler.
+        queues: only these queues, each with its concurrency (None: the handler's own); None: all with a
+            handler.
 
     Raises:
         ConfigurationError: there is no handler to run, or `queues` is not valid.
@@ -50,7 +51,7 @@ def wanted(handlers: Sequence[Handler], queues: object) -> Iterator[tuple[Handle
     for name, concurrency in chosen.items():
         if name not in by_name:
             known = ", ".join(by_name)
-            message = f"no handler takes the messages of {name!r}; there are handlers for {known}"
+            message = f"no handler takes the messages of {name!r}: choose from {known}"
             raise ConfigurationError(message)
         handler = by_name[cast("str", name)]
         if concurrency is not None:

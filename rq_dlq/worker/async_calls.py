@@ -1,4 +1,4 @@
-"""Calls of an async handler, side by side in an event loop."""
+"""Concurrent calls of an async handler in an event loop."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class AsyncCalls:
     """Runs calls of one handler, each in the task of its delivery.
 
     Args:
-        calls: of the deliveries whose tasks have not ended.
-        stop: of the worker.
-        settles: whether calls that have ended are settled in the next turn of the event loop.
+        calls: the calls whose tasks have not ended, by delivery.
+        stop: the stages of the worker's end.
+        settles: whether ended calls are settled in the next iteration of the event loop.
 
     Attributes:
         running: the deliveries whose handlers run.
@@ -68,20 +68,20 @@ class AsyncCalls:
             where = error.__cause__ or error  # the cancellation, raised where the handler was
             return over().with_traceback(where.__traceback__)
         except asyncio.CancelledError as error:
-            loop_broke = self._stop.broken and self._calls[delivery][0].cancelling()  # not its fault
+            loop_broke = self._stop.broken and self._calls[delivery][0].cancelling()  # not the call's fault
             return Stopped() if delivery in self._cancelled or loop_broke else error
         except BaseException as error:  # noqa: BLE001 - no error of a handler ends the worker
             return error
         finally:
-            self.running.discard(delivery)  # from here on a cancellation would cut off the settling
+            self.running.discard(delivery)  # from here a cancellation would interrupt the settling
             self._cancelled.discard(delivery)
         return None
 
     def _wait(self, future: object) -> Generator[object, None, None]:
-        """Wait for what a call waits for.
+        """Wait on behalf of a call.
 
-        Many calls may go on in the same turn of the event loop. When enough have ended, the others wait for
-        the turn in which these are settled: else all that ended would be repeated by a killed worker.
+        Many calls may continue in the same iteration of the event loop. When enough have ended, the others
+        wait for the iteration in which these are settled: otherwise a killed worker would repeat all of them.
         """
         yield future
         while self._settles():
@@ -93,7 +93,7 @@ class AsyncCalls:
             self.cancel_one(delivery)
 
     def cancel_one(self, delivery: Delivery[Any]) -> None:
-        """Cancel a call once, if it runs."""
+        """Cancel a call once, if it is running."""
         if delivery in self.running and delivery not in self._cancelled:
             self._cancelled.add(delivery)
             self._calls[delivery][0].cancel()

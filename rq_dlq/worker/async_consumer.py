@@ -1,4 +1,4 @@
-"""Async handlers: one event loop that claims, runs calls side by side, and settles in batches."""
+"""Async handlers: one event loop that claims, runs calls concurrently, and settles in batches."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ if TYPE_CHECKING:
     from rq_dlq.client.handlers import Handler
     from rq_dlq.worker.shared import Shared
 
-LOOK = 1.0  # seconds between two looks whether the event loop still runs
+LOOK = 1.0  # seconds between two checks of the event loop
 
 
 class AsyncConsumer(AsyncLeases):
-    """Runs one async handler, up to `concurrency` calls at once, in the event loop of the worker.
+    """Runs one async handler, with up to `concurrency` concurrent calls, in the worker's event loop.
 
-    It claims some messages ahead, as its pace allows, so that the next call begins when one ends. The
-    worker's thread helps where a call blocks the event loop: it releases what waits too long, and settles.
+    It claims some messages ahead, according to its pace, so that the next call begins when one ends. The
+    worker's thread helps if a call blocks the event loop: it releases messages that wait too long, and
+    settles.
 
     Args:
         broker: the queue's broker; only this object uses and closes it.
@@ -53,15 +54,15 @@ class AsyncConsumer(AsyncLeases):
         self.concurrency = concurrency
         self._broker = broker
         self._loop = shared.loop
-        self._late: set[Delivery[Any]] = set()  # the log has that their calls run longer than their timeout
+        self._late: set[Delivery[Any]] = set()  # their calls exceed their timeouts, which was logged
         self._pace = Pace(at_once=concurrency)
         create = partial(self._loop.create_task, name=self._thread.name)
         self._tasks = AsyncTasks(self._unstarted, self._run, self._may_begin, concurrency, create)
         self._calls = AsyncCalls(
             handler, self._tasks.running, shared.stop, lambda: self._settling.holds_up_running
         )
-        self._over: list[Delivery[Any]] = []  # those that ended in this turn of the event loop
-        self._not_begun: list[Delivery[Any]] = []  # their tasks have; their leases may be over
+        self._over: list[Delivery[Any]] = []  # calls that ended in this iteration of the event loop
+        self._not_begun: list[Delivery[Any]] = []  # their tasks have begun; their leases may have expired
         self._process = this_process()
         self._settling = AsyncSettling(
             self._done,
@@ -71,9 +72,9 @@ class AsyncConsumer(AsyncLeases):
             enough=shared.finished.are_enough,
             then=self._tasks.begin,
         )
-        self._resting = False  # until something is to be claimed
-        self._ending = False  # no call begins any more
-        self._ended = asyncio.Event()  # a call has
+        self._resting = False  # until there is capacity to claim
+        self._ending = False  # no more calls begin
+        self._ended = asyncio.Event()  # a call has ended
         self._last_end = 0.0  # monotonic seconds
 
     def _consume(self) -> None:
@@ -85,15 +86,15 @@ class AsyncConsumer(AsyncLeases):
         consuming.result()
 
     async def consume(self) -> None:
-        """Claim and run until the stop, then settle the rest; the leases are kept meanwhile."""
+        """Claim and run until the stop, then settle the rest; leases are kept all the time."""
         self.turn()
         tending = asyncio.create_task(self.keep_leases())
-        self._settling.context = self._context = copy_context()  # so that no task sees what another one sets
+        self._settling.context = self._context = copy_context()  # so that no task sees another's variables
         try:
             await self._claim_and_finish()
         finally:
             tending.cancel()
-            await asyncio.wait([tending], timeout=LOOK)  # else it may connect while the broker is closed
+            await asyncio.wait([tending], timeout=LOOK)  # it must not connect while the broker is closed
             self.rest()
             await self._broker.close()
 
@@ -101,14 +102,14 @@ class AsyncConsumer(AsyncLeases):
         try:
             await self._claim_and_begin()
         except BaseException:
-            self._stop.break_off()  # at once: what runs may take long
+            self._stop.break_off()  # immediately: running calls may take long
             raise
         finally:
             self._ending = True
             await self._finish()
 
     async def _finish(self) -> None:
-        """Wait for the running calls, and settle everything, as long as Redis may answer."""
+        """Wait for the running calls, and settle everything, until Redis is given up."""
         await self._release_unstarted()
         await self._settling.all()
         while tasks := [task for task, *_ in self._tasks.running.values() if not task.done()]:
@@ -144,16 +145,16 @@ class AsyncConsumer(AsyncLeases):
                 break
 
     async def _rest(self) -> None:
-        """Wait until there is something to claim for; that claim acks what ends meanwhile."""
+        """Wait until there is capacity to claim; that claim also acks calls that end in the meantime."""
         self._resting = True
         await self._one_ends(CHECK)
         self._resting = False
 
     @property
     def _wanted(self) -> int:
-        """How many messages to claim: for the calls that can begin, and ahead if few are left of those.
+        """How many messages to claim: for the calls that can begin, and ahead if few claimed ones are left.
 
-        Nothing is claimed ahead where no call has ended lately, so that the pace is not that of today.
+        No messages are claimed ahead if no call has ended lately, since the pace is then outdated.
         """
         ahead = 0 if time.monotonic() - self._last_end > self._pace.soon else self._pace.ahead
         if len(self._unstarted) > ahead // 2:
@@ -167,7 +168,7 @@ class AsyncConsumer(AsyncLeases):
         return not (ends or self._put_back >= self._extended or self._overdue)
 
     async def _one_ends(self, seconds: float | None) -> None:
-        """Wait until a call ends, or the time is over (seconds; None: no limit)."""
+        """Wait until a call ends, or for this time (seconds; None: no limit)."""
         self._settling.later()
         self._ended.clear()
         with suppress(TimeoutError):
@@ -175,7 +176,7 @@ class AsyncConsumer(AsyncLeases):
                 await self._ended.wait()
 
     def _end(self) -> None:
-        """Do what follows the end of calls, once for all that ended in the same turn of the event loop."""
+        """Handle the end of calls, once for all that ended in the same iteration of the event loop."""
         self._last_end = time.monotonic()
         ended = Counter([self._tasks.running.pop(delivery)[2] for delivery in self._over])
         for began, calls in ended.items():  # nearly always one
@@ -207,7 +208,7 @@ class AsyncConsumer(AsyncLeases):
             if self.finish(delivery, error, time.monotonic()):
                 self._settling.later()
                 return
-            await to_its_end(lambda: self._settle(delivery, error))  # the handler may have it cancelled
+            await to_its_end(lambda: self._settle(delivery, error))  # the handler may have cancelled the task
         except Exception:  # noqa: BLE001 - it is logged
             logger.exception("%s: a call could not be settled", self.queue.name)
         finally:
@@ -216,7 +217,7 @@ class AsyncConsumer(AsyncLeases):
                 self._loop.call_soon(self._end, context=self._context)
 
     def _take_back(self) -> None:
-        """Let the calls that had a task and have not begun do so later, if their messages are still held."""
+        """Put back calls that had a task but have not begun, if their messages are still held."""
         for delivery in self._not_begun:
             del self._tasks.running[delivery]
         self.put_back(self._not_begun)
@@ -229,7 +230,7 @@ class AsyncConsumer(AsyncLeases):
             if self._stop.giving_up.is_set():
                 self.leave(delivery, error)
                 break
-            await asyncio.sleep(RETRY_AFTER)  # meanwhile no other suspect may run
+            await asyncio.sleep(RETRY_AFTER)  # no other suspect may run in that time
 
     def begin_calls(self) -> None:
         """Begin as many calls as can run."""
@@ -245,23 +246,23 @@ class AsyncConsumer(AsyncLeases):
     # From the worker's thread
     @property
     def running(self) -> list[Delivery[Any]]:
-        """The deliveries whose calls run, or are being settled."""
+        """The deliveries whose calls are running or being settled."""
         over = {*self._over}
         return [delivery for delivery in [*self._tasks.running] if delivery not in over]
 
     def runs(self, delivery: Delivery[Any]) -> bool:
-        """Whether its handler runs."""
+        """Whether its handler is running."""
         return delivery in self._calls.running
 
     def name_of(self, task: asyncio.Task[Any]) -> str:
-        """The call that this task runs; empty: it is none of this consumer's."""
+        """The call that this task runs; empty: it does not belong to this consumer."""
         running = [*self._tasks.running.items()]
         of = next((one for one, (its, *_) in running if its is task and self.runs(one)), None)
         return "" if of is None else self.called(of)
 
     @property
     def holds(self) -> tuple[int, float]:
-        """How many messages it holds, and when the oldest call's was claimed."""
+        """The number of held messages, and when the oldest was claimed."""
         since = [claimed for _, claimed, _ in [*self._tasks.running.values()]]
         return len(since) + len(self._unstarted) + len(self._done), min(since, default=self._tasks.claimed)
 
@@ -277,7 +278,7 @@ class AsyncConsumer(AsyncLeases):
             self._loop.call_soon_threadsafe(self._calls.cancel_one, delivery)
 
     def tend(self) -> None:
-        """Release what waits behind stuck calls, and ack what ended before one that blocks the event loop."""
+        """Release messages behind stuck calls, and ack calls that ended before the event loop was blocked."""
         now = time.monotonic()
         if self._timeout is not None or self._deadline:
             self._say_late(now - LATE)
@@ -287,7 +288,7 @@ class AsyncConsumer(AsyncLeases):
             self._tending.run(self.settle_done())
 
     def _say_late(self, now: float) -> None:
-        """Log, once each, which calls run whose limit was over by then."""
+        """Log each call that exceeds its limit, once."""
         before = -inf if self._timeout is None else now - self._timeout
         late = {
             one

@@ -1,4 +1,4 @@
-"""The leases of async calls: the event loop extends them, and the worker's thread while a call blocks it."""
+"""The leases of async calls, extended by the event loop, or by the worker's thread if that is blocked."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.worker.shared import Shared
 
-CHECK = 0.05  # seconds between two looks at the stop and at the leases
-BLOCKED_LEASES = 10  # leases for which a call may block the event loop, if its handler has no timeout
+CHECK = 0.05  # seconds between two checks of the stop and the leases
+BLOCKED_LEASES = 10  # how many leases a call may block the event loop, if its handler has no timeout
 
 
 class AsyncLeases(Consumer["Delivery[Any]"]):
-    """A consumer in an event loop that keeps its leases, also while the event loop is blocked.
+    """A consumer in an event loop that keeps its leases even while the event loop is blocked.
 
     Then the worker's thread extends them, for at most the handler's timeout, or ten leases. After that the
-    process is not healthy, and its messages come back.
+    process is unhealthy, and its messages are redelivered.
 
     Args:
         run: runs steps in the event loop.
@@ -43,8 +43,8 @@ class AsyncLeases(Consumer["Delivery[Any]"]):
         self._watch = shared.watch
         self._may_block = handler.timeout or BLOCKED_LEASES * self._lease  # seconds
         self._loop_name = f"event loop ({self.queue.name})"
-        self._asked = self._extended = time.monotonic()  # when it last asked to extend all leases; and did
-        self._put_back = -inf  # when messages were put back that may have been released
+        self._asked = self._extended = time.monotonic()  # when it last tried to extend all leases, and did
+        self._put_back = -inf  # when possibly released messages were put back
         self._turning: asyncio.TimerHandle | None = None
 
     @abstractmethod
@@ -52,31 +52,31 @@ class AsyncLeases(Consumer["Delivery[Any]"]):
         """Begin as many calls as can run."""
 
     def turn(self) -> None:
-        """Note that the event loop turns, from now on again and again."""
+        """Note that the event loop is turning, and must keep turning."""
         self._watch.turn(time.monotonic())
         self._vitals.turn(self._loop_name, within=self._may_block)
         self._turning = asyncio.get_running_loop().call_later(CHECK, self.turn)
 
     def rest(self) -> None:
-        """Note it no longer."""
+        """Stop watching the event loop."""
         if self._turning is not None:
             self._turning.cancel()
-        self._watch.rest()  # another consumer there lets it turn again
+        self._watch.rest()  # another consumer in the loop starts it again
         self._vitals.rest(self._loop_name)
 
     @property
     def _overdue(self) -> bool:
-        """Whether what was claimed ahead may be lost: a release failed, or the leases were not extended."""
+        """Whether messages claimed ahead may be lost: a release failed, or leases were not extended."""
         unsure = self._put_back >= self._extended or time.monotonic() - self._extended > self._lease
         return unsure and bool(self._unstarted)
 
     def put_back(self, deliveries: list[Delivery[Any]]) -> None:
-        """Put back what was taken out of `_unstarted`; none begins before its lease was extended."""
+        """Put back messages taken from `_unstarted`; none begins before its lease is extended."""
         self._put_back = time.monotonic()
         self._unstarted.extendleft(reversed(deliveries))
 
     async def keep_leases(self) -> None:
-        """Extend the leases. An error here ends all: nobody would keep them any more."""
+        """Extend the leases. An error here ends the consumer, since the leases would no longer be kept."""
         soon = min(RETRY_AFTER, self._lease / 3)
         try:
             while True:
@@ -91,7 +91,7 @@ class AsyncLeases(Consumer["Delivery[Any]"]):
             self._stop.cancelling.set()
 
     async def _extend_all(self) -> None:
-        """Extend all leases, and drop what was lost before its call began."""
+        """Extend all leases, and drop messages lost before their calls began."""
         self._asked = began = time.monotonic()
         kept = self._held
         none: list[Delivery[Any]] = []
@@ -110,7 +110,7 @@ class AsyncLeases(Consumer["Delivery[Any]"]):
     # From the worker's thread
 
     def take_due(self) -> list[Delivery[Any]]:
-        """What the event loop is late to extend, as long as it may be blocked."""
+        """The deliveries whose extension the event loop is late with, while it may be blocked."""
         now, third, blocked = time.monotonic(), self._lease / 3, self._watch.blocked
         if not min(LATE, third) < blocked < self._may_block:
             return []
@@ -120,8 +120,8 @@ class AsyncLeases(Consumer["Delivery[Any]"]):
         return self._held
 
     def note_extended(self, lost: list[Delivery[Any]] | None) -> None:
-        """Note which of the leases that were due are lost; None: unknown."""
+        """Note which of these leases are lost; None: unknown."""
         if lost:
-            self.note_lost(lost)  # the event loop asks again, before it begins what has a task already
+            self.note_lost(lost)  # the event loop checks again before it begins calls that have a task
         elif lost is not None:
             self._extended = self._asked

@@ -23,19 +23,19 @@ OPENS_WITHIN = 0.05  # seconds that a new connection takes, at most, unless Redi
 class AsyncSettling:
     """Settles the finished calls of an async consumer together.
 
-    Several round trips may be under way: what ends meanwhile does not wait for a reply.
+    Several round trips may be in progress: later calls do not wait for a reply.
 
     Args:
         done: the messages of finished calls.
         settle: the steps that settle them; False: some are left.
         run: runs steps.
-        stop: of the worker.
-        enough: whether so many have ended that they do not wait for others.
-        then: called when they are on their way.
+        stop: the stages of the worker's end.
+        enough: whether enough calls have ended to settle them now.
+        then: called when their settlements have been sent.
 
     Attributes:
-        begins: they are on their way in the next turn of the event loop.
-        context: of the tasks that settle; None: that of who calls.
+        begins: their settlements are sent in the next iteration of the event loop.
+        context: the context of the tasks that settle; None: the caller's.
     """
 
     def __init__(
@@ -51,15 +51,15 @@ class AsyncSettling:
         self._done, self._settle, self._run, self._stop = done, settle, run, stop
         self._enough, self._then = enough, then
         self._timer: asyncio.TimerHandle | None = None
-        self._failing = False  # the timer is for another try
+        self._failing = False  # the timer is for a retry
         self.begins = self._opens = False
         self._opened = 0.0  # when that began, by the clock of the event loop
-        self._connections = 0  # so many round trips were under way at once, and were answered
+        self._connections = 0  # how many concurrent round trips have been answered
         self._making = set[asyncio.Task[None]]()
         self.context: Context | None = None
 
     def later(self) -> None:
-        """Have the finished calls settled soon, if there are some."""
+        """Settle the finished calls soon, if there are any."""
         if not self._done or self._failing:
             return
         if self._enough():
@@ -68,7 +68,7 @@ class AsyncSettling:
             self._set(SETTLE_WITHIN)
 
     def now(self) -> None:
-        """Have the finished calls settled in the next turn of the event loop."""
+        """Settle the finished calls in the next iteration of the event loop."""
         self._unset()
         if self.begins or self._opens:
             return
@@ -94,17 +94,17 @@ class AsyncSettling:
 
     @property
     def holds_up(self) -> bool:
-        """Whether no call may begin: what has ended is not on its way, perhaps for want of a connection."""
+        """Whether no call may begin: finished calls are not being settled, perhaps without a connection."""
         return self.begins or self._opens
 
     @property
     def holds_up_running(self) -> bool:
-        """Whether a call that goes on is to wait, but not for long."""
+        """Whether a running call must wait, for a short time."""
         waits = self._opens and asyncio.get_running_loop().time() - self._opened < OPENS_WITHIN
         return self.begins or waits
 
     async def all(self) -> None:
-        """Settle the finished calls, also those that end meanwhile, until there are none."""
+        """Settle the finished calls until none is left, including those that end in the meantime."""
         while self._making:
             await asyncio.wait([*self._making])
         while self._done:
@@ -115,12 +115,12 @@ class AsyncSettling:
             await asyncio.sleep(RETRY_AFTER)
 
     def steps(self) -> Steps[bool]:
-        """Settle the finished calls; False: some are left, which are tried again soon."""
+        """Settle the finished calls; False: some are left, and are tried again soon."""
         self._unset()
         all_settled = yield from self._settle()
         if not all_settled and not self._stop.finishing.is_set():
             self._failing = True
-            self._set(RETRY_AFTER)  # the claim that these rode with may wait for long
+            self._set(RETRY_AFTER)  # the claim that carried them may wait for long
         return all_settled
 
     def _set(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The tasks in which calls run side by side."""
+"""The tasks of concurrent calls."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Call: TypeAlias = tuple[asyncio.Task[None], float, float]
 
 
 class AsyncTasks:
-    """Begins calls, at most `most` at once.
+    """Begins calls, with at most `most` running concurrently.
 
-    A call that waits for something has a task for itself. Those that wait for nothing run one after the other
-    in one task, since a task costs as much as all the rest of such a call.
+    A call that awaits something has its own task. Calls that never wait run one after another in one task,
+    since a task costs as much as the rest of such a call.
 
     Args:
-        unstarted: the deliveries whose calls are to begin; another thread may take some.
+        unstarted: the deliveries whose calls have not begun; another thread may take some.
         run: runs the call of a delivery to its end.
         may_begin: whether a call may begin now.
         create: makes a task.
@@ -49,20 +49,20 @@ class AsyncTasks:
     ) -> None:
         self._unstarted, self._run, self._may_begin = unstarted, run, may_begin
         self._most, self._create = most, create
-        self._turn: object = None  # of the event loop, in which calls share a task; None: it is over
+        self._turn: object = None  # the loop's iteration in which calls share a task; None: it has ended
         self._stopped = False  # no call could begin: enough have ended, or none is left
         self.running: dict[Delivery[Any], Call] = {}
         self.claimed = 0.0
 
     @property
     def full(self) -> bool:
-        """Whether no more calls can run at once."""
+        """Whether the limit of concurrent calls is reached."""
         return len(self.running) >= self._most
 
     def begin(self) -> None:
-        """Begin as many calls as can run. If the first waits for nothing, its task runs others, too."""
+        """Begin as many calls as can run. If the first never waits, its task also runs others."""
         if self._turn is not None:
-            return  # the first of this turn has begun
+            return  # the first call of this iteration has begun
         if len(self._unstarted) > 1 and len(self.running) + 1 < self._most:
             self._turn, self._stopped, began = object(), False, time.monotonic()
             if self._begin_one(partial(self._run_on, self._turn, began), began):
@@ -73,7 +73,7 @@ class AsyncTasks:
             self._begin_each()
 
     def _begin_others(self) -> None:
-        """Begin those that the first task left: each in a task of its own, unless it only had to stop."""
+        """Begin the remaining calls, each in its own task, unless the first task only had to stop."""
         self._turn = None
         if self._stopped:
             self.begin()
@@ -81,7 +81,7 @@ class AsyncTasks:
             self._begin_each()
 
     def _begin_each(self) -> None:
-        """Begin as many calls as can run, each in a task of its own."""
+        """Begin as many calls as can run, each in its own task."""
         began = time.monotonic()
         while self._begin_one(self._run, began):
             pass
@@ -102,9 +102,9 @@ class AsyncTasks:
             return None
 
     async def _run_on(self, turn: object, began: float, delivery: Delivery[Any]) -> None:
-        """Run a call, and others in this turn of the event loop, until one leaves a trace in the task.
+        """Run a call, and others in this iteration of the event loop, until one leaves traces in the task.
 
-        An eager task is here before it is known in `running`.
+        An eager task runs this before it is in `running`.
         """
         context, task = copy_context(), asyncio.current_task()
         await self._run(delivery)
@@ -118,16 +118,16 @@ class AsyncTasks:
 
 
 def _is_untouched(task: asyncio.Task[None]) -> bool:
-    """Whether nothing cancelled the task, or waits for its end, as a callback that gives back a lock.
+    """Whether the task has no cancellation and no callbacks, such as one that releases a lock.
 
-    Before Python 3.13 a cancellation that was taken back is raised all the same when the task waits.
+    Before Python 3.13 a withdrawn cancellation is still raised when the task waits.
     """
     cancelled = task.cancelling() or getattr(task, "_must_cancel", False)
     return not (cancelled or getattr(task, "_callbacks", True))
 
 
 def _is_current(context: Context) -> bool:
-    """Whether the context variables are those of this copy. Their values need not be comparable."""
+    """Whether the context variables equal those of this copy, by identity."""
     now = copy_context()
     alike = len(now) == len(context) and all(map(is_, now, context))
     return alike and all(map(is_, now.values(), context.values()))

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     NameOf = Callable[[asyncio.Task[Any]], str]
 
-LATE = 0.2  # seconds without a turn after which the worker's thread does what the event loop would do
-NOTED_AFTER = 1.0  # seconds without a turn after which the log has it
+LATE = 0.2  # seconds without an iteration until the worker's thread takes over from the event loop
+NOTED_AFTER = 1.0  # seconds without an iteration until it is logged
 ADVICE = "use def, or asyncio.to_thread"
 
 
 class EventLoopWatch:
-    """Knows for how long the event loop of the async handlers has not turned, and by whom it is blocked.
+    """Watches how long the event loop of the async handlers has been blocked, and by which call.
 
     Args:
         loop: the event loop, which another thread runs.
@@ -28,28 +28,28 @@ class EventLoopWatch:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._turned = inf  # monotonic seconds; infinite: it need not
+        self._turned = inf  # monotonic seconds; infinite: it need not turn
         self._blocked_since = 0.0  # monotonic seconds; 0: it is not blocked
         self._blocker = ""
 
     def turn(self, now: float) -> None:
-        """Note that it turns, or begins a call, now: monotonic seconds."""
+        """Note that it turns or begins a call now (monotonic seconds)."""
         self._turned = now
 
     def rest(self) -> None:
-        """Note that it need not turn, until it does."""
+        """Note that it need not turn until it turns again."""
         self._turned = inf
 
     @property
     def blocked(self) -> float:
-        """Seconds since it turned last; below 0: it need not."""
+        """Seconds since it last turned; below 0: it need not turn."""
         return time.monotonic() - self._turned
 
     def look(self, names: Iterable[NameOf]) -> None:
-        """Log who blocks it, once, and for how long when that is over.
+        """Log the blocking call once, and how long it blocked when that has ended.
 
         Args:
-            names: what async consumers call a task; empty: it is none of their calls.
+            names: the functions of async consumers that name a task's call; empty: not their call.
         """
         turned, blocked = self._turned, self.blocked
         if self._blocked_since and turned not in {self._blocked_since, inf}:
@@ -61,7 +61,7 @@ class EventLoopWatch:
             logger.warning("the event loop is blocked by %s: %s", self._blocker, ADVICE)
 
     def _name(self, names: Iterable[NameOf]) -> str:
-        """The call that blocks it, or what else does."""
+        """The blocking call, or other code that blocks."""
         task = asyncio.current_task(self._loop)
         if task is None:
             return "a callback"

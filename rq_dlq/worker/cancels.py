@@ -1,4 +1,4 @@
-"""Notices that messages which this process holds were cancelled."""
+"""Reads notices of cancelled messages that this process holds."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.worker.consumer import Consumer
 
-PERIOD = 0.5  # seconds between two looks
+PERIOD = 0.5  # seconds between two polls
 
 
 class Cancels:
     """Reads the notices for this process, and passes each on to its consumers, once.
 
-    A notice stays for a minute: its claim may still be on the way, and two containers may have one name. One
-    that is lost costs only time: the next extension of the lease says that the message is gone.
+    A notice stays for a minute: its claim may still be in progress, and two containers may have the same
+    name. A lost notice only costs time: the next extension of the lease shows that the message was removed.
     """
 
     def __init__(self, namespace: str) -> None:
         self._notices: Command[list[Notice]] = calls.notices(namespace, process_name())
         self._due = 0.0
-        self._passed_on: set[Notice] = set()  # of those that are still there
+        self._passed_on: set[Notice] = set()  # the handled notices that still exist
 
     def look(self, consumers: Sequence[Consumer[Any]], connections: Connections) -> None:
-        """Look what has come, if it is time."""
+        """Read new notices, if it is time."""
         now = time.monotonic()
         if now < self._due:
             return
@@ -45,7 +45,7 @@ class Cancels:
         try:
             notices = connections.run(driving.unrepeated(self._read()))
         except (RqDlqError, NodeUnavailable) as error:
-            logger.debug("cannot look for what was cancelled: %s", error)
+            logger.debug("cannot read which messages were cancelled: %s", error)
             return
         self._passed_on.intersection_update(notices)
         for notice in {*notices} - self._passed_on:

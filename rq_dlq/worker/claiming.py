@@ -12,26 +12,26 @@ if TYPE_CHECKING:
     from rq_dlq.values.leased import Leased
     from rq_dlq.worker.stopping import Until
 
-LONG_WAIT = 60_000  # milliseconds of a waiting claim; a stop cuts it short
+LONG_WAIT = 60_000  # the longest wait of a claim, milliseconds; a stop ends it
 FIRST_WAIT, IDLE_WAIT = 10, 1_000  # milliseconds, the shortest and the longest wait for a queue to drain
-FIRST_PAUSE = 0.02  # seconds before a consumer claims again after it found only suspects
+FIRST_PAUSE = 0.02  # seconds before the next claim after one that found only suspects
 LONGEST_PAUSE = 0.25
 
 
 @dataclass
 class Pace:
-    """Measures how long calls take, so that a consumer claims only what it can start soon.
+    """Measures how long calls take, so that a consumer claims only messages that it can start soon.
 
     A message that waits in one consumer could run in another.
     """
 
-    soon: float = 0.1  # seconds within which the last of a claim is to start
+    soon: float = 0.1  # seconds within which the last message of a claim should start
     most: int = 250  # messages in one claim
-    at_once: int = 1  # calls side by side
+    at_once: int = 1  # concurrent calls
     _usual: float | None = None  # seconds, a moving average
 
     def note(self, seconds: float, calls: int = 1) -> None:
-        """Note how long so many calls took, each, with what was done for them in between."""
+        """Note the time that this many calls took, including the work between them."""
         known = self._usual
         self._usual = seconds if known is None else seconds + 0.75**calls * (known - seconds)
 
@@ -51,8 +51,7 @@ class Pace:
 class Patience:
     """How long the next claim of a consumer waits for messages.
 
-    Until the queue is drained the first claim does not wait; each claim that finds nothing makes the next one
-    wait longer.
+    With until="drained" the first claim does not wait; each empty claim makes the next one wait longer.
     """
 
     def __init__(self, until: Until) -> None:
@@ -68,16 +67,16 @@ class Patience:
 class Permit:
     """A consumer's access to the one permit of its worker process to run a suspect.
 
-    A suspect is a message whose lease lapsed before, perhaps because it killed its worker. Suspects run one
-    at a time: if one kills the process, no other is charged for it. The permit is taken for each claim, since
-    a claim may return a suspect. It is kept until that suspect is settled.
+    A suspect is a message whose lease expired before, perhaps because it killed its worker. Suspects run one
+    at a time: if one kills the process, no other is charged for it. The permit is acquired for each claim,
+    since a claim may return a suspect, and kept until that suspect is settled.
 
     Args:
         only: the permit, shared by all consumers of the process.
 
     Attributes:
-        suspect: the one that runs, or is about to.
-        passed: the last claim found only suspects, and had no permit to take one.
+        suspect: the suspect that is running or about to run.
+        passed: the last claim found only suspects, without a permit to take one.
         pause: seconds to wait before the next claim if `passed`.
     """
 
@@ -99,8 +98,8 @@ class Permit:
         """Note the result of that claim.
 
         Args:
-            suspect: the suspect that it took.
-            passed: it found only suspects, and could take none.
+            suspect: the suspect that the claim took.
+            passed: the claim found only suspects, and could not take one.
         """
         self.pause = min(2 * self.pause, LONGEST_PAUSE) if passed and self.passed else FIRST_PAUSE
         self.passed = passed
@@ -110,9 +109,9 @@ class Permit:
                 self._give_back()
 
     def end(self) -> None:
-        """Return the permit: the suspect, if there was one, is settled."""
+        """Return the permit after the suspect, if any, is settled."""
         if self.suspect is not None:
-            held, self._held = self._held, False  # first, or the next claim, in another thread, may keep it
+            held, self._held = self._held, False  # first, since the next claim may run in another thread
             self.suspect = None
             if held:
                 self._only.release()
@@ -123,7 +122,7 @@ class Permit:
             self.end()
 
     def wait(self) -> None:
-        """Wait until the next claim may take a suspect, or until the pause is over."""
+        """Wait until the next claim may take a suspect, or until the pause ends."""
         self._held = self._held or self._only.acquire(timeout=self.pause)
 
     def _give_back(self) -> None:

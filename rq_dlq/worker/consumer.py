@@ -1,4 +1,4 @@
-"""What all consumers do, in threads and in event loops."""
+"""The common part of consumers in threads and in event loops."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     from rq_dlq.values.settlement import Settlement
     from rq_dlq.worker.shared import Shared
 
-LATE = 0.2  # seconds after its timeout that a call has to end, before the log has it
-STUCK_AFTER = 1.0  # seconds after which messages that a consumer has not started are released
+LATE = 0.2  # seconds for a call to end after its timeout, before it is logged
+STUCK_AFTER = 1.0  # seconds after which unstarted messages of a consumer are released
 
 D = TypeVar("D", bound="Leased[Any]")
 
 
 class Consumer(Settling[D]):
-    """Claims from one queue in a thread, runs the handler, settles, and keeps the leases meanwhile.
+    """Claims from one queue in a thread, runs the handler, settles, and keeps the leases.
 
     The steps on the queue are here; a subclass decides when to take them. An error of Redis is logged, not
     raised.
 
     Attributes:
         pause: seconds to wait before the next claim, because the last one was refused.
-        concurrency: how many of its calls run at once, at most.
-        trouble: why that was refused; empty: it was not, or the next claim goes on.
+        concurrency: how many of its calls run concurrently, at most.
+        trouble: why the last claim was refused; empty: it was not refused.
     """
 
     concurrency = 1
@@ -66,7 +66,7 @@ class Consumer(Settling[D]):
         self._thread.start()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the thread to end; then settle what this one had in hand meanwhile, or leave it."""
+        """Wait for the thread to end; then settle or leave the messages that this thread had taken."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             return False
@@ -77,7 +77,7 @@ class Consumer(Settling[D]):
 
     @property
     def left(self) -> dict[str, int]:
-        """How many messages it still holds, by what is to be done with them."""
+        """How many messages it still holds, by the settlement due."""
         failed = len(self._failures)
         rest = len(self._unstarted) + len(self._unsettled)
         return {"ack": len(self._done) - failed, "settle": failed, "release": rest}
@@ -87,7 +87,7 @@ class Consumer(Settling[D]):
         return [delivery for delivery in self.running if not delivery.settled]
 
     def settle_left(self, connections: Connections) -> bool:
-        """Settle what it holds after its end, or before that of the process; False: it failed."""
+        """Settle its messages after its end, or before the end of the process; False: it failed."""
         self._failed = -inf
         connections.run(self.settle_done())
         self.release_unstarted(connections)
@@ -112,12 +112,12 @@ class Consumer(Settling[D]):
         """The deliveries whose calls have not ended."""
 
     def called(self, delivery: D) -> str:
-        """A call in the log: of which function, and for which message."""
+        """A call for the log: its function and its message."""
         name = delivery.headers.get(TASK) or self._handler.name
         return f"{name} ({delivery.queue} {delivery.id})"
 
     def say_late(self, delivery: D) -> None:
-        """Log that a call runs on after its limit: what it waits for cannot be cut short."""
+        """Log that a call keeps running after its limit, since it cannot be interrupted."""
         limit = "its message's time to live"
         if self._timeout is not None:
             limit = f"its timeout of {human(round(1000 * self._timeout))}"
@@ -125,40 +125,40 @@ class Consumer(Settling[D]):
 
     @property
     def busy(self) -> bool:
-        """Whether a handler runs."""
+        """Whether a handler is running."""
         return any(map(self.runs, self.running))
 
     @abstractmethod
     def put_back(self, deliveries: list[D]) -> None:
-        """Put back what was taken out of `_unstarted`; it may have been released all the same."""
+        """Put back messages taken from `_unstarted`, though they may have been released."""
 
     # From the worker's thread
 
     @property
     @abstractmethod
     def holds(self) -> tuple[int, float]:
-        """How many messages it holds, and since when the oldest of them, monotonic seconds."""
+        """The number of held messages, and since when the oldest is held, monotonic seconds."""
 
     @abstractmethod
     def take_due(self) -> list[D]:
-        """The deliveries whose leases the worker's thread is to extend now; `note_extended` has to follow."""
+        """The deliveries whose leases the worker's thread must extend now; then call `note_extended`."""
 
     @abstractmethod
     def note_extended(self, lost: list[D] | None) -> None:
-        """Note which of the leases that were due are lost; None: unknown."""
+        """Note which of these leases are lost; None: unknown."""
 
     @abstractmethod
     def tend(self) -> None:
-        """Look after the leases and the calls; the worker does this several times a second."""
+        """Check the leases and the calls; the worker calls this several times a second."""
 
     @abstractmethod
     def cut_short(self) -> None:
-        """Cut short the calls that run too long, or all after a second signal, without waiting for Redis."""
+        """Interrupt the calls over their limit, or all after a second signal, without waiting for Redis."""
 
     def cancel(self, held: Held) -> bool:
-        """Tell the call of a message that was cancelled; False: it is not here.
+        """Notify the call of a cancelled message; False: this consumer does not hold it.
 
-        One that has not begun does not begin: it is lost, and nobody else has it.
+        A call that has not begun will not begin: its message was removed.
         """
         for delivery in [*self.running, *self._done.copy(), *self._unstarted.copy()]:
             if delivery._held == held:
@@ -173,10 +173,10 @@ class Consumer(Settling[D]):
         return False
 
     def cut_cancelled(self, delivery: D) -> None:
-        """End the call of a message that was cancelled, where that can be done."""
+        """End the call of a cancelled message, if possible."""
 
     def release_unstarted(self, connections: Connections) -> None:
-        """Release what has not begun, from any thread."""
+        """Release messages whose calls have not begun, from any thread."""
         taken = deques.take_all(self._unstarted)
         if connections.run(self.release(taken, begun=False)):
             self.permit.end_of(taken)
@@ -186,7 +186,7 @@ class Consumer(Settling[D]):
     # Steps
 
     def claim(self, count: int, *, waits: bool = True) -> Steps[Sequence[D]]:
-        """Claim up to `count` messages; how long it waits for the first depends on when the worker ends."""
+        """Claim up to `count` messages; the wait for the first one depends on `until`."""
         found: Sequence[D] = ()
         undecodable: list[tuple[D, Settlement, BaseException]] = []
         self.pause, self.trouble = 0.0, ""

@@ -1,4 +1,4 @@
-"""What a worker does last, and says."""
+"""The last steps of a worker, and its summary."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 LEVELS = {"ack": logging.ERROR, "settle": logging.ERROR, "release": logging.WARNING}
 
-SAY_AFTER = 5.0  # seconds of a stop after which the log has the calls that it waits for
-SHOWN = 5  # of them
+SAY_AFTER = 5.0  # seconds of a stop until the awaited calls are logged
+SHOWN = 5  # how many of them are named
 
 
 class Awaited:
-    """Says in the log, once, for which calls a stop waits."""
+    """Logs once which calls a stop waits for."""
 
     def __init__(self, stop: Stop) -> None:
         self._stop = stop
@@ -39,7 +39,7 @@ class Awaited:
         self._said = False
 
     def look(self, alive: Sequence[Consumer[Any]]) -> None:
-        """Say it when the stop takes long."""
+        """Log them if the stop takes long."""
         if self._said or not self._stop.finishing.is_set():
             return
         now = time.monotonic()
@@ -60,13 +60,14 @@ def leave(
     *,
     given_up: bool,
 ) -> None:
-    """Remove the report, settle what is left, and say what could not be settled.
+    """Remove the report, settle the remaining messages, and log those that could not be settled.
 
-    If Redis was given up, it gets one more second, over new connections: the old ones may be broken, as where
-    a firewall forgot them while calls ran. If it does not answer the first call, no other is made.
+    If Redis was given up, it gets one more second, over new connections: the old ones may be broken, for
+    example by a firewall that dropped them while calls ran. If it does not answer the first call, no other is
+    made.
 
     Args:
-        alive: those whose calls cannot be cut short.
+        alive: the consumers whose calls cannot be interrupted.
     """
     if alive:
         logger.warning("%d consumers did not end: their messages are released", len(alive))
@@ -87,7 +88,7 @@ def leave(
 
 
 def sum_up(handlers: Sequence[tuple[Handler, int]], tally: Tally, connections: Connections) -> None:
-    """Say what was done, and what is left in the queues."""
+    """Log the counts of this worker, and the messages left in the queues."""
     counts = tally.counts
     failed = sum(counts[outcome] for outcome in FAILED)
     done = f"{counts['acked']:,} done, {failed:,} failed, {counts['dead']:,} dead"
@@ -95,11 +96,11 @@ def sum_up(handlers: Sequence[tuple[Handler, int]], tally: Tally, connections: C
         stats = [connections.run(queues_counts.stats(handler.queue._core)) for handler, _ in handlers]
         left = "; ".join(f"{one.name}: {text}" for one in stats if (text := _left(one)))
         level = logging.WARNING if left else logging.INFO
-        logger.log(level, "nothing is ready any more: %s; left: %s", done, left or "nothing")
+        logger.log(level, "no message is ready: %s; left: %s", done, left or "nothing")
 
 
 def _left(stats: QueueStats) -> str:
-    """The messages that will be delivered later; empty: there are none."""
+    """The messages to be delivered later; empty: there are none."""
     parts = [f"{count:,} {name}" for name in ("ready", "leased") if (count := getattr(stats, name))]
     if stats.scheduled:
         next_due = human(round(1000 * (stats.next_due or 0)))

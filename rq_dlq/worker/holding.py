@@ -1,4 +1,4 @@
-"""The messages that a consumer holds: their acks, their leases, and how they are given back."""
+"""The messages that a consumer holds: their acks, leases and releases."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ D = TypeVar("D", bound="Leased[Any]")
 
 
 class Holding(ABC, Generic[D]):
-    """Messages of one queue, from their claim until they are settled or given back.
+    """Messages of one queue, from their claim until they are settled or released.
 
-    A message that has not begun, or whose call has ended, is in a deque. The thread that pops it owns it: the
-    worker's thread also releases and settles. An error of Redis is logged, not raised.
+    A message whose call has not begun, or has ended, is in a deque. The thread that pops it owns it: the
+    worker's thread also releases and settles. Redis errors are logged, not raised.
 
     Attributes:
         permit: its access to the permit to run a suspect.
@@ -52,16 +52,16 @@ class Holding(ABC, Generic[D]):
         self._stop = shared.stop
         self._unstarted: deque[D] = deque()  # claimed, and not begun
         self._finished = shared.finished
-        self._done: deque[D] = shared.finished.of_consumer()  # their calls have ended; to be settled
-        self._failing_since = 0.0  # when acks began to fail, monotonic seconds; 0: the last ones did not
+        self._done: deque[D] = shared.finished.of_consumer()  # their calls have ended, and must be settled
+        self._failing_since = 0.0  # when acks began to fail, monotonic seconds; 0: the last ones succeeded
         self._failed = -inf  # when an ack, a release or a claim last failed
 
     @abstractmethod
     def runs(self, delivery: D) -> bool:
-        """Whether the handler of this delivery runs."""
+        """Whether the handler of this delivery is running."""
 
     def _log(self, what: str, failure: RqDlqError, level: int = ERROR) -> None:
-        """Log what failed."""
+        """Log a failure."""
         name = self.queue.name
         self._vitals.note_failure(f"{name}: {what}", failure, logger, level, name)
 
@@ -78,24 +78,24 @@ class Holding(ABC, Generic[D]):
             self._failing_since = self._failing_since or self._failed
             if self._may_pass(failure, self._failing_since):
                 return done
-            self._failing_since = 0.0  # these are given up; the next failure is another one
+            self._failing_since = 0.0  # these are given up; the next failure is a new one
             return []
         self._failing_since = 0.0
         self._vitals.note_success(self.queue.name, logger)
-        if self._tally.add(settlements, "acked")["acked"] < len(done):  # nearly never
+        if self._tally.add(settlements, "acked")["acked"] < len(done):  # rare
             for delivery, settlement in zip(done, settlements, strict=True):
                 if not settlement:
                     report(delivery, settlement, None)
         return []
 
     def _without_result(self, delivery: Leased[Any], why: InvalidMessage) -> None:
-        """Log that a message is acked without a result: to do its work again would not give another one."""
+        """Log that a message is acked without a result; repeating its work would not help."""
         logger.error("%s %s is acked without a result: %s", self.queue.name, delivery.id, why)
 
     def _may_pass(self, failure: RqDlqError, since: float) -> bool:
-        """Whether to try again: what got no answer always, what is refused for as long as a lease lasts.
+        """Whether to retry: calls without an answer always, refused calls for the length of a lease.
 
-        A server that cannot write to its disk refuses everything, until somebody has made room there.
+        A server that cannot write to its disk refuses everything until there is space.
         """
         if isinstance(failure, BrokerRefused) and not isinstance(failure, MissingRights):
             return time.monotonic() - since < self._lease
@@ -103,16 +103,16 @@ class Holding(ABC, Generic[D]):
 
     @property
     def _may_retry(self) -> bool:
-        """Whether no ack, release or claim has failed just now."""
+        """Whether no ack, release or claim has failed a moment ago."""
         return time.monotonic() - self._failed > RETRY_AFTER
 
     @property
     def _gives_up(self) -> bool:
-        """Whether a call has failed just now, and the worker gives up: it tries once more at its end."""
+        """Whether a call failed a moment ago and the worker gives up; it retries once at its end."""
         return self._stop.giving_up.is_set() and not self._may_retry
 
     def release(self, deliveries: Sequence[D], *, begun: bool) -> Steps[bool]:
-        """Release messages that were not started, or whose calls were cut short; False: it failed."""
+        """Release messages whose calls have not begun or were interrupted; False: it failed."""
         if not deliveries:
             return True
         if self._gives_up:
@@ -129,21 +129,23 @@ class Holding(ABC, Generic[D]):
         return True
 
     def release_outlived(self, outlived: list[D]) -> Steps[None]:
-        """Release messages whose time to live ended before a call began: the next claim expires them (I7)."""
+        """Release messages that expired before their calls began: the next claim expires them (I7)."""
         if not (yield from self.release(outlived, begun=False)):
             logger.warning(
-                "%s: %s stay leased until they lapse", self.queue.name, many(len(outlived), "expired message")
+                "%s: %s stay leased until their leases end",
+                self.queue.name,
+                many(len(outlived), "expired message"),
             )
         self.permit.end_of(outlived)
 
     def give_back(self) -> Steps[None]:
-        """Release what claims of unknown outcome took: none follows that would resume them."""
+        """Release messages from claims with unknown outcomes, since no other claim will resume these."""
         if self._gives_up:
             return
         try:
             yield from cut_off.give_back(self.queue)
         except RqDlqError as failure:
-            self._log("cannot give back what a claim took whose reply was lost", failure, WARNING)
+            self._log("cannot release the messages of a claim whose reply was lost", failure, WARNING)
             self._failed = time.monotonic()
 
     def extend(self, deliveries: Sequence[D]) -> Steps[list[D] | None]:
@@ -157,12 +159,12 @@ class Holding(ABC, Generic[D]):
         return [delivery for delivery, held in zip(deliveries, still, strict=True) if not held]
 
     def note_lost(self, lost: Iterable[D]) -> None:
-        """Tell handlers that run, by `Delivery.lost`, and log it."""
+        """Notify running handlers through `Delivery.lost`, and log it."""
         for delivery in lost:
             if not (delivery.settled or delivery.cancelled) and self.runs(delivery):
                 delivery.lost = True
                 logger.warning(
-                    "%s %s: the lease was lost while its handler runs", delivery.queue, delivery.id
+                    "%s %s: the lease was lost while its handler was running", delivery.queue, delivery.id
                 )
 
     def drop(self, lost: Iterable[D]) -> None:

@@ -1,4 +1,4 @@
-"""Notices that an app which `rq-dlq worker` imports runs its own worker."""
+"""Detects an app that runs its own worker while `rq-dlq worker` imports it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _imported: ContextVar[str] = ContextVar("imported", default="")
 
 @contextmanager
 def importing(module: str) -> Generator[None]:
-    """While a module is imported for its handlers."""
+    """Mark the import of a module for its handlers."""
     token = _imported.set(module)
     try:
         yield
@@ -23,7 +23,7 @@ def importing(module: str) -> Generator[None]:
 
 
 def refuse_while_importing() -> None:
-    """Refuse to run a worker in the middle of the import.
+    """Refuse to run a worker during the import.
 
     Raises:
         ConfigurationError: an app is being imported.

@@ -1,4 +1,4 @@
-"""The leases that the worker's thread extends: of threads, and of a blocked event loop."""
+"""The leases that the worker's thread extends: for threads, and for a blocked event loop."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 class Leases:
-    """Keeps the leases of what consumers hold, those of one queue together.
+    """Extends the leases of the consumers, those of one queue together.
 
-    With a round trip for each thread, a thousand threads would take longer than a lease lasts.
+    One round trip per thread would take longer than a lease for a thousand threads.
     """
 
     def __init__(self, vitals: Vitals) -> None:
         self._vitals = vitals
-        self._again = 0.0  # when to look again, monotonic seconds
+        self._again = 0.0  # when to check again, monotonic seconds
 
     def keep(self, consumers: Iterable[Consumer[Any]], tending: Connections) -> None:
-        """Extend what is due, unless this was done a moment ago."""
+        """Extend due leases, unless this was done a moment ago."""
         if time.monotonic() >= self._again:
             self.extend(consumers, tending)
             self._again = time.monotonic() + TICK
 
     def extend(self, consumers: Iterable[Consumer[Any]], tending: Connections) -> None:
-        """Extend what is due."""
+        """Extend due leases."""
         queues: defaultdict[str, dict[Consumer[Any], list[Any]]] = defaultdict(dict)
         for consumer in consumers:
             if due := consumer.take_due():

@@ -1,4 +1,4 @@
-"""What lives as long as a worker process: its event loop, and what the app's lifespan yields."""
+"""The event loop of a worker process, and the app's lifespan."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from rq_dlq.worker.tally import logger
 if TYPE_CHECKING:
     from rq_dlq.client.handlers import Lifespan
 
-TOO_LATE = "it has not ended in time, as where a call that cannot be cut short blocks its event loop"
-LOOK = 1.0  # seconds between two looks whether it is over
+TOO_LATE = "it has not ended in time, for example because a call blocks its event loop"
+LOOK = 1.0  # seconds between two checks whether it has ended
 Patience: TypeAlias = Callable[[], float]
-"""How long to wait still for the event loop to end something, in seconds."""
+"""The remaining time to wait for the event loop, seconds."""
 
 
 @contextmanager
 def event_loop(patience: Patience, broken: Callable[[], None]) -> Generator[asyncio.AbstractEventLoop]:
-    """An event loop in a thread of its own; calls `broken` if it breaks, before its tasks are cancelled."""
+    """An event loop in its own thread; calls `broken` if it breaks, before its tasks are cancelled."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
         ended = asyncio.Event()
         started.set_result((asyncio.get_running_loop(), ended))
-        while not ended.is_set():  # a handler may have closed what wakes the loop
+        while not ended.is_set():  # a handler may have closed the loop's wake-up descriptor
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK):
                     await ended.wait()
@@ -48,7 +48,7 @@ def event_loop(patience: Patience, broken: Callable[[], None]) -> Generator[asyn
             with asyncio.Runner() as runner:
                 runner.run(serve())
         except BaseException as error:  # noqa: BLE001 - it ends the worker
-            if not started.done():  # as where the process has no descriptor left
+            if not started.done():  # for example if the process has no descriptor left
                 started.set_exception(error)
                 return
             broken()
@@ -74,10 +74,10 @@ class NotEntered(Exception):  # noqa: N818 - it is not an error
 def entered(
     lifespan: Lifespan | None, loop: asyncio.AbstractEventLoop, patience: Patience, stop: Stop
 ) -> Generator[Any]:
-    """Enter a lifespan, an async one in this event loop; yields what it yields.
+    """Enter a lifespan, an async one in this event loop; yields its value.
 
     Raises:
-        NotEntered: the worker was stopped meanwhile, so an async one was cancelled.
+        NotEntered: the worker was stopped in the meantime, so an async one was cancelled.
         ConfigurationError: it does not return a context manager.
         RqDlqError: it failed.
     """
@@ -121,7 +121,7 @@ def _manager(
     if isinstance(made, AbstractContextManager):
         return made  # pyright: ignore[reportUnknownVariableType]
     if isinstance(made, Coroutine):
-        made.close()  # else Python warns that it was never awaited
+        made.close()  # otherwise Python warns that it was never awaited
     message = (
         f"the lifespan {_name(lifespan)} returned a {kind}, not a context manager: let it "
         "yield its state once, def or async def"
@@ -140,7 +140,7 @@ def _in_loop(
     patience: Patience,
     stop: Stop,
 ) -> Generator[Any]:
-    """An async context manager, entered and left by one task of this loop, from outside of it."""
+    """An async context manager, entered and left by one task of this loop, for another thread."""
     state: Future[Any] = Future()
     leaving = asyncio.Event()
     tasks: list[asyncio.Task[Any] | None] = []
@@ -173,7 +173,7 @@ def _in_loop(
 
 
 def _why_not(staying: Future[Any], stop: Stop) -> BaseException:
-    """Why it was not entered."""
+    """The error that prevented entering it."""
     if stop.finishing.is_set() and (staying.cancelled() or not staying.done()):
         return NotEntered()
     return staying.exception() or RuntimeError("it ended before it yielded")

@@ -1,4 +1,4 @@
-"""The log of a program that set up none."""
+"""The log of a program without logging configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ logger = logging.getLogger("rq_dlq")
 
 
 class LogFormatter(logging.Formatter):
-    """An entry with its time (UTC). What would steer a terminal, or begin an entry, is escaped."""
+    """A log entry with its time (UTC). Terminal control characters and line breaks are escaped."""
 
     converter = time.gmtime  # type: ignore[assignment]  # of the base class, which has the local time
 
@@ -24,7 +24,7 @@ class LogFormatter(logging.Formatter):
 
 
 def show_log() -> None:
-    """Send the log to stderr if nobody has set up logging, and say so."""
+    """Send the log to stderr if logging is not configured, and log that."""
     if logger.hasHandlers():
         return
     handler = logging.StreamHandler()
@@ -32,4 +32,7 @@ def show_log() -> None:
     logging.getLogger().addHandler(handler)
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.INFO)
-    logger.info("no logging is set up, so the log goes here; to choose, call logging.basicConfig(…) first")
+    logger.info(
+        "logging is not configured, so the log goes to stderr; to change that, call logging.basicConfig(…) "
+        "first"
+    )

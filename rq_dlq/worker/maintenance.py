@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ROLES", "Maintenance", "MaintenanceRole"]
 
 logger = logging.getLogger("rq_dlq.maintenance")
-SHORTEST_PAUSE = 0.1  # of a period, between two rounds that have done all there was
+SHORTEST_PAUSE = 0.1  # the fraction of a period between two complete rounds
 REPORT_WORK, REPORT_LIFE = 10.0, 60.0  # seconds between two lines of figures, with and without work
 
 
@@ -41,20 +41,19 @@ class Maintenance:
     """Maintains all queues of a broker's namespace until it is stopped.
 
     Args:
-        roles: of `ROLES`. "redelivery" brings back messages of lapsed leases and makes due messages ready.
-            "expiry" moves messages whose time to live is over. "retention" drops dead and expired messages
-            that were kept long enough. "commits" moves messages of committed jobs into their queues.
-            "schedules" sends what is to be sent again and again. "redrives" goes on with redrives that nobody
-            drives.
-        period: time between two checks of the queues, so the longest delay; 10 ms or more.
-        checkup: time between two checks of the server; each failure is logged once as an error, each concern
-            once as a warning.
+        roles: some of `ROLES`. "redelivery" redelivers messages with expired leases and makes due messages
+            ready. "expiry" moves messages whose time to live has expired. "retention" drops dead and expired
+            messages after their retention. "commits" moves messages of committed jobs into their queues.
+            "schedules" sends the messages of schedules. "redrives" continues redrives that no process drives.
+        period: the time between two checks of the queues, and so the longest delay; 10 ms or more.
+        checkup: the time between two checks of the server; each failure is logged once as an error, each
+            concern once as a warning.
 
     Attributes:
-        vitals: whether it lives and works, for probes in other threads.
+        vitals: whether it is alive and ready, for probes in other threads.
 
     Raises:
-        InvalidInput: an unknown role, or none.
+        InvalidInput: a role is unknown, or none is given.
         InvalidDuration: a period is not valid.
     """
 
@@ -70,7 +69,7 @@ class Maintenance:
         self._period = milliseconds(period, name="period", minimum=10) / 1000
         self._watch = MaintainedNamespace(broker.settings.namespace, roles_of(roles))
         self._reporter = reporter_of(broker.settings, self._period, self._watch.roles)
-        self._longest = 0  # milliseconds of a round
+        self._longest = 0  # the longest round, milliseconds
         self._doctor = doctor.Watch(broker.settings, checkup, private=broker._known_url is None)
         self._stop = Stop()
         self.vitals = Vitals(self._stop.finishing.is_set)
@@ -106,12 +105,12 @@ class Maintenance:
         logger.info("stopped: %s", self._figures())
 
     def _stopped(self) -> bool:
-        """Whether to stop; it is asked between any two steps, so that the process turns."""
+        """Whether to stop; called between any two steps, so it also notes that the process is alive."""
         self.vitals.turn("maintenance")
         return self._stop.finishing.is_set()
 
     def _round(self, connections: Connections) -> float:
-        """Do one round; returns how many seconds to sleep then."""
+        """Do one round; returns how many seconds to sleep afterwards."""
         began = time.monotonic()
         note = self._reporter.note(self._watch.namespace, longest=self._longest, **self._watch.done)
         try:
@@ -129,7 +128,7 @@ class Maintenance:
         return max(left, self._period * SHORTEST_PAUSE)
 
     def _sleep(self, seconds: float) -> None:
-        """Sleep, until the stop at most; the process turns meanwhile."""
+        """Sleep, at most until the stop, while noting that the process is alive."""
         end = time.monotonic() + seconds
         while not self._stopped() and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, TICK))
@@ -157,7 +156,7 @@ def roles_of(names: Iterable[str]) -> list[MaintenanceRole]:
     """These roles, each once, in the order of `ROLES`.
 
     Raises:
-        InvalidInput: an unknown one, or none.
+        InvalidInput: a role is unknown, or none is given.
     """
     given = [names] if isinstance(names, str) else list(names)
     unknown = [name for name in given if name not in ROLES]

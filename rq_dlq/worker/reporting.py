@@ -1,4 +1,4 @@
-"""The report of a worker process: who it is, what it works on, what it holds."""
+"""The report of a worker process: its name, its queues, its messages."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Reporting:
     """Stores the report every few seconds, and removes it at the end.
 
     Args:
-        consumers: of this process.
-        vitals: get to know whether Redis answers.
+        consumers: the consumers of this process.
+        vitals: notified whether Redis answers.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class Reporting:
     def report(self, connections: Connections, *, stopping: bool) -> None:
         """Store the report if it is time, or if the process has begun to stop.
 
-        The rest of the worker's round does not wait for the node that has the reports: no call to it is
-        repeated, since the next report comes soon.
+        The rest of the worker's round does not wait for the node with the reports: calls to it are not
+        repeated, since the next report follows soon.
         """
         now = time.monotonic()
         if now < self._due and stopping == self._stopping:
@@ -69,8 +69,8 @@ class Reporting:
             logger.debug("cannot report: %s", error)
         except RqDlqError as error:
             trouble = str(error)
-        self._vitals.note_redis(trouble, logger)  # the consumers wait without a word
-        self._due = time.monotonic() + PERIOD  # from its end: it may have waited for Redis in vain
+        self._vitals.note_redis(trouble, logger)  # the consumers wait without logging
+        self._due = time.monotonic() + PERIOD  # counted from its end, which may have been a timeout
 
     def leave(self, connections: Connections) -> bool:
         """Remove the report; False: Redis does not answer."""
@@ -82,7 +82,7 @@ class Reporting:
         return True
 
     def _queues(self, now: float) -> dict[str, ConsumerReport]:
-        """What the consumers do, by queue."""
+        """The reports of the consumers, by queue."""
         found: dict[str, ConsumerReport] = {}
         for consumer in self._consumers:
             held, since = consumer.holds
@@ -98,11 +98,11 @@ class Reporting:
 
 
 def reporter_of(settings: BrokerSettings, period: float, roles: Sequence[str] = ()) -> Reporter:
-    """What stores the reports of this process.
+    """The reporter of this process.
 
     Args:
         period: seconds between two reports, at most.
-        roles: of a maintenance process.
+        roles: the roles of a maintenance process.
     """
     return Reporter(
         ProcessReport(

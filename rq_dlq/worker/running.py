@@ -1,4 +1,4 @@
-"""Calls of a handler in a consumer's thread, which another thread may cut short."""
+"""Calls of a handler in a consumer's thread, which another thread can interrupt."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Running:
-    """Runs one call after the other, in one thread.
+    """Runs calls one after another in one thread.
 
     Attributes:
-        delivery: the delivery whose handler runs; None: no handler runs.
+        delivery: the delivery whose handler is running; None: no handler is running.
         began: when the last call began, monotonic seconds.
     """
 
@@ -34,15 +34,15 @@ class Running:
         self.delivery: Delivery[Any] | None = None
         self.began = 0.0
         self._thread = self._process = 0
-        self._lock = threading.Lock()  # held to cut a call short
+        self._lock = threading.Lock()  # held to interrupt a call
         self._cutting = self._interrupted = False
 
     def run(self, delivery: Delivery[Any]) -> BaseException | None:
         """Run the handler; returns the error that it ended with.
 
         An interrupt is raised some instructions after the request, so perhaps after the call has ended. Then
-        it is caught here, and does not change the result. Each call gets at most one, not before `delivery`
-        is set and not after _end.
+        it is caught here and does not change the result. Each call gets at most one interrupt, between
+        setting `delivery` and `_end`.
         """
         error: BaseException | None = None
         ended = False
@@ -69,7 +69,7 @@ class Running:
         return error
 
     def cut_short(self, delivery: Delivery[Any] | None, reason: type[BaseException]) -> None:
-        """Raise an error inside this call, once, if it still runs; from another thread.
+        """Raise an error inside this call, once, if it is still running; from another thread.
 
         This sets `_cutting` and then checks whether the call runs; `_end` clears `delivery` and then checks
         `_cutting`. So at least one of them sees the other, and most calls take no lock.
@@ -90,14 +90,14 @@ class Running:
                 self._use_up()
 
     def _interrupt(self, reason: type[BaseException]) -> None:
-        """Request an error in the thread of the calls, in place of one that was not raised yet."""
+        """Request an error in the thread of the calls, replacing a pending one."""
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(reason))
 
     def _use_up(self) -> None:
-        """Leave no request behind, whether or not the last one was raised: make another one, and await it.
+        """Clear any pending request: make another one, and wait for it.
 
-        To withdraw it would be simpler, but in CPython 3.11 a flag stays set then that makes all code of the
-        process slower, and a profiler hang.
+        Withdrawing it would be simpler, but in CPython 3.11 that leaves a flag set which slows down the
+        process and makes a profiler hang.
         """
         with suppress(Stopped):
             self._interrupt(Stopped)
@@ -106,7 +106,7 @@ class Running:
 
 
 def checked(result: Any) -> Any:
-    """What a call returned, which is not what is still to be run: acking its message would lose it.
+    """Check that a call did not return an awaitable or a generator: acking its message would lose the work.
 
     Raises:
         TypeError: it did.
@@ -114,13 +114,13 @@ def checked(result: Any) -> Any:
     if result is None or not isinstance(result, Coroutine | Generator | AsyncGenerator):
         return result
     if isinstance(result, AsyncGenerator):
-        raise TypeError("the call returned an async generator, which nobody runs: leave out the `yield`")
-    result.close()  # else Python warns that it was never awaited
+        raise TypeError("the call returned an async generator, which is never run: remove the `yield`")
+    result.close()  # otherwise Python warns that it was never awaited
     if isinstance(result, Generator):
-        raise TypeError("the call returned a generator, which nobody runs: leave out the `yield`")
+        raise TypeError("the call returned a generator, which is never run: remove the `yield`")
     raise TypeError(
-        "the call returned a coroutine, which nobody awaits: let the handler, and each decorator around it, "
-        "be an `async def` that awaits what it calls"
+        "the call returned a coroutine, which is never awaited: make the handler, and each decorator around "
+        "it, an `async def` that awaits its calls"
     )
 
 

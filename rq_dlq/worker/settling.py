@@ -1,4 +1,4 @@
-"""How the calls of a consumer are settled: by how they ended, together where nothing waits for it."""
+"""Settles the calls of a consumer by how they ended, together where possible."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ D = TypeVar("D", bound="Leased[Any]")
 
 
 class Failure(NamedTuple):
-    """How a call failed, and when, monotonic seconds."""
+    """The error of a call, and when it failed, monotonic seconds."""
 
     error: Exception
     at: float
 
 
 class Settling(Holding[D]):
-    """Messages of one queue whose calls end.
+    """Messages of one queue whose calls are being settled.
 
     Args:
-        ack_each: none is settled together with others.
+        ack_each: each call is settled individually.
     """
 
     def __init__(self, queue: QueueState[Any], shared: Shared, *, ack_each: bool) -> None:
@@ -49,12 +49,14 @@ class Settling(Holding[D]):
         self._settings = SettingsInForce(queue)
 
     def finish(self, delivery: D, error: BaseException | None, ended: float) -> bool:
-        """Note how a call ended, to settle it with others; False: it is to be settled at once.
+        """Note the end of a call, to settle it with others; False: it must be settled now.
 
-        It is where the handler settled it, or the worker cut it short, and where the next call waits for it:
-        a suspect's, or each one's with `ack_each`.
+        That is so if the handler settled it or may have, if the worker cut the call short, and if the next
+        call must wait for it: after a suspect, or with `ack_each`.
         """
-        if delivery.outcome is not None or self._ack_each or delivery is self.permit.suspect:
+        if delivery.outcome is not None or delivery._chain is not None:
+            return False
+        if self._ack_each or delivery is self.permit.suspect:
             return False
         if error is not None:
             if not isinstance(error, Exception):
@@ -64,7 +66,7 @@ class Settling(Holding[D]):
         return True
 
     def settle_done(self) -> Steps[bool]:
-        """Settle all finished calls; False: some are left, to be settled again."""
+        """Settle all finished calls; False: some are left for a retry."""
         if self._gives_up:
             return not self._done
         unacked, failed = deques.take_all(self._done), list[D]()
@@ -80,7 +82,7 @@ class Settling(Holding[D]):
         return not again
 
     def _settle_failures(self, failed: list[D]) -> Steps[None]:
-        """Settle failed calls together. Those to be settled again stay in `_failures`."""
+        """Settle failed calls together. Calls to retry stay in `_failures`."""
         for part in chunks(failed, CHANGED):
             settling = [self._settle_failed(delivery, self._failures[delivery].error) for delivery in part]
             try:
@@ -94,7 +96,7 @@ class Settling(Holding[D]):
                 break
             except RqDlqError:  # perhaps only one of them is refused
                 for one in settling:
-                    one.close()  # as an unknown outcome: the next try is a repetition
+                    one.close()  # its outcome is unknown: the next try is a repetition
                 yield from self._settle_one_by_one(part)
             else:
                 for delivery, (settlement, error) in zip(part, settled, strict=True):
@@ -110,7 +112,7 @@ class Settling(Holding[D]):
                 self._failed = time.monotonic()
 
     def settle(self, delivery: D, error: BaseException | None, began: float) -> Steps[bool]:
-        """Settle by how a call ended, or count what its handler did; False: try again.
+        """Settle a call by how it ended, or count its handler's settlement; False: retry.
 
         Args:
             began: when this was first tried, monotonic seconds.
@@ -118,6 +120,8 @@ class Settling(Holding[D]):
         if delivery.outcome is not None:
             yield from self._note_settled(delivery, error)
             return True
+        if error is None and delivery._chain is not None:
+            error = BrokerUnavailable("its handler passed over an ack whose outcome is unknown")
         if error is None:
             return not (yield from self.ack([delivery]))
         try:
@@ -129,7 +133,7 @@ class Settling(Holding[D]):
         return True
 
     def leave(self, delivery: D, error: BaseException | None) -> None:
-        """Give up a settlement that Redis has not answered; an ack is tried once more at the very end."""
+        """Give up a settlement without an answer; an ack is tried once more at the very end."""
         if error is None:
             self._done.append(delivery)
         else:
@@ -140,7 +144,7 @@ class Settling(Holding[D]):
         self._tally.note(delivery, settlement, error, (yield from self._settings.read()))
 
     def _note_settled(self, delivery: D, error: BaseException | None) -> Steps[None]:
-        """Count, and log, what the handler did with its delivery by itself."""
+        """Count and log the handler's own settlement of its delivery."""
         settlement, cause = delivery._settled or (Settlement(delivery.id, delivery.outcome or "acked"), None)
         if settlement.outcome in FAILED:
             yield from self._note(delivery, settlement, cause or error)
@@ -150,10 +154,10 @@ class Settling(Holding[D]):
             report(delivery, settlement, error)
 
     def _settle_failed(self, delivery: D, error: BaseException) -> Steps[tuple[Settlement, BaseException]]:
-        """Settle a call by its error; what became of the message, and the error that it was settled by.
+        """Settle a call by its error; returns the outcome and the error used for it.
 
-        Only calls that the worker cut short are released: a message whose handler raises SystemExit would
-        come back at once, for ever.
+        Only calls that the worker interrupted are released: a message whose handler raises SystemExit would
+        be redelivered immediately, forever.
         """
         queue = self.queue
         if delivery._unfit and isinstance(error, UnfitMessage):
@@ -167,9 +171,9 @@ class Settling(Holding[D]):
                 (settlement,) = yield from settle.settle_by_error(
                     queue, [delivery._held], error, delivery._values
                 )
-            except Exception as nonsense:  # as for a Redeliver whose delay was changed to "soon"
+            except Exception as nonsense:  # for example a Redeliver whose delay was changed to "soon"
                 if isinstance(nonsense, RqDlqError) and not isinstance(nonsense, InvalidInput):
-                    raise  # that is not the fault of the handler's error
+                    raise  # not caused by the handler's error
                 error = nonsense
             else:
                 return settlement, error

@@ -1,4 +1,4 @@
-"""What the consumers of a worker share."""
+"""The shared state of a worker's consumers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the consumers of a worker share.
+    """The shared state of a worker's consumers.
 
     Attributes:
         until: when the worker ends.
         only: the permit to run a suspect.
-        finished: the calls that have ended and are not settled.
-        watch: of the event loop.
+        finished: the finished calls that are not settled.
+        watch: the watch of the event loop.
         claiming: connections that wait for Redis until the worker is stopping.
         settling: connections that wait for Redis until the worker gives up.
         tending: connections that do not wait long, since one thread tends all consumers.

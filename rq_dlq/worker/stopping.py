@@ -1,4 +1,4 @@
-"""Stopping a worker or a maintenance process by signals, in two steps."""
+"""Stops a worker or a maintenance process by signals, in two steps."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 TICK = 0.05  # seconds between two checks whether to stop
 
 Until: TypeAlias = Literal["stopped", "empty", "drained"]
-"""When a worker ends by itself: never, when nothing is ready, or when nothing is left to deliver."""
+"""When a worker ends on its own: never, when no message is ready, or when none is left to deliver."""
 
 
-class HandlerTimeout(TimeoutError):  # noqa: N818 - the word for it
+class HandlerTimeout(TimeoutError):  # noqa: N818 - the usual word
     """A call ran longer than its handler's timeout."""
 
     def __init__(self, text: str = "the call ran longer than its handler's timeout") -> None:
@@ -27,19 +27,19 @@ class HandlerTimeout(TimeoutError):  # noqa: N818 - the word for it
 
 
 class DeadlinePassed(HandlerTimeout):
-    """The time to live of a call's message ended; it is not charged, and expires."""
+    """The time to live of a call's message ended; the message expires without a charge."""
 
     def __init__(self, text: str = "the time to live of the message ended while its handler ran") -> None:
         super().__init__(text)
 
 
 class Stopped(BaseException):
-    """Raised inside a call to cut it short after a second signal; its message is released."""
+    """Raised inside a call to interrupt it after a second signal; its message is released."""
 
 
 def ending_signals() -> list[signal.Signals]:
-    """Those that end a process in good order; SIGHUP, of a terminal that is closed, but not under `nohup`."""
-    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+    """The signals for an orderly end, including SIGHUP of a closed terminal, except under `nohup`."""
+    hangup = getattr(signal, "SIGHUP", None)  # missing on Windows
     if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
         return [signal.SIGTERM, signal.SIGINT]
     return [signal.SIGTERM, signal.SIGINT, hangup]
@@ -50,10 +50,11 @@ class Stop:
 
     Attributes:
         finishing: no new call starts.
-        cancelling: running calls are cut short.
-        giving_up: calls that Redis does not answer are not tried again.
+        cancelling: running calls are interrupted.
+        giving_up: unanswered calls to Redis are not retried.
         broken: the worker ends because a consumer failed.
-        blocked: the program's own code runs in the thread that gets the signals, which no stage cuts short.
+        blocked: the program's own code is running in the thread that receives signals, and cannot be
+            interrupted.
     """
 
     def __init__(self) -> None:
@@ -68,7 +69,7 @@ class Stop:
         self.finishing.set()
 
     def signal(self) -> None:
-        """Go on to the next stage: the first signal finishes, the second one cancels."""
+        """Proceed to the next stage: the first signal finishes, the second one cancels."""
         if self.finishing.is_set():
             self.cancelling.set()
         self.finishing.set()
@@ -76,9 +77,9 @@ class Stop:
 
 @contextmanager
 def cutting_short(cuts: Sequence[Callable[[], object]]) -> Generator[None]:
-    """Call these again and again: they cut short what runs too long, or all calls after a second signal.
+    """Call these periodically: they interrupt calls over their limit, or all after a second signal.
 
-    A thread of its own does so. It talks to nobody, so calls end in time also while Redis does not answer.
+    A separate thread does this without I/O, so calls end in time even while Redis does not answer.
     """
     over = threading.Event()
 
@@ -100,19 +101,19 @@ def cutting_short(cuts: Sequence[Callable[[], object]]) -> Generator[None]:
 def heeding_signals(stop: Stop, log: logging.Logger) -> Generator[None]:
     """Pass SIGTERM, SIGINT and SIGHUP on to a stop, and log them, if this is the main thread.
 
-    A thread of its own does both. A signal's handler interrupts whatever the main thread does, also another
-    handler, so it must not set an event or log: the main thread may hold the lock that it would wait for.
-    While the program's own code blocks that thread, a third signal does what it would do without us.
+    A separate thread does both. A signal handler interrupts the main thread at any point, even in another
+    handler, so it must not set an event or log: the main thread may hold the lock that this needs. While the
+    program's own code blocks the main thread, a third signal has its default effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: SimpleQueue[int | None] = SimpleQueue()  # its `put` may interrupt itself
+    came: SimpleQueue[int | None] = SimpleQueue()  # its `put` is reentrant
 
     def heed() -> None:
         while (number := came.get()) is not None:
             stop.signal()
-            doing = "cancelling what runs" if stop.cancelling.is_set() else "finishing what has begun"
+            doing = "cancelling running calls" if stop.cancelling.is_set() else "finishing running calls"
             log.info("%s: %s", signal.Signals(number).name, doing)
 
     def on_signal(number: int, _: FrameType | None) -> None:

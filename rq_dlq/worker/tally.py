@@ -1,4 +1,4 @@
-"""Counts and logs how deliveries ended."""
+"""Counts and logs the outcomes of deliveries."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq.core.keyed.keyed import said
 from rq_dlq.core.policies import policies
 from rq_dlq.errors import Poison, Redeliver, RqDlqError
 from rq_dlq.values.durations import human
@@ -27,26 +28,26 @@ if TYPE_CHECKING:
     from rq_dlq.values.settlement import Fate, Settlement
 
 logger = logging.getLogger("rq_dlq.worker")
-FRESH = 5.0  # seconds for which settings that were read are used
-MOST = 200  # characters of an error's text
+FRESH = 5.0  # seconds for which settings are cached
+MOST = 200  # how many characters of an error's text are logged
 LEVELS: dict[Fate, int] = {
     "redelivered": logging.WARNING,
     "kept": logging.WARNING,
     "expired": logging.WARNING,
     "dead": logging.ERROR,
-    "discarded": logging.INFO,  # as its strategy says
+    "discarded": logging.INFO,  # by its strategy
     "settled": logging.WARNING,
     "passed_on": logging.INFO,
 }
 ON_PURPOSE: dict[type, int] = {Redeliver: logging.INFO, Poison: logging.WARNING}
-"""What a handler raises to say what becomes of its message."""
+"""The exceptions that a handler raises to choose the outcome."""
 
 
 _outcome = attrgetter("outcome")
 
 
 class Tally:
-    """How deliveries ended; safe with threads.
+    """The outcomes of deliveries; thread-safe.
 
     Attributes:
         counts: the number of deliveries by `Settlement.outcome`.
@@ -82,7 +83,7 @@ class Tally:
 
 
 class SettingsInForce:
-    """What a failed message of a queue may cost and where it dies, for the log."""
+    """The settings of a queue for the log: its limit of redeliveries, and its dead-letter queue."""
 
     def __init__(self, queue: QueueState[Any]) -> None:
         self._queue = queue
@@ -90,7 +91,7 @@ class SettingsInForce:
         self._until = 0.0
 
     def read(self) -> Steps[QueueSettings | None]:
-        """The settings; None: they are not known, or the queue has none since it holds dead letters."""
+        """The settings; None: unknown, or the queue is a dead-letter or expiry queue."""
         queue, now = self._queue, time.monotonic()
         if now > self._until and queue.part == "live" and not queue.view:
             self._until = now + FRESH
@@ -109,13 +110,14 @@ def report(
 ) -> None:
     """Log a failure, a lost lease, or an error after the message was settled.
 
-    A death has its traceback, at the level DEBUG each failure has. The line has the context of the handler.
+    A death is logged with its traceback; at the level DEBUG each failure is. The line has the handler's
+    context.
 
     Args:
-        settings: of the queue; None: unknown.
+        settings: the queue's settings; None: unknown.
     """
     if delivery.cancelled and not settlement:
-        logger.info("%s %s was cancelled, so what its call did does not count", delivery.queue, delivery.id)
+        logger.info("%s %s was cancelled, so the result of its call is ignored", delivery.queue, delivery.id)
     elif delivery._handling is None:
         _report(delivery, settlement, error, settings)
     else:
@@ -142,7 +144,7 @@ def _report(
         level = min(LEVELS[settlement.outcome], _purpose(error))
         seen = (settlement.outcome == "dead" and level == logging.ERROR) or logger.isEnabledFor(logging.DEBUG)
         trace = _of_user(error) if seen and isinstance(error, BaseException) else None
-        then = _then(settlement, settings)
+        then = _then(delivery, settlement, settings)
         what = "passed on" if settlement.outcome == "passed_on" else f"{tried} failed"
         line = "%s: %s: %s; %s"
         logger.log(level, line, where, what, _text(error), then, exc_info=trace, extra=fields)
@@ -150,30 +152,30 @@ def _report(
         line = "%s: its handler failed after it was %s: %s"
         logger.warning(line, where, settlement.outcome, _text(error), extra=fields)
     else:
-        line = "%s: the lease was lost, so the result of attempt %d does not count"
+        line = "%s: the lease was lost, so the result of attempt %d is ignored"
         logger.warning(line, where, delivery.attempt, extra=fields)
 
 
 def _purpose(error: object) -> int:
-    """The highest level of its line."""
+    """The highest log level for an error."""
     return next((level for kind, level in ON_PURPOSE.items() if isinstance(error, kind)), logging.ERROR)
 
 
 def _of_user(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
-    """An error for the log, whose traceback begins in the user's code."""
+    """An error for the log, with a traceback that begins in the user's code."""
     return type(error), error, from_user(error.__traceback__)
 
 
 def _text(error: BaseException | str | None) -> str:
-    """An error in one line; a message may have chosen its text."""
+    """An error in one line; its text is not trusted."""
     if error is None:
         return "without an error"
     kind = type(error).__name__ if isinstance(error, BaseException) else ""
     return visible_line(": ".join(filter(None, (kind, Cause.of(error).message[:MOST]))))
 
 
-def _then(settlement: Settlement, settings: QueueSettings | None) -> str:
-    """What becomes of the message."""
+def _then(delivery: Leased[Any], settlement: Settlement, settings: QueueSettings | None) -> str:
+    """The outcome of the message, for the log."""
     match settlement.outcome:
         case "dead":
             return f"dead letter in {settings.dead_name}" if settings else "dead letter"
@@ -181,10 +183,12 @@ def _then(settlement: Settlement, settings: QueueSettings | None) -> str:
             where = f", in {settings.expired_name}" if settings else ""
             return f"expired{where}: its time to live ends before the next try"
         case "discarded":
-            return "discarded, as the queue's dead-letter strategy says"
+            return "discarded by the queue's dead-letter strategy"
         case "settled":
-            return "what became of it is not known here: the reply to an earlier try was lost"
+            return "outcome unknown: the reply to an earlier try was lost"
+        case "redelivered" if not settlement.delay and settings and settings.breaker and said(delivery)[1]:
+            return f"back as soon as {said(delivery)[1]} is up"  # while that counts as down, it waits
         case _:
-            stays = {"passed_on": "it rests for another version, ", "kept": "stays a dead letter, "}
+            stays = {"passed_on": "it waits for another version, ", "kept": "stays a dead letter, "}
             wait = human(round((settlement.delay or 0) * 1000))
             return f"{stays.get(settlement.outcome, '')}back in {wait}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ThreadConsumer(Consumer["Delivery[Any]"]):
-    """Claims for one handler, runs one call after the other, and settles in batches.
+    """Claims for one handler, runs calls one after another, and settles in batches.
 
     The worker's thread extends its leases (`Leases`) and releases messages that wait too long.
     """
@@ -31,12 +31,12 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self._claiming, self._settling = shared.claiming, shared.settling
         self._pace = Pace()
         self._calls = Running(handler)
-        self._current: Delivery[Any] | None = None  # its handler runs, or it is about to be settled
-        self._claimed = self._extended = 0.0  # when it last did this, monotonic seconds
-        self._asked = 0.0  # when it last asked to extend leases
-        self._in_doubt = False  # deliveries that were not started may be lost
-        self._late: Delivery[Any] | None = None  # the log has that its call runs longer than its timeout
-        self._due = 0.0  # when to settle what is in `_done`, monotonic seconds
+        self._current: Delivery[Any] | None = None  # its handler is running, or it is about to be settled
+        self._claimed = self._extended = 0.0  # when it last claimed and extended, monotonic seconds
+        self._asked = 0.0  # when it last tried to extend leases
+        self._in_doubt = False  # unstarted deliveries may be lost
+        self._late: Delivery[Any] | None = None  # its call exceeds its timeout, which was logged
+        self._due = 0.0  # when to settle the messages in `_done`, monotonic seconds
 
     def _main(self) -> None:
         super()._main()
@@ -52,7 +52,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
     def _consume(self) -> None:
         count = 1
         while not self._stop.finishing.is_set():
-            count = min(self._pace.claim, 2 * count)  # others may slow this one down as they begin, too
+            count = min(self._pace.claim, 2 * count)  # starting consumers may slow this one down
             deliveries = self._claiming.run(riding.riding(self.settle_done(), self.claim(count)))
             if self.pause:
                 self._stop.finishing.wait(self.pause)
@@ -86,13 +86,13 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
                 since, calls = self._note_pace(since, calls), 0
         if (
             self._failures and self._may_retry
-        ):  # not with the next claim, which may wait: the pace counts them
+        ):  # not with the next claim, which may wait: the pace includes settling
             self._settling.run(self.settle_done())
         self._note_pace(since, calls)
         self.permit.end()
 
     def _is_time(self, ended: float) -> bool:
-        """Whether finished calls are not to wait for the next one, if that takes as long as the last."""
+        """Whether finished calls must be settled before the next call, if it takes as long as the last."""
         return 2 * ended - self._calls.began > self._due or self._finished.are_enough()
 
     def _note_pace(self, since: float, calls: int) -> float:
@@ -112,7 +112,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         return self._current
 
     def _next_unexpired(self) -> Delivery[Any] | None:
-        """The next whose time to live has not ended since its claim."""
+        """The next delivery that has not expired since its claim."""
         outlived: list[Delivery[Any]] = []
         try:
             while (delivery := self._unstarted.popleft())._time_to_live(time.monotonic()) <= 0:  # noqa: SLF001
@@ -140,7 +140,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
                 break
 
     def put_back(self, deliveries: list[Delivery[Any]]) -> None:
-        """Put back what was taken out of `_unstarted`; who takes it next has to ask whether it is lost."""
+        """Put back messages taken from `_unstarted`; the next thread to take them checks if they are lost."""
         self._in_doubt = True
         self._unstarted.extendleft(reversed(deliveries))
 
@@ -148,7 +148,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     @property
     def running(self) -> list[Delivery[Any]]:
-        """The delivery whose call runs, if one does."""
+        """The delivery whose call is running, if any."""
         running = self._calls.delivery
         return [] if running is None else [running]
 
@@ -158,11 +158,11 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     @property
     def holds(self) -> tuple[int, float]:
-        """How many messages of its last claim are left, and the time of that claim."""
+        """The number of messages left of its last claim, and the time of that claim."""
         return len(self._unstarted) + len(self._done) + (self._current is not None), self._claimed
 
     def tend(self) -> None:
-        """Release messages that wait behind a stuck call, settle what ended before it."""
+        """Release messages behind a stuck call, and settle calls that ended before it."""
         now, timed_out = time.monotonic(), self._overruns()
         if timed_out and self._overruns(since=LATE):
             self._say_late()
@@ -178,7 +178,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             self.say_late(late)
 
     def cut_short(self) -> None:
-        """Raise an error inside a call that runs too long, or in any after a second signal."""
+        """Raise an error inside a call over its limit, or in any call after a second signal."""
         running = self._calls.delivery
         if self._stop.cancelling.is_set():
             self._calls.cut_short(running, Stopped)
@@ -186,7 +186,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             self._calls.cut_short(running, limit)
 
     def _overruns(self, since: float = 0) -> type[HandlerTimeout] | None:
-        """The limit that the call which runs is over, for longer than this (seconds); None: it is not."""
+        """The limit that the running call has exceeded by more than this (seconds); None: it has not."""
         running, now = self._calls.delivery, time.monotonic() - since
         if self._timeout is not None and self._runs_longer_than(self._timeout + since):
             return HandlerTimeout
@@ -195,11 +195,11 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         return None
 
     def _runs_longer_than(self, seconds: float) -> bool:
-        """Whether a call runs, and has done so for longer than this."""
+        """Whether a call has been running for longer than this."""
         return self._calls.delivery is not None and time.monotonic() - self._calls.began > seconds
 
     def take_due(self) -> list[Delivery[Any]]:
-        """A delivery of each claim whose lease is to be extended now; `note_extended` has to follow."""
+        """A delivery of each claim whose lease must be extended now; then call `note_extended`."""
         now, third = time.monotonic(), self._lease / 3
         if now - self._extended <= third or now - self._asked <= min(RETRY_AFTER, third):
             return []
@@ -211,7 +211,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         return [*kept.values()]
 
     def note_extended(self, lost: list[Delivery[Any]] | None) -> None:
-        """Note which of the leases that were due are lost; None: unknown."""
+        """Note which of these leases are lost; None: unknown."""
         if lost is not None:
             self._extended = self._asked
             self.note_lost(lost)

@@ -1,4 +1,4 @@
-"""What a worker does for its own queues beside their messages: maintenance, and schedules."""
+"""A worker's maintenance and schedules for its own queues."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.worker.vitals import Vitals
 
-UPKEEP = 10.0  # seconds between two rounds of maintenance, and between two looks at the schedules, at most
-A_FEW = 20  # round trips per round: leases are not extended during it
+UPKEEP = 10.0  # at most this many seconds between two rounds of maintenance or two checks of schedules
+A_FEW = 20  # round trips per round, since leases are not extended during it
 
 
 class Upkeep:
-    """Maintains the queues of these handlers, and fires their schedules, when it is time.
+    """Maintains the queues of these handlers, and fires their schedules when they are due.
 
     Args:
-        vitals: get to know whether Redis answers.
+        vitals: notified whether Redis answers.
     """
 
     def __init__(self, handlers: Sequence[Handler], vitals: Vitals) -> None:
@@ -47,7 +47,7 @@ class Upkeep:
         self._fire_at = 0.0
 
     def declare(self, connections: Connections) -> None:
-        """Write the schedules of the tasks. What is refused, as where memory is full, is written later.
+        """Write the schedules of the tasks. Refused writes, such as for full memory, are retried later.
 
         Raises:
             MissingRights, BrokerUnavailable: they cannot be written.
@@ -67,7 +67,7 @@ class Upkeep:
             del self._undeclared[0]
 
     def look(self, connections: Connections) -> None:
-        """Do what is due."""
+        """Do the work that is due."""
         now = time.monotonic()
         if now - self._kept_up > UPKEEP:
             self._kept_up = now
@@ -76,7 +76,7 @@ class Upkeep:
             self._fire_at = now + self._fire(connections)
 
     def _keep_up(self, connections: Connections) -> None:
-        """Do some maintenance: busy consumers do not claim, and claims do not check retention."""
+        """Do some maintenance, since busy consumers do not claim, and claims do not check retention."""
         try:
             connections.run(self._maintain())
             self.declare(connections)
@@ -90,7 +90,7 @@ class Upkeep:
         yield from rounds.work_off(due.work, Counter(), enough=A_FEW)
 
     def _fire(self, connections: Connections) -> float:
-        """Fire the schedules that are due; returns how many seconds to wait then."""
+        """Fire due schedules; returns how many seconds to wait afterwards."""
         try:
             soonest = connections.run(rounds.fire_due(self._queues))
         except RqDlqError as error:

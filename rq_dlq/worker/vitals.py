@@ -1,4 +1,4 @@
-"""Whether a process lives and works, as it knows itself: nobody asks Redis for it."""
+"""Whether a process is alive and ready, by its own notes, without asking Redis."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from rq_dlq.errors import BrokerUnavailable, RqDlqError
 if TYPE_CHECKING:
     import logging
 
-STUCK_AFTER = 120.0  # seconds; more than any call takes that does not reach Redis
+STUCK_AFTER = 120.0  # seconds; longer than the timeouts of a call
 
 
 class Vitals:
-    """What a process notes of itself, for probes in other threads.
+    """The notes of a process about itself, for probes in other threads.
 
     Args:
-        stopping: whether it finishes what it has begun.
+        stopping: whether it is finishing its running calls.
 
     Attributes:
-        redis: why Redis could not be used when it was last asked; empty: it answered.
+        redis: why Redis could not be used at the last call; empty: it answered.
     """
 
     def __init__(self, stopping: Callable[[], bool]) -> None:
         self.redis = "not reached yet"
-        self._away = False  # it was logged that Redis is
-        self._lost: set[str] = set()  # what was logged of lost nodes
+        self._away = False  # it was logged that Redis is unreachable
+        self._lost: set[str] = set()  # logged failures of lost nodes
         self._noting = threading.Lock()
         self._stopping = stopping
         self._refusals: Callable[[], Mapping[str, str]] = dict[str, str]
@@ -39,23 +39,23 @@ class Vitals:
         self._turns: dict[str, tuple[float, float]] = {}
 
     def turn(self, name: str, within: float | None = None) -> None:
-        """Note that something which turns again and again, such as the event loop, does so now.
+        """Note that a periodic activity, such as the event loop, is running.
 
         Args:
-            within: seconds until its next turn, at most; None: `STUCK_AFTER`.
+            within: the longest time until its next turn, seconds; None: `STUCK_AFTER`.
         """
         self._turns[name] = time.monotonic(), STUCK_AFTER if within is None else within
 
     def rest(self, name: str) -> None:
-        """Note that it is not to turn any more."""
+        """Note that this activity has ended."""
         self._turns.pop(name, None)
 
     def note_redis(self, trouble: str, logger: logging.Logger) -> None:
-        """Note whether Redis answered. Log once that trouble began, and once that it is over.
+        """Note whether Redis answered. Log once that an outage began, and once that it ended.
 
         Args:
             trouble: why Redis cannot be used; empty: it answered.
-            logger: of the process.
+            logger: the logger of the process.
         """
         self.redis = trouble
         self._say(trouble, logger)
@@ -71,12 +71,13 @@ class Vitals:
     def note_failure(
         self, what: str, error: RqDlqError, logger: logging.Logger, level: int, where: str
     ) -> None:
-        """Log what failed, and why. Of an outage it is logged only that it began, whoever noticed it first.
+        """Log a failure and its reason. Of an outage only the beginning is logged.
 
-        Other nodes of a cluster may go on, so of a lost one the first failure of each `where` is logged.
+        Other nodes of a cluster may still work, so for a lost node the first failure of each `where` is
+        logged.
 
         Args:
-            where: what fails as a whole while a node is lost, such as a queue.
+            where: the part that fails while a node is lost, such as a queue.
         """
         if isinstance(error, BrokerUnavailable):
             if error.node or isinstance(error, NodeUnavailable):
@@ -90,7 +91,7 @@ class Vitals:
         logger.log(level, "%s: %s", what, error)
 
     def note_success(self, where: str, logger: logging.Logger) -> None:
-        """Note that something succeeded. Log it if it failed with a lost node before."""
+        """Note a success. Log it if the same part failed before with a lost node."""
         if not self._lost:  # nearly always
             return
         with self._noting:
@@ -100,7 +101,7 @@ class Vitals:
             logger.info("%s: Redis is back", where)
 
     def begin(self, refusals: Callable[[], Mapping[str, str]] = dict[str, str]) -> None:
-        """The process has begun its work.
+        """Note that the process has started working.
 
         Args:
             refusals: why claims are refused now, by queue.
@@ -109,21 +110,21 @@ class Vitals:
         self._stage = "working"
 
     def end(self) -> None:
-        """It has ended its work: nothing needs to turn any more."""
+        """Note that it has stopped working: no activity is expected any more."""
         self._stage = "stopping"
         self._turns.clear()
 
     @property
     def stage(self) -> Literal["starting", "working", "stopping"]:
-        """How far it is."""
+        """The stage of the process."""
         return "stopping" if self._stopping() else self._stage
 
     def live(self) -> list[Check]:
-        """Whether it turns. A handler that runs long, or Redis that is away, does not hold it up."""
+        """Whether its activities are running. A long call, or an unreachable Redis, does not affect that."""
         return [Check("process", "ok", self.stage), *self._turning()]
 
     def ready(self) -> list[Check]:
-        """Whether it also does its work: it has begun and does not stop, Redis answers, claims succeed."""
+        """Whether it is also ready: it has started and is not stopping, Redis answers, claims succeed."""
         working = self.stage == "working"
         return [
             Check("process", "ok" if working else "fail", self.stage),

@@ -43,27 +43,27 @@ if TYPE_CHECKING:
     from rq_dlq.worker.consumer import Consumer
     from rq_dlq.worker.stopping import Until
 
-GRACE = 4.0  # seconds that a cancelled call has to end
-LEAVE = 0.5  # seconds that the lifespan and the event loop have then
+GRACE = 4.0  # seconds for a cancelled call to end
+LEAVE = 0.5  # seconds for the lifespan and the event loop after that
 
 
 class Worker:
     """Runs a broker's handlers in this process until it is stopped.
 
     Args:
-        broker: of either colour.
-        until: when a queue's consumers end without a signal or `stop`. "stopped": never. "empty": nothing is
-            ready; a line of the log says what was done, and what is left. "drained": no message is ready,
-            scheduled or leased (by any consumer), so redeliveries are awaited, and a paused queue until it
-            is resumed.
-        queues: only these, each with its concurrency (None: the handler's own); None: all with a handler.
-        checkup: time between two checks of the server, the first before the first claim; each failure is
+        broker: a broker of either colour.
+        until: when a queue's consumers end without a signal or `stop`. "stopped": never. "empty": no message
+            is ready; the log has the counts and the messages left. "drained": no message is ready, scheduled
+            or leased (by any consumer), so it waits for redeliveries, and for a paused queue to be resumed.
+        queues: only these queues, each with its concurrency (None: the handler's own); None: all with a
+            handler.
+        checkup: the time between two checks of the server, the first before the first claim; each failure is
             logged once as an error, each concern once as a warning.
 
     Attributes:
         stop: the stages of its end.
-        tally: how deliveries ended so far.
-        vitals: whether it lives and works, for probes in other threads.
+        tally: the outcomes of deliveries so far.
+        vitals: whether it is alive and ready, for probes in other threads.
 
     Raises:
         ConfigurationError: there is no handler to run, or an argument is not valid.
@@ -85,31 +85,32 @@ class Worker:
         for handler, _ in self._handlers:
             if isinstance(handler.function, Tasks):
                 handler.function.check()
-            handler.body_type()  # raises if it cannot be read
+            handler.body_type()  # raises if the annotation is not valid
         self._lifespan = broker._lifespan
         self._broker = broker if isinstance(broker, Broker) else broker._twin(Broker, FAIL_FAST)
         self._twinned = self._broker is not broker
         self._until: Until = until
-        self._given_up = inf  # when cancelled calls have had their time
-        self._giving_up = inf  # when Redis has had its time
+        self._given_up = inf  # when cancelled calls are given up
+        self._giving_up = inf  # when Redis is given up
         self._watch: EventLoopWatch | None = None
         self._doctor = doctor.Watch(broker.settings, checkup, private=broker._known_url is None)
         self._leases = Leases(self.vitals)
         self._upkeep = Upkeep([handler for handler, _ in self._handlers], self.vitals)
 
     def run(self) -> None:
-        """Consume until the end. A SIGTERM or SIGINT lets running calls finish, a second one cancels them.
+        """Consume until the end. A SIGTERM or SIGINT lets running calls finish; a second one cancels them.
 
-        If the program set up no logging, the log goes to stderr.
+        If logging is not configured, the log goes to stderr.
 
         Raises:
-            ConfigurationError: `rq-dlq worker` is importing the program, and runs it itself.
-            RqDlqError: a consumer failed; the log has its error. Or a burst ended by refused claims.
+            ConfigurationError: `rq-dlq worker` is importing the program, and runs the handlers itself.
+            RqDlqError: a consumer failed, with its error in the log; or a burst ended because claims were
+                refused.
         """
         refuse_while_importing()
         show_log()
         with (
-            heeding_signals(self.stop, logger),  # before it connects, which it may have to wait for
+            heeding_signals(self.stop, logger),  # before it connects, which may take long
             event_loop(self._patience, self.stop.break_off) as loop,
         ):
             self._run(loop)
@@ -136,7 +137,7 @@ class Worker:
             self._serve(loop)
         except BrokerUnavailable:
             if self.stop.broken or not self.stop.finishing.is_set():
-                raise  # else it was stopped while it waited for Redis
+                raise  # otherwise it was stopped while it waited for Redis
         if self.stop.broken:
             raise RqDlqError("the worker ended because a consumer failed: see the log, and start it again")
         logger.info("stopped")
@@ -170,14 +171,14 @@ class Worker:
             if self._twinned:
                 self._broker.close()
         refused = {one.queue.name: one.trouble for one in consumers if one.trouble}
-        if refused and not self.stop.finishing.is_set():  # else it did not end because nothing was ready
+        if refused and not self.stop.finishing.is_set():  # otherwise it did not end by `until`
             why = "; ".join(f"{name}: {trouble}" for name, trouble in refused.items())
-            raise RqDlqError(f"claims were refused, so what is ready there was not done: {why}")
+            raise RqDlqError(f"claims were refused, so ready messages were not processed: {why}")
 
     def _consumers(self, shared: Shared, state: Any) -> Iterator[Consumer[Any]]:
-        """The consumers of all handlers, each with a queue object of its own, which has the state."""
+        """The consumers of all handlers, each with its own queue object with the state."""
         for handler, concurrency in self._handlers:
-            logger.info("%s: up to %d at once", handler.queue.name, concurrency)
+            logger.info("%s: up to %d concurrent calls", handler.queue.name, concurrency)
             if handler.is_async:
                 patience = Retries(attempts=None, seconds=GRACE, until=self.stop.giving_up)
                 twin = self._broker._twin(asyncio.Broker, patience)
@@ -187,14 +188,14 @@ class Worker:
                 yield from [ThreadConsumer(own, shared) for _ in range(concurrency)]
 
     def _time_left(self) -> float:
-        """How long cancelled calls still have, seconds; infinite before a second signal."""
+        """The remaining time of cancelled calls, seconds; infinite before a second signal."""
         now = time.monotonic()
         if self.stop.cancelling.is_set():
             self._given_up = min(self._given_up, now + GRACE)
         return self._given_up - now
 
     def _give_up(self) -> None:
-        """Give up Redis some time after the stop began; a thread that does not wait for Redis calls this."""
+        """Give up Redis some time after the stop began; called from a thread that does not wait for Redis."""
         now = time.monotonic()
         if self.stop.finishing.is_set():
             self._giving_up = min(self._giving_up, now + GRACE)
@@ -202,7 +203,7 @@ class Worker:
             self.stop.giving_up.set()
 
     def _patience(self) -> float:
-        """How long the lifespan and the event loop still have to end: a call may block it."""
+        """The remaining time of the lifespan and the event loop, which a call may block."""
         return self._time_left() + LEAVE
 
     def _connect(self) -> Connections:
@@ -219,7 +220,7 @@ class Worker:
     def _consume(
         self, consumers: Sequence[Consumer[Any]], tending: Connections, reporting: Reporting
     ) -> None:
-        """Run the consumers. An error here ends them, too: nobody would keep their leases any more."""
+        """Run the consumers. An error here also ends them, since their leases would no longer be kept."""
         started: list[Consumer[Any]] = []
         try:
             for consumer in consumers:
@@ -233,7 +234,7 @@ class Worker:
             self.stop.giving_up.set()
             while (started := _alive(started)) and self._time_left() > 0:
                 for consumer in started:
-                    with suppress(Exception):  # perhaps the same one again
+                    with suppress(Exception):  # perhaps the same error again
                         self._leases.extend([consumer], tending)
                         consumer.tend()
             leave(consumers, started, tending, reporting, given_up=True)
@@ -244,10 +245,9 @@ class Worker:
     def _tend(
         self, alive: list[Consumer[Any]], tending: Connections, reporting: Reporting
     ) -> list[Consumer[Any]]:
-        """Tend the consumers until all have ended, or a cancelled call has had its time; who did not end.
+        """Tend the consumers until all have ended or the time of cancelled calls is up; returns those left.
 
-        At a stop this waits for Redis only as long as that is of use: after it has given up, for calls that
-        still run.
+        At a stop this waits for Redis only while that is useful: after giving up, for running calls only.
         """
         awaited, watch = Awaited(self.stop), self._watch
         cancels = Cancels(self._broker.settings.namespace)
@@ -271,12 +271,12 @@ class Worker:
         return alive
 
     def _is_of_use(self, consumer: Consumer[Any]) -> bool:
-        """Whether to tend this consumer."""
+        """Whether tending this consumer is still useful."""
         return consumer.busy or not self.stop.giving_up.is_set()
 
 
 def _alive(consumers: Sequence[Consumer[Any]]) -> list[Consumer[Any]]:
-    """Those that have not ended, a moment later."""
+    """The consumers that have not ended, after a short wait."""
     return [consumer for consumer in consumers if not consumer.join(TICK / len(consumers))]
 
 

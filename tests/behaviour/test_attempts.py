@@ -72,7 +72,7 @@ async def test_people_are_shown_attempts(broker: Any, raw: Any) -> None:
     await (await one(queue)).ack()
     failing = await one(queue)
     assert failing.delivery_count == 3
-    assert (await queue.explain(failing.id)).why.startswith("a consumer works on its attempt 1,")
+    assert (await queue.explain(failing.id)).why.startswith("a consumer is processing attempt 1,")
     await failing.nack("x")
     await (await one(queue)).nack("x")
     (letter,) = await queue.dlq.browse()

@@ -8,7 +8,6 @@ import logging
 from typing import Any
 
 import pytest
-import redis
 
 from rq_dlq import InvalidInput
 from rq_dlq.asyncio.broker import Broker
@@ -101,13 +100,14 @@ async def test_what_no_queue_keeps(broker: Any, raw: Any) -> None:
     await queue.pause(by="ana")
     assert await queue.delete(force=True, by="ben") == 3
     records = [(one.did, one.by, one.queue, one.which) for one in reversed(await broker.audit())]
-    assert records[:3] + records[4:] == [
+    of_the_queue = ("paused", "ana", "a", "")  # beside the others; those of a millisecond have no order
+    assert of_the_queue in records, "what was done to a queue is gone with it"
+    assert [record for record in records if record != of_the_queue] == [
         ("set a policy", "ana", "", "policy a"),
         ("removed a policy", "ana", "", "policy a"),
         ("undeclared", "cleo", "b", ""),
         ("deleted", "ben", "a", "3 messages"),
     ]
-    assert records[3] == ("paused", "ana", "a", ""), "what was done to a queue is gone with it"
     assert 0 < raw.ttl("rq:{a}:audit") <= MONTH
     await queue.send("again")
     await queue.pause(by="ana")
@@ -187,17 +187,17 @@ async def test_the_acl_user_is_named_as_such(broker: Any, raw: Any) -> None:
 
 
 async def test_a_full_server_is_emptied_all_the_same(
-    broker: Any, redis_client: redis.Redis, caplog: pytest.LogCaptureFixture
+    broker: Any, raw: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A deletion that cannot be noted is done, and the log says so."""
     queue = broker.queue("a")
     await queue.send_many(range(3))
-    redis_client.set(f"{broker.settings.namespace}:audit", "of another kind")
+    raw.set(f"{broker.settings.namespace}:audit", "of another kind")
     with caplog.at_level(logging.WARNING, "rq_dlq"):
         assert await queue.delete(force=True, by="ana") == 3
     assert "the audit has no record of this: deleted a" in caplog.text
     assert await broker.queues() == []
-    redis_client.delete(f"{broker.settings.namespace}:audit")
+    raw.delete(f"{broker.settings.namespace}:audit")
 
 
 def test_every_method_of_operators_takes_who() -> None:

@@ -18,6 +18,7 @@ from rq_dlq.core.settling import settle as settling_settle
 from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.values.message import Row
 from rq_dlq.values.state import first_delivery
+from rq_dlq.values.wanted import ALL, RECORD, Wanted
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import AT_ONCE, after, bury, claim_all, counts, ids
 from tests.behaviour.stepping import alone, drive, stop_after
@@ -48,9 +49,13 @@ async def found(broker: Any, queue: Any, name: str = "b") -> ClaimedBatch:
 
 
 async def rows(broker: Any, queue: Any, token: str, first: int = 0, limit: int = 1_000) -> list[Row]:
-    steps = batches.read_claim(queue._core.keys, token, first, limit)
-    page: Page = await broker._run(steps)
-    return page.rows()
+    """What a claim still holds, by the states of the messages; by its counter it is the same."""
+    pages: list[Page] = [
+        await broker._run(batches.read_claim(queue._core.keys, token, first, limit, wanted))
+        for wanted in (ALL, RECORD)
+    ]
+    assert (pages[0].ids, pages[0].records) == (pages[1].ids, pages[1].records)
+    return pages[0].rows()
 
 
 async def read(broker: Any, queue: Any, batch: ClaimedBatch) -> list[str]:
@@ -207,24 +212,32 @@ async def test_what_is_settled_by_itself_is_no_part_of_it(broker: Any) -> None:
     assert (await queue.stats()).totals["acked"] == 7
 
 
-async def test_what_ends_while_a_claim_is_read_is_no_part_of_it(broker: Any) -> None:
+@each_afresh("wanted", [ALL, RECORD])
+@each_afresh("trip", [1, 2])
+async def test_what_ends_while_a_claim_is_read_is_no_part_of_it(
+    broker: Any, wanted: Wanted, trip: int
+) -> None:
     """Reading takes no script; a message that is sent again under its id belongs to nobody's claim."""
     queue = broker.queue("a")
     names, batch = await sent(broker, queue, 3)
     (token,) = batch.tokens
+    records = [row.record for row in await rows(broker, queue, token)]
     scripts: list[str] = []
 
     async def settle(script: str) -> None:
         scripts.append(script)
-        await run(broker, settling_calls.ack(queue._core.keys, [(names[0], token), (names[1], token)]))
-        await queue.send("another", id=names[0])
+        if len(scripts) == trip:
+            await run(broker, settling_calls.ack(queue._core.keys, [(names[0], token), (names[1], token)]))
+            await queue.send("another", id=names[0])
 
-    page = await drive(broker, batches.read_claim(queue._core.keys, token, 0, 9), settle)
-    assert page.ids == [names[2].encode()]
+    page = await drive(broker, batches.read_claim(queue._core.keys, token, 0, 9, wanted), settle)
+    first = 2 if trip == 1 else 0  # all is read by the second
+    assert page.ids == [name.encode() for name in names[first:]]
+    assert page.records == records[first:]
     assert not any(scripts)
 
 
-async def test_no_history_of_first_deliveries_is_read(broker: Any) -> None:
+async def test_of_first_deliveries_no_history_is_read_and_without_it_no_state(broker: Any) -> None:
     queue = broker.queue("a")
     names, batch = await sent(broker, queue, 3)
     (token,) = batch.tokens
@@ -236,6 +249,8 @@ async def test_no_history_of_first_deliveries_is_read(broker: Any) -> None:
 
     page = await drive(broker, batches.read_claim(queue._core.keys, token, 0, 9), note)
     assert (len(page.ids), page.histories, len(trips)) == (len(names), [None] * 3, 2)
+    page = await drive(broker, batches.read_claim(queue._core.keys, token, 0, 9, RECORD), note)
+    assert (len(page.ids), page.states, page.histories, len(trips)) == (len(names), [], [], 4)
 
 
 async def test_what_ends_while_a_history_is_read_is_no_part_of_the_claim(broker: Any) -> None:

@@ -126,7 +126,7 @@ async def test_a_stranger_inside_another_type_is_named_when_it_comes(broker: Any
     await broker.queue("a").send([{}])
     assert await broker.queue("a", type=list[Stranger]).claim() == []
     (resting,) = await broker.queue("a").select(places=["scheduled"]).browse()
-    assert "Stranger is not known; use JSON values" in resting.history[-1].cause.message
+    assert "Stranger is not supported; use JSON values" in resting.history[-1].cause.message
 
 
 async def test_a_model_with_a_number_that_json_lacks_is_refused(broker: Any) -> None:

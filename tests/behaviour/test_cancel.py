@@ -58,6 +58,15 @@ def _leases(queue: Any) -> Any:
     return (yield calls.size(queue._core.keys, "leases"))
 
 
+async def test_by_what_the_send_returned(broker: Any, raw: Any) -> None:
+    """Its worker is told, too."""
+    queue = broker.queue("a")
+    sent = await queue.send("x")
+    await one(queue)
+    assert await queue.cancel(sent) == "cancelled"
+    assert raw.keys("rq:cancelled:*")
+
+
 async def test_what_is_over_stays(broker: Any) -> None:
     queue = broker.queue("a", dedup_window="1h")
     for name in ("dead", "expired", "acked", "held"):
@@ -113,7 +122,7 @@ async def test_what_a_batch_of_spark_holds_stays(sync_broker: Any) -> None:
     queue = sync_broker.queue("a")
     queue.send("x", id="m")
     sync_broker._run(batches.claim_batch(queue._core, "t", limit=9, lease=60_000))
-    with pytest.raises(InvalidInput, match="in a batch of Spark"):
+    with pytest.raises(InvalidInput, match="in a Spark batch"):
         queue.cancel("m")
     assert queue.stats().leased == 1
 

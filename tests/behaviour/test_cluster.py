@@ -13,7 +13,7 @@ import redis
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq import CrossSlot, InvalidName, SharedDeadLetterStrategy
+from rq_dlq import CrossSlot, InvalidName, KnownId, Message, SharedDeadLetterStrategy
 from tests.audit import audit
 from tests.behaviour.faults import acked, lose_replies, meanwhile
 from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one
@@ -81,8 +81,13 @@ async def two(broker: Any, names: list[str]) -> tuple[Any, Any]:
     return queue, other
 
 
-@each_afresh("names", [TAGGED, APART])
-@each_afresh("verb", VERBS.values())
+@each_afresh(
+    ("names", "verb"),
+    [
+        *((APART, verb) for verb in VERBS.values()),
+        *((TAGGED, VERBS[name]) for name in OF_SEVERAL),  # for a verb of one queue it is the same
+    ],
+)
 async def test_every_verb(names: list[str], verb: Verb, broker: Any, clock: Clock, raw: Any) -> None:
     """I10: it runs, or says which queues are on different nodes."""
     scene = await set_up(broker, clock, *names)
@@ -158,6 +163,28 @@ async def test_a_session_across_nodes_is_refused(broker: Any, raw: Any) -> None:
     assert (first.charged, first.history[0].cause.type) == (1, "rq_dlq.errors.CrossSlot")
 
 
+async def test_an_ack_that_sends_across_nodes_is_refused(broker: Any, raw: Any) -> None:
+    queue, other = await two(broker, APART)
+    delivery = await one(queue)
+    await other.open()
+    before = contents(raw)
+    with pytest.raises(CrossSlot, match=r"\{shop\}\.orders"):
+        await delivery.ack(send=[(other, "bill")])
+    assert contents(raw) == before
+    await delivery.ack(send=[(queue, "bill")])
+    assert await counts(queue) == {"ready": 3}
+
+
+async def test_an_ack_sends_to_a_queue_with_the_same_tag(broker: Any, raw: Any) -> None:
+    queue, other = await two(broker, TAGGED)
+    await (await one(queue)).ack(send=[(other, Message("x", id="link"))])
+    with pytest.raises(KnownId):
+        await (await one(queue)).ack(send=[(other, Message("x", id="link"))])
+    assert await ids(other) == ["link"]
+    for name in TAGGED:
+        audit(raw, name)
+
+
 async def test_a_session_of_each_queue_alone_works(broker: Any) -> None:
     queue, other = await two(broker, APART)
     for place in (queue, other):
@@ -174,7 +201,7 @@ async def test_a_move_across_nodes_is_refused(place: str, verb: str, broker: Any
     if place == "dead":
         await queue.poison(await queue.claim(3))
     before = contents(raw)
-    with pytest.raises(CrossSlot, match="give them one hash tag"):
+    with pytest.raises(CrossSlot, match="give them the same hash tag"):
         await getattr(queue.select(places=[place]), verb)(other)
     assert contents(raw) == before
 
@@ -183,7 +210,7 @@ async def test_a_redrive_across_nodes_is_refused(broker: Any, raw: Any) -> None:
     queue, other = await two(broker, APART)
     await queue.poison(await queue.claim(3))
     before = contents(raw)
-    with pytest.raises(CrossSlot, match="give them one hash tag"):
+    with pytest.raises(CrossSlot, match="give them the same hash tag"):
         await queue.dlq.redrive(all=True, to=other)
     assert contents(raw) == before
     assert (await queue.dlq.redrive(all=True, edit=lambda body: body, ttl="1h")).counts.moved == 3

@@ -120,7 +120,7 @@ def test_a_broker_of_a_pool_does_not_pickle(sync_broker: rq_dlq.Broker) -> None:
     import redis  # noqa: PLC0415
 
     broker = rq_dlq.Broker(pool=redis.ConnectionPool())
-    with pytest.raises(ConfigurationError, match="cannot cross processes"):
+    with pytest.raises(ConfigurationError, match="cannot be pickled for another process"):
         pickle.dumps(broker)
     del sync_broker
 

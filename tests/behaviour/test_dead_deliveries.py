@@ -28,7 +28,9 @@ async def test_it_tells_what_the_letter_tells(state: str, name: str, broker: Any
     assert told(delivery) == told(letter)
     assert (delivery.queue, delivery.original_queue) == (name, "a")
     assert delivery.reason == ("poison" if state == "dead" else "expired")
-    assert delivery.cause.message == ("told so" if state == "dead" else "the message's time to live was over")
+    assert delivery.cause.message == (
+        "told so" if state == "dead" else "the message's time to live had expired"
+    )
     assert delivery.died_at.timestamp() * 1000 == clock.now - 5_000
 
 

@@ -144,7 +144,7 @@ async def test_an_earlier_failure_is_not_the_cause(broker: Any, clock: Clock) ->
     clock.advance("30m")
     await queue.maintain()
     (letter,) = await queue.expired.browse()
-    assert (letter.cause.type, letter.cause.message) == ("Expired", "the message's time to live was over")
+    assert (letter.cause.type, letter.cause.message) == ("Expired", "the message's time to live had expired")
 
 
 async def test_the_leased_are_judged_when_they_come_back(broker: Any, clock: Clock) -> None:

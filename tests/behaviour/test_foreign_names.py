@@ -15,8 +15,8 @@ from tests.each import each_afresh
     ("name", "answer"),
     [
         ("a,b", "a message goes to one queue"),
-        ("DLA::DLQ.orders", "address::queue use the queue alone"),
-        ("DLQ.a::b", "address::queue use the queue alone"),
+        ("DLA::DLQ.orders", "address::queue use only the queue"),
+        ("DLQ.a::b", "address::queue use only the queue"),
         ("queue://orders", "without queue:// or topic://"),
         ("topic://prices", "for topics see docs/instead.md"),
         ("orders?consumer.exclusive=true", "options such as"),
@@ -46,4 +46,4 @@ async def test_a_virtual_topic_is_warned_of(name: str, broker: Any, caplog: Any)
     await queue.send(1)
     await queue.send(2)
     said = [record.message for record in caplog.records if "virtual topics" in record.message]
-    assert said == [f"{name} is a queue like others: there are no virtual topics, see docs/instead.md"]
+    assert said == [f"{name} is an ordinary queue: there are no virtual topics, see docs/instead.md"]

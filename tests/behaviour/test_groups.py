@@ -181,7 +181,8 @@ async def test_a_group_is_changed_without_reading_bodies(verb: str, broker: Any)
     read = [call for call in calls if call.script == "scan"]
     assert read
     assert {(call.args["place"], call.args["record"], call.args["story"]) for call in read} == {
-        ("groups", "no", "no")
+        ("groups", "no", "no"),
+        ("leased", "no", "no"),  # whom somebody works on, which is counted
     }
     assert list(await by_error(queue)) == ["sold out"]
 

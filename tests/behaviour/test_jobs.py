@@ -182,7 +182,7 @@ async def test_staged_messages_that_are_not_whole_fail_the_commit(broker: Any, r
     queue = broker.queue("a")
     attempts = await stage(broker, queue, "t", range(3))
     raw.rpop(queue._core.keys.stage("j", *attempts))
-    with pytest.raises(BrokerRefused, match="some of what its tasks staged is gone"):
+    with pytest.raises(BrokerRefused, match="some messages staged by its tasks are gone"):
         await commit(broker, queue, attempts)
     await drop(broker, queue, attempts)
 
@@ -302,7 +302,7 @@ async def test_what_is_gone_before_the_others_are_told_holds_up_nothing(
     raw.delete(gone._core.keys.stage("j", *lists[gone.name]))  # it expires where nothing maintains the queues
     clock.advance("10s")
     await first.maintain()
-    assert "job j: what it has committed to 's:1' is gone" in caplog.text
+    assert "job j: its committed messages for 's:1' are gone" in caplog.text
     clock.advance("10s")
     for queue in queues:
         await queue.maintain()

@@ -155,7 +155,7 @@ async def test_what_is_said_of_who_waits(broker: Any, clock: Clock) -> None:
     assert found.next_at is not None
     assert now + SECOND <= found.next_at <= now + 2 * SECOND
     said = str(await queue.explain("a3"))
-    assert "it waits for its key a: 2 in front; a1 is in work at " in said
+    assert "it waits for its key a: 2 in front; a1 is being processed at " in said
     assert f"; the next by its rate at {found.next_at:%H:%M:%S} UTC" in said
     await a1.ack()
     assert "it waits for the rate of its key a: 1 in front; the next by its rate" in str(

@@ -152,7 +152,7 @@ async def test_verbs_on_who_is_blocked(broker: Any) -> None:
     (a1,) = await queue.claim(9)
     assert await queue.select(places=["scheduled"]).deliver_now() == 0
     with pytest.raises(
-        InvalidInput, match=r"a3 cannot be delivered now.*its key a: 2 in front; a1 is in work"
+        InvalidInput, match=r"a3 cannot be delivered now.*its key a: 2 in front; a1 is being processed"
     ):
         await queue.select(ids=["a3"]).deliver_now()
     assert await queue.select(ids=["a4"]).prioritize(9) == 1
@@ -291,12 +291,12 @@ async def test_a_key_is_a_short_text(key: Any, broker: Any) -> None:
     [
         ({}, "pass one of order"),
         ({"order": True, "limit": 2}, "pass one of order"),
-        ({"on_dead": "hold", "limit": 2}, "Add order=True"),
+        ({"on_dead": "hold", "limit": 2}, "requires order=True"),
         ({"order": True, "on_dead": "stop"}, "Pass 'skip' or 'hold'"),
         ({"limit": 0}, "1 to 1000"),
         ({"fair": 101}, "1 to 100"),
         ({"order": True, "limit": 2, "rate": "1/s"}, "pass one of order"),
-        ({"rate": "often"}, "per_key.rate is 'often'. Pass text as"),
+        ({"rate": "often"}, "per_key.rate is 'often'. Pass text such as"),
     ],
 )
 def test_a_rule_is_checked(given: Any, said: str) -> None:

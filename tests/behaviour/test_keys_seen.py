@@ -42,7 +42,7 @@ async def test_why_a_message_waits(broker: Any) -> None:
     queue = await shop(broker, PerKey(order=True, on_dead="hold"), "a0", "a1", "a2")
     (held,) = await queue.claim(9)
     said = str(await queue.explain("a2"))
-    assert "a2 is scheduled: it waits for its key customer-a: 2 in front; a0 is in work at " in said
+    assert "a2 is scheduled: it waits for its key customer-a: 2 in front; a0 is being processed at " in said
     assert " until " in said
     await held.poison("no")
     said = str(await queue.explain("a1"))

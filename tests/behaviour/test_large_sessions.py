@@ -120,7 +120,7 @@ async def test_what_was_staged_is_gone(broker: Any, raw: Any) -> None:
         await session.commit()
     for key in raw.keys("rq:*stage:*"):
         raw.delete(key)
-    with pytest.raises(BrokerRefused, match="what it had staged is gone"):
+    with pytest.raises(BrokerRefused, match="its staged messages are gone"):
         await session.commit()
     assert (await counts(broker.queue("a")), await counts(broker.queue("b"))) == ({"leased": 1}, {})
     assert await session.commit() == 1

@@ -122,6 +122,21 @@ async def test_a_session(broker: Any) -> None:
     assert (await one(invoices)).headers == {"trace": "t"}
 
 
+async def test_an_ack_that_sends(broker: Any) -> None:
+    """As a session of one message; refused, it settles nothing."""
+    orders, invoices = broker.queue("orders"), broker.queue("invoices")
+    await orders.send("a")
+    await invoices.send("before", id="known")
+    held = await one(orders)
+    recorder = observed(broker, trace="t")
+    with pytest.raises(KnownId):
+        await held.ack(send=[(invoices, Message("bill", id="known"))])
+    await held.ack(send=[(invoices, Message("bill", headers={"tenant": "x"}))])
+    assert [sending.staged for sending in recorder.sendings] == [True, True]
+    assert recorder.seen == ["send invoices:", "send invoices."] * 2 + [f"{held.id} acked"]
+    assert (await invoices.claim(2))[1].headers == {"tenant": "x", "trace": "t"}
+
+
 async def test_a_with_block(broker: Any) -> None:
     queue = broker.queue("orders")
     await queue.send("body", id="m")
@@ -274,5 +289,5 @@ def test_an_observer_is_one_by_its_class() -> None:
     broker = rq_dlq.Broker("redis://nowhere")
     recorder = Recorder()
     assert broker.observe(recorder) is recorder
-    with pytest.raises(ConfigurationError, match="derive its class from Observer"):
+    with pytest.raises(ConfigurationError, match="pass an instance of a subclass of Observer"):
         broker.observe(print)  # type: ignore[type-var]

@@ -429,7 +429,7 @@ async def test_a_handler_pauses_the_key_of_its_message(broker: Any, clock: Clock
     claimed = [one for one in await taken(queue) if one.id != "o1"]
     assert sorted(one.id for one in claimed) == some("t", 4)
     assert {one.charged for one in claimed} == {0}
-    with pytest.raises(ValueError, match="say how long"):
+    with pytest.raises(ValueError, match="needs a duration: pass after"):
         Redeliver(pause_key=True)
 
 

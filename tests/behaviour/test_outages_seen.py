@@ -26,7 +26,7 @@ async def test_why_a_message_waits(broker: Any, clock: Clock) -> None:
     said = str(await queue.explain("p3"))
     assert "p3 is scheduled: it waits for payments: open since " in said
     assert " UTC, next probe at " in said
-    assert ", 4 wait. Next: it is let in after a message that succeeds" in said
+    assert ", 4 wait. Next: it is delivered after another message succeeds" in said
     await queue.send("x", id="new", dependency="payments")
     assert "new is scheduled: it waits for payments: open since" in str(await queue.explain("new"))
     await queue.send("x", id="other", key="k2")

@@ -207,9 +207,9 @@ async def test_explain_says_why_it_rests_and_until_when(broker: Any, clock: Cloc
     await queue.claim()
     said = await queue.explain("m")
     assert said.place == "scheduled"
-    assert "passed it on, since it does not take it (" in said.why
-    assert "no live worker takes it: unless one comes, it is dead at the next try after" in said.next
+    assert "passed it on, since it does not accept it (" in said.why
+    assert "no live worker accepts it: unless one starts, it dies at the next try after" in said.next
     await report(broker, bodies_of(str, broker), process="web-2:7")
-    assert "as long as a live worker may take it: web-2:7" in (await queue.explain("m")).next
+    assert "while a live worker accepts it: web-2:7" in (await queue.explain("m")).next
     clock.advance("1s")
     assert "web-2:7" in (await queue.explain("m")).next  # due

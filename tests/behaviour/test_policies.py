@@ -236,7 +236,7 @@ async def test_the_last_declaration_wins_and_is_told(
         assert await wait_of(broker.queue("a")) == 1  # says nothing, so what was declared stands
         assert caplog.messages == []
         sync_broker.queue("a", redelivery=after(2, most=9)).send("y")
-    assert caplog.messages == ["a: this program declares another policy than the last one did"]
+    assert caplog.messages == ["a: this program declares a different policy from the previous one"]
     assert await wait_of(first) == 2
     assert await source(first, "redelivery.delays") == "declared in code"
 

@@ -203,7 +203,7 @@ async def test_a_name_of_dead_letters_that_is_sent_to(
     await broker.policies.set("a", dead_letter=SharedDeadLetterStrategy("LOST"))
     await bury(broker.queue("a"), ["x"])
     late = sync_broker.queue("LOST")
-    with pytest.raises(InvalidInput, match="it takes only what failed in its queues"):
+    with pytest.raises(InvalidInput, match="it has only the dead letters of other queues"):
         late.pause()
     assert raw.smembers("rq:queues") == {b"a"}
     assert await counts(broker.queue("LOST")) == {"dead": 1}
@@ -244,5 +244,5 @@ async def test_a_name_that_is_withdrawn_leaves_it_to_others(broker: Any) -> None
         await bury(broker.queue(name), [name])
     await broker.policies.set("a", dead_letter=SharedDeadLetterStrategy("OTHER"))
     assert await bodies(broker.queue("LOST")) == ["b"]
-    with pytest.raises(InvalidInput, match="it takes only what failed in its queues"):
+    with pytest.raises(InvalidInput, match="it has only the dead letters of other queues"):
         await broker.queue("LOST").pause()

@@ -81,4 +81,4 @@ async def test_of_the_rest_there_is_no_trace(broker: Any) -> None:
     assert (await queue.explain("m")).why == "it was purged"
     explained = await queue.explain("never")
     assert (explained.place, explained.at) == ("unknown", None)
-    assert explained.why.startswith("no trace: it was never sent here, or it was done longer ago")
+    assert explained.why.startswith("no trace: it was never sent here, or it ended longer ago")

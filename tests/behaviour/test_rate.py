@@ -101,7 +101,7 @@ async def test_a_reset_of_the_totals_leaves_it(broker: Any) -> None:
 
 async def test_explain_names_it(broker: Any) -> None:
     queue = broker.queue("a", rate="2/s")
-    assert "hands out at most 2/s" in (await queue.explain(await queue.send("x"))).next
+    assert "delivers at most 2/s" in (await queue.explain(await queue.send("x"))).next
 
 
 @each(

@@ -102,7 +102,7 @@ async def test_what_the_edit_refuses_stays_dead(broker: Any) -> None:
         (lambda body: None, "the edit returned nothing"),  # noqa: ARG005
         (lambda body: object(), "cannot be encoded as JSON"),  # noqa: ARG005
         (lambda body: {"number": "one"}, "does not fit the queue's type Order"),  # noqa: ARG005
-        (lambda body: Order(body.number, float("nan")), "a number that JSON does not have"),
+        (lambda body: Order(body.number, float("nan")), "a number that JSON cannot represent"),
         (lambda body: body.nothing, "AttributeError: 'Order' object has no attribute 'nothing'"),
     ],
 )
@@ -306,7 +306,7 @@ async def test_only_the_caller_can_go_on_with_it(broker: Any, clock: Clock) -> N
     clock.advance("1m")
     await queue.maintain()
     assert (await job.refresh()).state == "cancelled"
-    assert "did not go on with it" in job.why
+    assert "did not continue it" in job.why
     await begun.wait()
     await job.wait()
     assert (begun.state, await counts(queue)) == ("cancelled", {"ready": 2, "dead": 7})
@@ -400,7 +400,7 @@ async def test_an_id_that_the_other_queue_knows_stays_dead(broker: Any) -> None:
     await bury(queue, [Message(body="x", id="m"), Message(body="y", id="n")])
     job = await queue.dlq.redrive(all=True, to=other)
     assert job.counts == RedriveCounts(eligible=2, moved=1, refused=1)
-    assert job.refusals == (Refusal("m", "b has a message of this id"),)
+    assert job.refusals == (Refusal("m", "b has a message with this id"),)
     assert sorted(one.body for one in await other.peek(9)) == ["its own", "y"]
     assert await counts(queue) == {"dead": 1}
 
@@ -413,7 +413,7 @@ async def test_another_message_of_the_same_id_and_time_is_no_copy(broker: Any) -
     for one_of in (queue, other):
         await (await one(one_of)).poison("at the same moment")
     job = await queue.dlq.redrive(all=True, to=other)
-    assert (job.counts.moved, job.refusals[0].why) == (0, "b has a message of this id")
+    assert (job.counts.moved, job.refusals[0].why) == (0, "b has a message with this id")
     assert [letter.body for letter in await queue.dlq.browse()] == [1]
     assert [letter.body for letter in await other.dlq.browse()] == [2]
 
@@ -468,7 +468,9 @@ async def test_a_queue_that_is_deleted_meanwhile(broker: Any) -> None:
     job = await queue.dlq.redrive(all=True, to=other, rate=1)
     await job.wait(0)
     await other.delete(force=True)
-    with pytest.raises(InvalidInput, match="'b' was deleted meanwhile, so what was not moved is still dead"):
+    with pytest.raises(
+        InvalidInput, match="'b' was deleted in the meantime, so the remaining messages are still dead"
+    ):
         await job.wait()
     assert (await job.refresh()).state == "cancelled"
     assert (await counts(queue), await broker.queues()) == ({"dead": 29}, ["a"])
@@ -656,8 +658,8 @@ async def test_moved_and_copied_with_the_time_to_live_that_a_redrive_gave(broker
     [
         ({"to": "b", "canary": 5}, "not counted in another queue"),
         ({"to": "b", "rate": 5, "min_success": 0.5}, "not counted in another queue"),
-        ({"to": "b", "detach": True}, "detach leaves the redrive to others, who cannot do `to`"),
-        ({"edit": str, "detach": True}, "who cannot do `edit`"),
+        ({"to": "b", "detach": True}, "detach leaves the redrive to other processes, which cannot do `to`"),
+        ({"edit": str, "detach": True}, "which cannot do `edit`"),
         ({"edit": "str"}, "pass a plain function"),
         ({"create": True}, "pass both"),
         ({"to": 5}, "is not a queue of"),

@@ -255,7 +255,7 @@ async def test_what_has_begun_under_a_shared_name_and_cannot_be_cancelled_is_nam
     monkeypatch.setattr(redrive_start, "steer", fail)
     with pytest.raises(BrokerUnavailable) as caught:
         await broker.queue("LOST").dlq.redrive(all=True)
-    note = "".join(getattr(caught.value, "__notes__", []))
+    note = "".join(caught.value.__notes__[:-1])
     running = [queue.name for queue in shared for job in await queue.dlq.jobs() if job.state == "running"]
     assert all(repr(name) in note for name in running)
     assert bool(note) == bool(running)

@@ -148,7 +148,7 @@ async def test_a_canary_that_fails_pauses_it(broker: Any) -> None:
     await failed(queue, 3)
     await job.wait()
     assert job.state == "paused"
-    assert job.why == "7 of 10 messages that came to an end were acked, and min_success asks for 80 %"
+    assert job.why == "7 of 10 messages that ended were acked, and min_success requires 80 %"
     await job.wait()
     assert await counts(queue) == {"dead": 23}
     await job.resume()  # the cause was mended
@@ -621,7 +621,7 @@ async def test_too_many_at_once_are_refused(broker: Any) -> None:
     dead = await bury(queue, range(101))
     for one in dead[:100]:
         await queue.dlq.redrive(ids=[one], detach=True)
-    with pytest.raises(InvalidInput, match="a hundred redrives that are not over"):
+    with pytest.raises(InvalidInput, match="a hundred running redrives"):
         await queue.dlq.redrive(ids=dead[100:])
     await (await queue.dlq.jobs())[0].cancel()
     assert (await queue.dlq.redrive(ids=dead[100:])).counts.moved == 1

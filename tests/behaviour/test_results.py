@@ -84,7 +84,7 @@ async def test_a_result_is_small(broker: Any) -> None:
     queue = broker.queue("a")
     sent = await queue.send("x", result=True)
     delivery = await one(queue)
-    with pytest.raises(MessageTooLarge, match="return where the data is"):
+    with pytest.raises(MessageTooLarge, match="return a reference to the data"):
         await delivery.ack(result=LARGE)
     with pytest.raises(InvalidMessage, match="the result: "):
         await delivery.ack(result=object())
@@ -209,6 +209,20 @@ async def test_the_oldest_make_room(broker: Any, raw: Any) -> None:
     await (await one(queue)).ack(result="x" * 2_000)  # more than all
     assert not await _has(queue, large)
     assert await _has(queue, sent[-1])
+
+
+async def test_half_a_megabyte_finds_room(broker: Any) -> None:
+    """Among the smallest, of which many have to go in one script."""
+    queue = broker.queue("a", results="1h", results_bytes=500_000)
+    await queue.send_many(range(1_300))
+    while deliveries := await queue.claim(1_000):
+        await queue.ack(deliveries)
+    large = await queue.send_many(range(7))
+    deliveries = await queue.claim(7)
+    for delivery in deliveries:
+        getattr(delivery, "inner", delivery)._returned = LARGE[:-2]
+    await queue.ack(deliveries)
+    assert {await of(one) for one in large} == {LARGE[:-2]}
 
 
 async def _has(queue: Any, message: str) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from typing import Any
 
 import pytest
 
-from rq_dlq import BrokerUnavailable, DeadLetter, InvalidInput, Message
+from rq_dlq import BrokerUnavailable, Changed, DeadLetter, InvalidInput, Message
 from rq_dlq.core.choosing import changing
 from rq_dlq.core.choosing.choice import Choice
 from rq_dlq.core.steps.step import CHANGED
@@ -32,10 +34,12 @@ def steps_of(verb: str, queue: Any, choice: Choice) -> Any:
     return getattr(changing, {"expire": "expire_now"}.get(verb, verb))(queue._core, choice, *extra)
 
 
-async def say(verb: str, selection: Any) -> int:
+async def say(verb: str, selection: Any) -> Changed:
     """The verb on a selection."""
     extra = {"prioritize": (9,), "move": ("b",), "copy": ("b",)}.get(verb, ())
-    return int(await getattr(selection, verb)(*extra))
+    changed = await getattr(selection, verb)(*extra)
+    assert isinstance(changed, Changed)
+    return changed
 
 
 async def waiting_for(verb: str, queue: Any, number: int) -> list[str]:
@@ -165,7 +169,7 @@ async def test_a_dead_letter_queue_holds_only_its_own(part: str, broker: Any, cl
             assert await other.select(places=[place]).count() == 1
             continue
         for verb in ("count", "browse", "purge", "redrive", "dead_letter"):
-            message = f"'{other.name}' holds only what is {part}: for what is {place}, select from 'a'"
+            message = f"'{other.name}' has only {part} messages: for {place} ones, select from 'a'"
             with pytest.raises(InvalidInput, match=message):
                 await getattr(other.select(places=[place]), verb)()
     assert await counts(queue) == {"ready": 2, "leased": 1, part: 1}
@@ -230,17 +234,65 @@ async def test_it_can_be_said_again_after_a_fault(verb: str, broker: Any) -> Non
     await all_are_there(verb, queue, sent)
 
 
+NOT_LEASED: list[dict[str, Any]] = [{"places": ["ready"]}, {"where": "id = ''"}]
+CHOICES: list[dict[str, Any]] = [
+    {"ids": ["m"]}, {"places": ["leased"]}, {"places": STATES}, {"where": "id <> ''"}, {"all": True},
+    *NOT_LEASED,
+]  # fmt: skip
+
+
 @each_afresh("verb", [*VERBS, "move", "copy"])
 async def test_what_is_leased_is_never_touched(verb: str, broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     await broker.queue("b").open()
-    message_id = await queue.send("x")
+    await queue.send("x", id="m")
     delivery = await one(queue)
     before = contents(raw)
-    for choice in ({"ids": [message_id]}, {"places": ["leased"]}, {"places": STATES}, {"where": "id <> ''"}):
-        assert await say(verb, queue.select(**choice)) == 0
+    for choice in CHOICES:
+        changed = await say(verb, queue.select(**choice))
+        assert (changed, changed.leased) == (0, 0 if choice in NOT_LEASED else 1)
     assert contents(raw) == before
     assert await delivery.ack()
+
+
+async def test_the_number_is_a_number(broker: Any) -> None:
+    """What a verb returns goes where an int went."""
+    queue = broker.queue("a")
+    await queue.send_many(range(3))
+    await queue.claim()
+    changed = await queue.purge(all=True)
+    assert (changed, changed.leased, f"{changed:,}", changed + 1) == (2, 1, "2", 3)
+    assert copy.copy(changed) == 2  # by what pickle stores
+    assert json.dumps([changed]) == "[2]"
+
+
+@pytest.mark.parametrize("part", ["dead", "expired"])
+async def test_letters_that_somebody_works_on(part: str, broker: Any, clock: Clock) -> None:
+    """They are counted by ids, by a condition on their deaths, and of all; those of other states are not."""
+    queue = broker.queue("a")
+    letters = queue.dlq if part == "dead" else queue.expired
+    await bring_to(part, queue, clock)
+    await queue.send("live", id="live")
+    await queue.claim()
+    (letter,) = await broker.queue("DLQ.a" if part == "dead" else "EXP.a").claim()
+    reason = (await queue.explain("m")).message.reason
+    for choice in ({"ids": ["m", "live"]}, {"reason": reason}, {"older_than": "0s"}, {"all": True}):
+        changed = await letters.purge(**choice)
+        assert (changed, changed.leased) == (0, 1), choice
+    assert (await letters.purge(reason="exhausted", where="id = 'other'")).leased == 0
+    assert (await letters.select(ids=["m"]).redrive()).leased == 1
+    assert (await queue.purge(all=True)).leased == 2  # both are leased
+    await letter.release()
+
+
+async def test_a_limit_leaves_room_for_those_in_work(broker: Any) -> None:
+    """Waiting ones come first; of those in work only as many as are left of the limit."""
+    queue = broker.queue("a")
+    await queue.send_many(range(10))
+    await queue.claim(4)
+    first = await queue.select(limit=5).prioritize(9)
+    rest = await queue.select("id <> ''", limit=8).purge()
+    assert [(first, first.leased), (rest, rest.leased)] == [(5, 0), (6, 2)]
 
 
 @each_afresh("verb", VERBS)
@@ -259,7 +311,7 @@ async def test_while_others_claim_and_send(verb: str, broker: Any) -> None:
     place: Any = FROM.get(verb, "ready")
     choice = Choice(places=(place,), where="id LIKE 'm%'")
     done = await drive(broker, steps_of(verb, queue, choice), interfere)
-    assert done == len(sent) - len(taken)
+    assert (done, done.leased) == (len(sent) - len(taken), len(taken))
     assert [delivery.id for delivery in taken] == sent[: len(taken)]
     assert len(taken) == (0 if verb == "deliver_now" else 20)
     assert (await queue.stats()).leased == len(taken)

@@ -228,10 +228,12 @@ async def test_another_key_than_the_known_one_is_warned_of(
     ]
     said = [record.message for record in caplog.records]
     assert [text.split(": ")[2].split(".")[0] for text in said] == ["m", "long, none"]
-    assert all("the known message keeps its key" in text for text in said)
+    assert all("messages with these ids have another key" in text for text in said)
     (m, none) = await queue.claim(9)
     assert (m.key, none.key) == ("customer-7", None)
     async with queue.session() as session:
         await queue.send("s", id="s", key="customer-7")
         await session.send(queue, "s", id="s", key="customer-8")
-    assert caplog.records[-1].message.startswith("a: nothing was sent, and the known message keeps its key")
+    assert caplog.records[-1].message.startswith(
+        "a: nothing was sent, since messages with these ids have another key"
+    )

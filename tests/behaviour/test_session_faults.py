@@ -314,7 +314,5 @@ def test_whatever_happens_the_sums_hold(sync_broker: rq_dlq.Broker, raw: Any) ->
     machine = type("Bound", (Machine,), {"broker": sync_broker, "raw": raw})
     run_state_machine_as_test(
         machine,
-        settings=settings(
-            max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        settings=settings(stateful_step_count=30, suppress_health_check=list(HealthCheck)),
     )

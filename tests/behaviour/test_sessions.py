@@ -124,7 +124,7 @@ async def test_no_message_is_lost_by_a_send_under_its_own_id(
     (delivery,) = await session.claim(9)
     await session.send(orders, "second", id="another")
     await session.send(orders, "second", id=delivery.id, delay=delay)
-    with pytest.raises(InvalidInput, match="'order-42' cannot be sent to 'orders' by the session that acks"):
+    with pytest.raises(InvalidInput, match="'order-42' cannot be sent to 'orders' together with its ack"):
         await leave(session)
     assert await counts(orders) == ({"scheduled": 1} if source == "orders" else {"dead": 1})
     assert await totals(orders, "sent", "acked") == [1, 0]

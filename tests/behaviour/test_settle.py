@@ -126,7 +126,7 @@ async def test_a_block_is_not_entered_when_the_lease_is_over(broker: Any) -> Non
     async with first:
         pass
     first._lease.read_at -= 10.1
-    with pytest.raises(LeaseLost, match="the lease was over before the work began"):
+    with pytest.raises(LeaseLost, match="the lease expired before the work began"):
         async with second:
             pytest.fail("the work began")
     assert not second.settled

@@ -283,7 +283,7 @@ async def test_an_object_that_knew_a_queue_shows_the_letters_that_have_its_name_
     await OF_LETTERS[verb](lost)
     assert (await lost.stats()).dead == 1
     assert [letter.body for letter in await lost.dlq.browse()] == ["letter"]
-    with pytest.raises(InvalidInput, match="takes only what failed in its queues"):
+    with pytest.raises(InvalidInput, match="has only the dead letters of other queues"):
         await lost.pause()
     await lost.send("x")
     assert (await lost.stats()).ready == 1

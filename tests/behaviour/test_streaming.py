@@ -504,7 +504,7 @@ async def test_where_the_sink_fails_for_all_rows_only_a_few_messages_die(broker:
         try:
             rows = await runs.read(start, end)
         except SinkFailed as error:
-            assert "the last 3 messages of queue 'orders'" in str(error)  # noqa: PT017 - it ends each second run
+            assert "the last 3 tried messages of queue 'orders'" in str(error)  # noqa: PT017 - it ends each second run
             refused += 1
             runs.restart()
             continue

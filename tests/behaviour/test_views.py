@@ -163,7 +163,7 @@ async def test_looking_at_it(lost: Any) -> None:
     assert {letter.original_queue for letter in await selected.browse()} == {"a", "b", "c.d"}
     assert await lost.select(places=["dead", "expired"]).count() == 6
     for place in ("ready", "scheduled", "leased"):
-        with pytest.raises(InvalidInput, match=f"'LOST' holds only .*: for what is {place}, select from"):
+        with pytest.raises(InvalidInput, match=f"'LOST' has only .*: for {place} ones, select from"):
             await lost.select(places=[place]).count()
     assert len(await lost.select(limit=4).browse()) == 4
 
@@ -307,7 +307,7 @@ async def test_it_is_a_queue_only_once_it_was_sent_to(used: bool, lost: Any, bro
         await lost.peek()
     for call in (lost.pause(), lost.resume(), lost.reset(), lost.delete()):
         with pytest.raises(
-            InvalidInput, match="it takes only what failed in its queues, until it is sent to"
+            InvalidInput, match="it has only the dead letters of other queues, until a message is sent to it"
         ):
             await call
     assert await counts(lost) == {"dead": 6}

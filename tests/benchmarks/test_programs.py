@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import collisions, groups, idle, outage, scale, shared, start, web
+from tests.benchmarks import cancels, collisions, groups, idle, outage, scale, shared, start, web
 from tests.needs import need
 
 TINY = "--rounds 1 --messages 8 --rows 2 --think 0.005 --first-wait 0.01 --longest-wait 0.04 --threads 4"
@@ -59,6 +59,14 @@ def test_outage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert all(
         (tmp_path / f"outage-{page}.png").read_bytes().startswith(b"\x89PNG") for page in outage.STYLES
     )
+
+
+@pytest.mark.redis
+def test_cancels(capsys: pytest.CaptureFixture[str]) -> None:
+    cancels.main(["--calls", "2"])
+    said = capsys.readouterr().out
+    assert "$ python -m tests.benchmarks.cancels --calls 2" in said
+    assert all(f"│ {colour} " in said for colour in ("async def", "def"))
 
 
 @pytest.mark.redis

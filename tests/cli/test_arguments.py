@@ -21,7 +21,7 @@ from tests.each import each
         ("policy set q --dlq-name 'a b'", "Error: --dlq-name: 'a b' cannot name a queue"),
         ("policy set q --expiry-name 'a b'", "Error: --expiry-name: 'a b' cannot name a queue"),
         ("dlq redrive q --all --yes --min-success 0.5", "Error: --min-success needs a canary or a rate"),
-        ("dlq redrive q --all --yes --create", "Error: --create makes the queue that --to names"),
+        ("dlq redrive q --all --yes --create", "Error: --create creates the queue --to"),
         ("dlq redrive q --all --yes --rate 0", "Error: --rate 0.0: pass messages a second"),
         ("dlq purge q --older-than x --yes", "Error: --older-than: 'x' is not a duration"),
         ("maintain --period 1ms", "Error: --period: '1ms' is out of range"),

@@ -115,7 +115,7 @@ def test_ctrl_c_that_a_worker_took_for_itself_ends_it_too(
 def test_a_server_that_others_use_is_refused(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "commands_a_second", lambda _: 4_321)
     told = shell(*QUICK[:-1], code=1).stderr
-    assert "others run 4,321 commands a second" in told
+    assert "other clients run 4,321 commands a second" in told
     assert "--yes" in told
 
 

@@ -152,8 +152,8 @@ def test_redrive_by_group(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> Non
     dead("b", "c", why="out of stock")
     group = shell.json("dlq", "groups", "orders")[0]["group"]
     words = ("dlq", "redrive", "orders", "--group", group)
-    assert "Bring 2 dead letters" in shell(*words, code=2).stderr
-    assert "brought 2 messages back" in shell(*words, "--yes").stderr
+    assert "Move 2 dead letters" in shell(*words, code=2).stderr
+    assert "moved 2 messages back" in shell(*words, "--yes").stderr
     counts = broker.queue("orders").stats()
     assert (counts.ready, counts.dead) == (2, 1)
 
@@ -195,6 +195,11 @@ def test_purge(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     shell("dlq", "purge", "orders", "--id", ids[0])
     assert orders.stats().dead == 2
     assert "add --yes" in shell("dlq", "purge", "orders", "--all", code=2).stderr
+    (letter,) = broker.queue("DLQ.orders").claim()
+    told = shell("dlq", "purge", "orders", "--id", letter.id, "--id", "never", code=1).stderr
+    assert "left as they are: 1 message\n1 of the ids is not a dead letter of this queue" in told
+    assert "left as they are: 1 message\n" in shell("dlq", "purge", "orders", "--all", "--yes").stderr
+    letter.release()
     shell("dlq", "purge", "orders", "--all", "--yes")
     assert orders.stats().dead == 0
     shell("dlq", "purge", "orders", "--older-than", "soon", "--yes", code=2)
@@ -214,10 +219,12 @@ def test_conditions_choose_dead_letters(shell: Shell, broker: rq_dlq.Broker, dea
     dead("b", "c", why="out of stock")
     stock = ("--where", "message LIKE '%stock%'")
     assert [row["body"] for row in shell.json("dlq", "ls", "orders", *stock)] == ["b", "c"]
-    assert "Bring 2 dead letters" in shell("dlq", "redrive", "orders", *stock, code=2).stderr
-    assert "brought 2 messages back" in shell("dlq", "redrive", "orders", *stock, "--yes").stderr
+    assert "Move 2 dead letters" in shell("dlq", "redrive", "orders", *stock, code=2).stderr
+    assert "moved 2 messages back" in shell("dlq", "redrive", "orders", *stock, "--yes").stderr
     user = ("--where", "message LIKE '%user%'")
-    assert "Remove 1 dead letter of orders for good?" in shell("dlq", "purge", "orders", *user, code=2).stderr
+    assert (
+        "Remove 1 dead letter of orders permanently?" in shell("dlq", "purge", "orders", *user, code=2).stderr
+    )
     assert "removed 1 dead letter\n" in shell("dlq", "purge", "orders", *user, "--yes").stderr
     counts = broker.queue("orders").stats()
     assert (counts.ready, counts.dead) == (2, 0)
@@ -245,14 +252,14 @@ def test_a_body_that_does_not_decode_in_a_page(shell: Shell, broker: rq_dlq.Brok
     assert [row["id"] for row in shell.json("dlq", "ls", "orders")] == [first, bad, last]
     assert bad in shell("dlq", "ls", "orders").stdout
     assert "{no" in shell("dlq", "show", "orders", bad).stdout
-    assert "brought 3 messages back" in shell("dlq", "redrive", "orders", "--all", "--yes").stderr
+    assert "moved 3 messages back" in shell("dlq", "redrive", "orders", "--all", "--yes").stderr
 
 
 def test_a_group_is_muted_until_it_dies_again(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     dead(1, 2)
     (group,) = broker.queue("orders").dlq.groups()
     said = shell("dlq", "mute", "orders", group.fingerprint, "--by", "ana").stderr
-    assert f"is muted until it dies again: `rq-dlq dlq unmute orders {group.fingerprint}` ends it" in said
+    assert f"is muted until its next death: `rq-dlq dlq unmute orders {group.fingerprint}` ends it" in said
     assert [row["trend"] for row in shell.json("dlq", "groups", "orders")] == ["muted"]
     dead(3)
     assert [row["trend"] for row in shell.json("dlq", "groups", "orders")] == ["new, growing"]

@@ -105,7 +105,7 @@ def test_what_was_exported_comes_back_as_it_was(shell: Shell, broker: rq_dlq.Bro
     assert "imported 3 dead letters" in shell("dlq", "import", "DLQ.orders", str(file)).stderr
     again = shell("dlq", "import", "orders", str(file)).stderr
     assert "imported 0 dead letters" in again
-    assert "3 ids known there already, left as they are: " in again
+    assert "3 ids already in the queue, not changed: " in again
     assert shell("dlq", "export", "orders").stdout == file.read_text()
     assert [(one.fingerprint, one.count, one.error) for one in orders.dlq.groups()] == [
         (one.fingerprint, one.count, one.error) for one in groups
@@ -134,7 +134,7 @@ def test_what_expired_comes_back(shell: Shell, broker: rq_dlq.Broker) -> None:
         ({"id": ""}, "id"),
         ({"part": "live"}, "Invalid enum value 'live'"),
         ({"group": "x y"}, "group"),
-        ({"died_at": "1970-01-01T00:00:00Z"}, "no time of a message"),
+        ({"died_at": "1970-01-01T00:00:00Z"}, "not a possible time of a message"),
         ({"nacked": -1}, "nacked"),
         ({"priority": 10}, "priority"),
     ],
@@ -174,7 +174,7 @@ def test_known_ids_are_cut_with_their_number(shell: Shell, dead: Die) -> None:
     dead(*range(13))
     text = shell("dlq", "export", "orders").stdout
     told = shell("dlq", "import", "orders", "-", typed=text).stderr
-    assert "13 ids known there already" in told
+    assert "13 ids already in the queue, not changed" in told
     assert told.endswith(" and 3 more\n")
     told = shell("dlq", "import", "orders", "-", typed="{\n" * 13, code=1).stderr
     assert "… and 3 more\nError: 13 bad lines" in told

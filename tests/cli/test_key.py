@@ -45,6 +45,6 @@ def test_one_key_is_limited(shell: Shell, broker: rq_dlq.Broker) -> None:
     said = shell("key", "limit", "orders", "k", "3").stderr
     assert said == "key k of orders: at most 3 at a time\n"
     assert shell.json("key", "show", "orders", "k")["limit"] == 3
-    assert "as the rule says" in shell("key", "limit", "orders", "k", "--default").stderr
+    assert "by the rule" in shell("key", "limit", "orders", "k", "--default").stderr
     assert broker.queue("orders").key("k").stats().limit is None
     assert "pass N, or --default" in shell("key", "limit", "orders", "k", code=2).stderr

@@ -35,7 +35,7 @@ def test_it_maintains_until_a_signal(shell: Shell, broker: rq_dlq.Broker) -> Non
     assert log[0].startswith(f"maintaining the queues of {shell.namespace} at unix://")
     assert log[0].endswith(": redelivery, expiry, retention, commits, schedules, redrives, every 50ms")
     assert any(line.startswith("1,234 expired; 1 queue, longest round ") for line in log)
-    assert "SIGTERM: finishing what has begun" in log[-3:]  # a line of figures may come between
+    assert "SIGTERM: finishing running calls" in log[-3:]  # a line of figures may come between
     assert log[-1].startswith("stopped: 1,234 expired; 1 queue, ")
     assert maintainers(shell) == []
 
@@ -57,7 +57,7 @@ def test_the_roles_can_be_chosen_and_ctrl_c_ends_it(shell: Shell, broker: rq_dlq
     assert {line["logger"] for line in lines} >= {"rq_dlq.maintenance"}
     first, *_, last = [line["message"] for line in lines]
     assert first.endswith(": redelivery, retention, every 50ms")
-    assert "SIGINT: finishing what has begun" in [line["message"] for line in lines[-3:]]
+    assert "SIGINT: finishing running calls" in [line["message"] for line in lines[-3:]]
     assert last.startswith("stopped: ")
     assert orders.stats().expired == 0
     assert maintainers(shell) == []

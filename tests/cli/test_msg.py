@@ -70,7 +70,7 @@ def test_ls_may_count(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert lines == [["value", "count"], ["b", "1"]]
     assert "(without it)" in shell(*words).stdout
     told = shell("msg", "ls", "orders", "--count-by", "priority", code=1).stderr
-    assert "no message has a header 'priority': it is a field" in told
+    assert "'priority' is a field, not a header" in told
     assert shell.json(*words, "--where", "tenant = 'x'") == []
 
 
@@ -106,8 +106,8 @@ def test_cancel(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert "cancelled 1 message\n" in shell("msg", "cancel", "orders", "one").stderr
     told = shell("msg", "cancel", "orders", "later", "later", "nope", code=1).stderr
     assert "cancelled 1 message\n" in told
-    assert "nope is unknown: nothing was changed there" in told
-    assert "Remove 1 message of orders for good? There is no terminal to ask on" in (
+    assert "nope is unknown: not changed" in told
+    assert "Remove 1 message of orders permanently? There is no terminal to confirm this on" in (
         shell("msg", "cancel", "orders", "--all", code=2).stderr
     )
     assert bodies(broker) == ["two"]
@@ -145,7 +145,7 @@ def test_move_and_copy(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     (died,) = dead("x", queue="returns")
     shell("msg", "move", "DLQ.returns", died, "--to", "mails")
     assert "x" in bodies(broker, "mails")
-    assert "is where they come from" in shell("msg", "move", "orders", "two", "--to", "orders", code=2).stderr
+    assert "is their own queue" in shell("msg", "move", "orders", "two", "--to", "orders", code=2).stderr
     assert "Missing option '--to'" in shell("msg", "move", "orders", "two", code=2).stderr
 
 
@@ -154,7 +154,8 @@ def test_what_the_other_queue_knows_is_told(shell: Shell) -> None:
     shell("send", "mails", typed="x")
     shell("msg", "copy", "orders", "one", "two", "--to", "mails")
     told = shell("msg", "move", "orders", "--all", "--yes", "--to", "mails").stderr
-    assert "moved 1 message\n2 messages could not be changed: mails knows the id already, or no such" in told
+    assert "moved 1 message\nbeing processed, and left as they are: 1 message\n" in told
+    assert "2 messages could not be changed: mails already has the id, or no such" in told
     assert (
         "could not"
         not in shell("msg", "move", "orders", "--place", "dead", "--all", "--yes", "--to", "mails").stderr
@@ -186,9 +187,9 @@ def test_verbs_for_what_waits_refuse_dead_letters(shell: Shell, dead: Die) -> No
     dead("a")
     for verb in (["expire"], ["deliver-now"], ["prioritize", "--priority", "9"]):
         told = shell("msg", *verb, "DLQ.orders", "--all", "--yes", code=2).stderr
-        assert "holds only what is dead" in told
+        assert "has only dead messages" in told
     told = shell("msg", "dead-letter", "DLQ.orders", "--all", "--yes").stderr
-    assert "1 message could not be changed: no such message waits in DLQ.orders" in told
+    assert "1 message could not be changed: no such message is waiting in DLQ.orders" in told
 
 
 @pytest.mark.usefixtures("ids")
@@ -197,15 +198,29 @@ def test_dead_letter(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert "sent to the dead-letter queue: 1 message\n" in told
     broker.policies.set("orders", dead_letter=None)
     broker.queue("orders").send("x", id="dropped")
-    assert "dropped, as the strategy" in shell("msg", "dead-letter", "orders", "dropped").stderr
+    assert "dropped by the discarding strategy" in shell("msg", "dead-letter", "orders", "dropped").stderr
     broker.policies.remove("orders")
     shell("msg", "dead-letter", "orders", "--all", "--place", "scheduled", "--yes")
     letters = broker.queue("orders").dlq.browse()
     assert sorted(letter.body for letter in letters) == ["later", "one"]
     assert {letter.cause.message for letter in letters} == {
         "a wrong price",
-        "sent to the dead-letter queue by hand",
+        "sent to the dead-letter queue by an operator",
     }
+
+
+@pytest.mark.usefixtures("ids")
+def test_what_is_in_work_is_told(shell: Shell, broker: rq_dlq.Broker) -> None:
+    """Where it was named that is a failure."""
+    held = [message.id for message in broker.queue("orders").select(places=["leased"]).browse()]
+    told = shell("msg", "prioritize", "orders", *held, "two", "--priority", "9", code=1).stderr
+    assert "priority 9 given to 1 message\n" in told
+    assert "being processed, and left as they are: 1 message\n" in told
+    assert "could not" not in told
+    told = shell("msg", "prioritize", "orders", *held, "never", "--priority", "9", code=1).stderr
+    assert "left as they are: 1 message\n1 id could not be changed" in told
+    assert "left as they are: 1 message\n" in shell("msg", "expire", "orders", "--all", "--yes").stderr
+    assert "left as they are: 1 message\n" in shell("queue", "purge", "orders", "--all", "--yes").stderr
 
 
 @pytest.mark.usefixtures("ids")
@@ -284,7 +299,7 @@ def test_a_name_for_the_dead_letters_of_several_queues(
     shell("dlq", "purge", "Lost.mails", "--all", "--yes")
     assert broker.queue("mails").stats().dead == 0
     for verb in ("pause", "resume", "reset"):
-        assert "it takes only what failed" in shell("queue", verb, "lost", code=2).stderr
+        assert "it has only the dead letters of other queues" in shell("queue", verb, "lost", code=2).stderr
     assert "dlq purge lost" in shell("queue", "purge", "lost", "--yes", code=1).stderr
 
 

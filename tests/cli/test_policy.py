@@ -108,7 +108,7 @@ def test_set_says_what_the_entry_before_had_set(shell: Shell) -> None:
     told = shell("policy", "set", "orders", "--max-redeliveries", "3", "--expiration", "30d", "--pin")
     assert "before" not in told.stderr
     told = shell("policy", "set", "orders", "--max-redeliveries", "5")
-    gone = "the entry before also set dead_letter.expiration 30d, pinned yes: to keep that"
+    gone = "the previous entry also set dead_letter.expiration 30d, pinned yes: to keep these fields"
     assert gone in told.stderr
 
 
@@ -128,10 +128,10 @@ def test_a_dry_run_sets_nothing(shell: Shell, broker: rq_dlq.Broker) -> None:
 @each(
     ("words", "said"),
     [
-        ([], "pass either a PATTERN with options, or --file"),
+        ([], "pass either a PATTERN with options, or a --file"),
         (["orders"], "the entry sets nothing"),
         (["orders", "--pin"], "the entry sets nothing"),
-        (["a.#.b", "--max-in-flight", "1"], "# and > stand only at the end"),
+        (["a.#.b", "--max-in-flight", "1"], "# and > are allowed only at the end"),
         (["orders", "--initial-delay", "soon"], "--initial-delay: 'soon' is not a duration"),
         (["orders", "--multiplier", "x"], "--multiplier: 'x' is not a number"),
         (
@@ -213,7 +213,7 @@ def test_all_entries_are_checked_against_the_queues_before_the_first_is_written(
     file = tmp_path / "shop.toml"
     file.write_text('[a]\nmax_in_flight = 1\n\n["b.#".dead_letter]\nprefix = "EXP.DLQ."\n')
     told = shell("policy", "set", "--file", str(file), code=1).stderr
-    assert f"{file}:4: b.#: 'EXP.DLQ.b.lost': a dead-letter or expiry queue has none of its own" in told
+    assert f"{file}:4: b.#: 'EXP.DLQ.b.lost': a dead-letter or expiry queue has no dead-letter queue" in told
     assert entries(broker) == {}
 
 
@@ -253,7 +253,7 @@ def test_ls_and_rm(shell: Shell, broker: rq_dlq.Broker) -> None:
     ]
     told = shell("policy", "rm", "other", code=1).stderr
     assert told == "Error: there is no entry for 'other': `rq-dlq policy ls` lists them\n"
-    assert "What applies without it is set in its 1 queue\n" in shell("policy", "rm", "orders", code=1).stderr
+    assert "The settings without it apply to 1 queue\n" in shell("policy", "rm", "orders", code=1).stderr
     assert "removed orders.#: it matched 1 queue" in shell("policy", "rm", "orders.>").stderr
     assert list(entries(broker)) == ["a"]
     assert broker.queue("orders").settings().redelivery == RedeliveryPolicy()
@@ -282,11 +282,11 @@ def test_undeclare(shell: Shell, broker: rq_dlq.Broker) -> None:
     broker.queue("orders", redelivery=RedeliveryPolicy(max_redeliveries=7)).send("a")
     shell("policy", "set", "orders", "--max-redeliveries", "2")
     assert explained(shell, "orders")["redelivery.max_redeliveries"] == (7, "declared in code")
-    assert "removed what was declared for orders" in shell("policy", "undeclare", "orders").stderr
+    assert "removed the settings declared for orders" in shell("policy", "undeclare", "orders").stderr
     assert explained(shell, "orders")["redelivery.max_redeliveries"] == (2, "orders")
     for name in ("orders", "never.used"):
         told = shell("policy", "undeclare", name, code=1).stderr
-        assert f"no program declared anything for {name}" in told
+        assert f"no program declared settings for {name}" in told
     assert "cannot name a queue" in shell("policy", "undeclare", "a b", code=2).stderr
 
 
@@ -356,7 +356,9 @@ def test_an_outage_is_played_with_the_breaker_and_without(
     assert {one["poisons_dead"] for one in (with_it, without)} == {2}
     assert shell.json(*words) == played
     lines = shell(*words).stdout.splitlines()
-    assert lines[0].startswith("40 messages are sent in 1m, in which what 50% of them need is down; 2 more")
+    assert lines[0].startswith(
+        "40 messages are sent in 1m, in which the dependency of 50% of them is down; 2 more"
+    )
     assert lines[3].split() == ["healthy", "messages", "that", "died", "0", "20"]
 
 
@@ -365,7 +367,10 @@ def test_an_outage_is_played_with_the_breaker_and_without(
     [
         ("--poisons 3", "--poisons is for an outage with a breaker"),
         ("--breaker on --rate 3", "--rate is for an outage without a breaker"),
-        ("--breaker on --messages 50000", "8 workers cannot do 50,000 messages in 300 s. Pass 34 or more"),
+        (
+            "--breaker on --messages 50000",
+            "8 workers cannot process 50,000 messages in 300 s. Pass 34 or more",
+        ),
         ("--breaker on --messages 999999 --workers 999", "more than 100,000 messages"),
         ("--breaker on --outage 1s", "an outage of 1 s is too short"),
         ("--breaker on --share 1.5", "1.5 is not in the range"),
@@ -430,7 +435,7 @@ def test_who_stops_it_is_told_how_far_it_came(
     assert "stopped; 1 of 3 queues have the change: it is safe to repeat the call" in told
     told = shell("policy", "rm", "a.#", code=1).stderr
     assert "there is no entry for 'a.#'" in told
-    assert "What applies without it is set in its 3 queues" in told
+    assert "The settings without it apply to 3 queues" in told
     assert limits() == [None] * 3
 
 

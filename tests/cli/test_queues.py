@@ -57,7 +57,7 @@ def test_outcomes_tells_the_last_events(shell: Shell, broker: rq_dlq.Broker) -> 
         ("released", third.id, ""),
     ]
     assert "poisoned" in shell("queue", "outcomes", "orders").stdout
-    assert "it takes only what failed" in shell("queue", "outcomes", "DLQ.orders", code=2).stderr
+    assert "it has only messages that failed" in shell("queue", "outcomes", "DLQ.orders", code=2).stderr
 
 
 def test_a_queue_that_nobody_ever_used_is_told(shell: Shell) -> None:
@@ -124,7 +124,7 @@ def test_only_queues_that_are_used_are_paused_and_reset(shell: Shell, broker: rq
     broker.queue("orders").send("a")
     for verb in ("pause", "resume", "reset"):
         assert "there is no queue 'nope'" in shell("queue", verb, "nope", code=1).stderr
-        assert "it takes only what failed" in shell("queue", verb, "DLQ.orders", code=2).stderr
+        assert "it has only messages that failed" in shell("queue", verb, "DLQ.orders", code=2).stderr
     assert broker.queues() == ["orders"]
 
 
@@ -150,7 +150,8 @@ def test_rm_of_what_is_not_empty_wants_all_and_yes(shell: Shell, broker: rq_dlq.
     assert broker.queues() == []
     broker.queue("orders").send("a")
     assert (
-        "it takes only what failed" in shell("queue", "rm", "DLQ.orders", "--force", "--yes", code=2).stderr
+        "it has only messages that failed"
+        in shell("queue", "rm", "DLQ.orders", "--force", "--yes", code=2).stderr
     )
 
 
@@ -159,7 +160,7 @@ def test_rm_of_what_has_schedules_wants_force(shell: Shell, broker: rq_dlq.Broke
     assert "it is not empty: 1 schedule. " in shell("queue", "rm", "orders", code=1).stderr
     assert len(broker.schedules()) == 1
     asked = shell("queue", "rm", "orders", "--force", code=2).stderr
-    assert "Delete orders with 0 messages and 1 schedule for good?" in asked
+    assert "Delete orders with 0 messages and 1 schedule permanently?" in asked
     told = shell("queue", "rm", "orders", "--force", "--yes").stderr
     assert told == "deleted orders, with 0 messages and 1 schedule\n"
     assert (broker.queues(), broker.schedules()) == ([], [])

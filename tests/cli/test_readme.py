@@ -109,7 +109,7 @@ class Typist:
                         line.split(), cwd=self.directory, env=self.env, stdout=log, stderr=log, text=True
                     )
                 )
-            wait_until(lambda: "at once" in self.log.read_text())
+            wait_until(lambda: "concurrent calls" in self.log.read_text())
             return
         shell = ["sh", "-c", line]
         done = subprocess.run(
@@ -122,9 +122,9 @@ class Typist:
         """Put a line in the place of the one that sets the same name, and wait for the worker's restart."""
         name = text.partition(" = ")[0]
         file = self.directory / "shop.py"
-        before = self.log.read_text().count("at once")
+        before = self.log.read_text().count("concurrent calls")
         file.write_text(re.sub(rf"^{name} = .*\n", text, file.read_text(), flags=re.MULTILINE))
-        wait_until(lambda: self.log.read_text().count("at once") > before)
+        wait_until(lambda: self.log.read_text().count("concurrent calls") > before)
 
     def shown(self) -> list[str]:
         """All lines so far, also those of workers."""
@@ -172,7 +172,7 @@ def test_async(typist: Typist) -> None:
 
 def test_policies(typist: Typist, broker: rq_dlq.Broker) -> None:
     code, commands = blocks(chapter("Policies"))
-    run_in_order([f"from rq_dlq import RedeliveryPolicy\n{code[1]}"])
+    run_in_order([code[1]])
     typist.type(*commands)
     assert broker.policies.explain("mail.eu").dead_name == "MAIL.DEAD"
 
@@ -182,7 +182,7 @@ def test_production(typist: Typist) -> None:
     ((_, commands),) = blocks(chapter("Production"))
     for line in commands.splitlines()[1:]:  # the first names the server
         typist.command(line.replace("--processes 4", "--processes 2"))  # which shows as much
-    wait_until(lambda: typist.log.read_text().count("receipts: up to 1 at once") == 2)
+    wait_until(lambda: typist.log.read_text().count("receipts: up to 1 concurrent calls") == 2)
 
 
 def test_the_readme_takes_a_minute() -> None:

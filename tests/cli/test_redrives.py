@@ -54,7 +54,7 @@ def test_a_canary_that_succeeds(shell: Shell, broker: rq_dlq.Broker, dead: Die) 
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [event["moved"] for event in events] == sorted(event["moved"] for event in events)
     assert (events[0]["moved"], events[-1]["moved"], events[-1]["state"]) == (5, 30, "done")
-    assert "brought 30 messages back" in done.stderr
+    assert "moved 30 messages back" in done.stderr
     (row,) = shell.json("dlq", "jobs", "orders")
     assert (row["by"], row["acked"], row["chosen"]) == ("anna", 5, "all")
     assert "done" in shell("dlq", "jobs", "orders").stdout
@@ -66,10 +66,10 @@ def test_a_canary_that_fails_says_how_to_go_on(shell: Shell, broker: rq_dlq.Brok
     stopped = shell("dlq", "redrive", "orders", "--all", "--yes", "--canary", "3", code=4).stderr
     consumer.join()
     (row,) = shell.json("dlq", "jobs", "orders")
-    assert "0 of 3 messages that came to an end were acked" in stopped
+    assert "0 of 3 messages that ended were acked" in stopped
     assert f"3 of 9 are back, and redrive {row['job']} is paused" in stopped
-    assert f"`rq-dlq dlq jobs orders {row['job']} resume` goes on" in stopped
-    assert "brought 9 messages back" in shell("dlq", "jobs", "orders", row["job"], "resume").stderr
+    assert f"`rq-dlq dlq jobs orders {row['job']} resume` continues" in stopped
+    assert "moved 9 messages back" in shell("dlq", "jobs", "orders", row["job"], "resume").stderr
     assert broker.queue("orders").stats().ready == 6
 
 
@@ -113,7 +113,7 @@ def test_what_is_done_is_not_resumed(shell: Shell, broker: rq_dlq.Broker, dead: 
     dead("a")
     job = broker.queue("orders").dlq.redrive(all=True)
     told = shell("dlq", "jobs", "orders", job.id, "resume", code=1).stderr
-    assert f"redrive {job.id} is done already" in told
+    assert f"redrive {job.id} is already done" in told
     assert (
         f"cannot pause redrive {job.id}: it is done"
         in shell("dlq", "jobs", "orders", job.id, "pause", code=1).stderr
@@ -144,14 +144,17 @@ def test_a_dry_run_says_what_comes_back(shell: Shell, broker: rq_dlq.Broker) -> 
     orders.send("a", ttl="1ms")
     wait_until(lambda: orders.maintain() is not None and orders.stats().expired == 1)
     words = ("dlq", "redrive", "EXP.orders", "--all", "--dry-run")
-    assert "They come back all the same; with --ttl keep they stay dead" in shell(*words).stderr
+    assert "They are redriven anyway; with --ttl keep they stay dead" in shell(*words).stderr
     assert "They stay dead" in shell(*words, "--ttl", "keep").stderr
     assert [shell.json(*words, *keep)["comes_back"] for keep in ((), ("--ttl", "keep"))] == [1, 0]
 
 
 def test_detached(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     dead("a", "b")
-    assert "goes on by itself" in shell("dlq", "redrive", "orders", "--all", "--yes", "--detach").stderr
+    assert (
+        "continues in the background"
+        in shell("dlq", "redrive", "orders", "--all", "--yes", "--detach").stderr
+    )
     orders = broker.queue("orders")
     orders.maintain()
     assert orders.stats().ready == 2
@@ -187,7 +190,7 @@ def test_edited_by_a_merge_patch(shell: Shell, broker: rq_dlq.Broker, dead: Die)
     dead({"total": "9", "old": 1, "to": {"street": "a", "zip": 2}}, {"total": "8"})
     patch = '{"total": 9, "old": null, "to": {"zip": 3}}'
     done = shell("dlq", "redrive", "orders", "--all", "--yes", "--edit", patch, "--ttl", "1h", "--by", "anna")
-    assert "brought 2 messages back (edited, ttl 1h)" in done.stderr
+    assert "moved 2 messages back (edited, ttl 1h)" in done.stderr
     orders = broker.queue("orders")
     first, second = orders.claim(2)
     assert first.body == {"total": 9, "to": {"street": "a", "zip": 3}}
@@ -209,7 +212,7 @@ def test_edited_by_a_json_patch_of_a_file(
     assert json.loads(plan.stdout) == {"eligible": 3, "expired": 0, "gone": 0, "refused": 2, "comes_back": 1}
     assert "can't replace a non-existent object 'total'" in plan.stderr
     told = shell(*words, "--yes", code=1).stderr
-    assert "brought 1 message back (edited)" in told
+    assert "moved 1 message back (edited)" in told
     assert "can't replace a non-existent object 'total'" in told
     assert "the body is bytes, not JSON" in told
     assert "2 dead letters could not be changed and stay dead" in told
@@ -221,9 +224,9 @@ def test_edited_by_a_json_patch_of_a_file(
     [
         ("[", "not JSON"),
         ("nowhere.json", "cannot read 'nowhere.json'"),
-        ('[{"op": "rewrite", "path": "/a"}]', "no JSON patch: Unknown operation 'rewrite'"),
-        ('[{"op": "remove", "path": "a"}]', "no JSON patch"),
-        ("[1]", "no JSON patch"),
+        ('[{"op": "rewrite", "path": "/a"}]', "not a JSON patch: Unknown operation 'rewrite'"),
+        ('[{"op": "remove", "path": "a"}]', "not a JSON patch"),
+        ("[1]", "not a JSON patch"),
     ],
 )
 def test_what_is_no_patch(patch: str, why: str, shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
@@ -238,9 +241,9 @@ def test_to_another_queue(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> Non
     words = ("dlq", "redrive", "orders", "--all", "--yes", "--to", "orders.v2")
     told = shell(*words, code=1).stderr
     assert "there is no queue 'orders.v2'" in told
-    assert "--create makes it" in told
+    assert "--create creates it" in told
     assert broker.queues() == ["orders"]
-    assert "brought 3 messages back (to orders.v2)" in shell(*words, "--create").stderr
+    assert "moved 3 messages back (to orders.v2)" in shell(*words, "--create").stderr
     assert broker.queue("orders.v2").stats().ready == 3
     (row,) = shell.json("dlq", "jobs", "orders")
     assert "cannot undo redrive" in shell("dlq", "jobs", "orders", row["job"], "undo", code=1).stderr
@@ -255,8 +258,8 @@ def test_a_time_to_live_that_is_over_is_kept(shell: Shell, broker: rq_dlq.Broker
     orders.send("y", ttl="1h")
     orders.poison(orders.claim())
     told = shell("dlq", "redrive", "EXP.orders", "--all", "--yes", "--ttl", "keep").stderr
-    assert "1 dead letter stays dead: its time to live is over" in told
-    assert "brought 1 message back (ttl kept)" in (
+    assert "1 dead letter stays dead: its time to live has ended" in told
+    assert "moved 1 message back (ttl kept)" in (
         shell("dlq", "redrive", "orders", "--all", "--yes", "--ttl", "keep").stderr
     )
     assert (
@@ -272,7 +275,7 @@ def test_a_canary_of_edited_ones_that_fails_ends_it(shell: Shell, broker: rq_dlq
     stopped = shell(*words, code=4).stderr
     consumer.join()
     assert "3 of 9 are back, and redrive" in stopped
-    assert "is cancelled; the same command takes those that are still dead" in stopped
+    assert "is cancelled; repeat the command for those that are still dead" in stopped
     assert broker.queue("orders").stats().dead == 9
 
 
@@ -290,7 +293,7 @@ def test_ctrl_c_ends_an_edited_one(
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 4
         assert process.stderr is not None
-        assert "the same command takes those that are still dead" in process.stderr.read()
+        assert "repeat the command for those that are still dead" in process.stderr.read()
     orders = broker.queue("orders")
     (job,) = orders.dlq.jobs()
     assert (job.state, orders.stats().dead + job.counts.moved) == ("cancelled", many)

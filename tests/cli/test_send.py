@@ -160,4 +160,4 @@ def test_an_interruption_tells_how_many_may_be_sent(shell: Shell, monkeypatch: p
 def test_a_closed_stdin_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
     """As `<&-` closes it, and a program that starts others."""
     monkeypatch.setattr("rq_dlq.cli._input.sys", SimpleNamespace(stdin=None))
-    assert "there is no standard input" in shell(*words, code=2).stderr
+    assert "standard input is closed" in shell(*words, code=2).stderr

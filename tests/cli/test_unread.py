@@ -62,7 +62,7 @@ def said(reader: int, text: bytes) -> None:
 def test_a_worker_finishes_what_it_has_begun(shell: Shell, broker: rq_dlq.Broker, options: list[str]) -> None:
     orders = broker.queue("orders")
     with unread(shell, "worker", "app", *options) as (worker, reader):
-        said(reader, b"orders: up to 1 at once")
+        said(reader, b"orders: up to 1 concurrent calls")
         orders.send("a")
         wait_until((shell.directory / "begun").exists)
         os.close(reader)
@@ -77,7 +77,7 @@ def test_a_stop_that_also_ends_the_reader_is_a_stop(shell: Shell, broker: rq_dlq
     """As Ctrl-C does it with `2>&1 | tee worker.log`."""
     orders = broker.queue("orders")
     with unread(shell, "worker", "app") as (worker, reader):
-        said(reader, b"orders: up to 1 at once")
+        said(reader, b"orders: up to 1 concurrent calls")
         orders.send("a")
         wait_until((shell.directory / "begun").exists)
         os.close(reader)

@@ -29,7 +29,7 @@ def _needed() -> None:
 @each(
     ("words", "says"),
     [
-        (("--listen", "0.0.0.0:8080"), "the page wants a login: pass --token"),
+        (("--listen", "0.0.0.0:8080"), "the page needs a login: pass --token"),
         (("--listen", "soon"), "is not an address: pass HOST:PORT"),
         (("--listen", "localhost:99999"), "is not an address: pass HOST:PORT"),
         (("--token", "short"), "which can be guessed: use at least 16"),
@@ -37,7 +37,7 @@ def _needed() -> None:
         (("--token", ""), "'--token'"),
         (("--token", " \n"), "'--token'"),
         (("--login-header", ""), "'--login-header'"),
-        (("--host", "ops.example.com"), "ops.example.com can be reached from elsewhere"),
+        (("--host", "ops.example.com"), "ops.example.com can be reached from other machines"),
     ],
 )
 def test_it_refuses(shell: Shell, words: tuple[str, ...], says: str) -> None:

@@ -185,7 +185,7 @@ def test_sigterm_finishes_what_has_begun(shell: Shell, broker: rq_dlq.Broker) ->
         wait_until((shell.directory / "slow").exists)
         orders.send("later")
         worker.send_signal(signal.SIGTERM)
-        logged(worker, "finishing what has begun")  # else "slow" may end before the signal arrives
+        logged(worker, "finishing running calls")  # else "slow" may end before the signal arrives
         (shell.directory / "go").touch()
         assert worker.wait(60) == 0
     assert done(shell) == ["slow"]
@@ -242,7 +242,9 @@ def imported_here(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 def test_a_syntax_error_has_one_place(shell: Shell) -> None:
     (shell.directory / "spelt.py").write_text("def\n")
     told = CliRunner(env=shell.env).invoke(main, ["worker", "spelt"])
-    assert told.output.endswith("SyntaxError: invalid syntax (spelt.py, line 1)\n")
+    text, page = told.output.splitlines()
+    assert text.endswith("SyntaxError: invalid syntax (spelt.py, line 1)")
+    assert page == "more: rq-dlq error ConfigurationError"
 
 
 @pytest.mark.usefixtures("imported_here")
@@ -250,7 +252,7 @@ def test_a_syntax_error_has_one_place(shell: Shell) -> None:
     ("words", "said"),
     [
         (["nosuch:broker"], "there is no module 'nosuch'"),
-        (["app", "orders"], "'orders' is one word too many: pass only MODULE:BROKER, the Python module and"),
+        (["app", "orders"], "'orders' is an extra word: pass only MODULE:BROKER, the Python module and"),
         (
             ["app", "orders"],
             "To choose queues, add -q NAME for each, as in `rq-dlq worker shop:broker -q orders`.",
@@ -296,7 +298,7 @@ def test_an_import_that_does_not_end_is_told(shell: Shell) -> None:
     assert worker.returncode == 2
     said = " ".join(stderr.split())
     assert "endless is not imported after 0.3 s; it is at" in said
-    assert "endless.py, line 4. Put what it runs under the line `if " in said
+    assert "endless.py, line 4. Put the code that it runs under the line `if " in said
     assert "Traceback" not in stderr
 
 
@@ -326,7 +328,7 @@ def test_the_first_ctrl_c_ends_it(shell: Shell, processes: str) -> None:
     ) as worker:
         os.close(terminal)
         said = b""
-        while said.count(b"mails: up to 1 at once") < int(processes):
+        while said.count(b"mails: up to 1 concurrent calls") < int(processes):
             said += os.read(main, 4096)
         os.write(main, b"\x03")
         assert worker.wait(60) == 0
@@ -380,7 +382,7 @@ def test_nothing_keeps_it_after_a_second_signal(by: str, shell: Shell, tmp_path:
         assert (worker.returncode, queue.stats().ready) == (1, 1 if by == "executor" else 0)
     finally:
         server.kill()
-    assert "ends 1 s after it was told to cancel: something in it still runs" in said
+    assert "ends 1 s after the second signal, with code still running" in said
 
 
 def own_terminal() -> None:
@@ -398,7 +400,7 @@ def test_each_failure_is_a_line_and_verbose_has_the_tracebacks(shell: Shell, bro
         assert re.search(
             r"^\S+ orders m: try 1 of 13 failed: ZeroDivisionError: .*; back in", stderr, re.MULTILINE
         )
-        assert "nothing is ready any more: 0 done, 1 failed, 0 dead; left: orders: 1 scheduled" in stderr
+        assert "no message is ready: 0 done, 1 failed, 0 dead; left: orders: 1 scheduled" in stderr
         assert stderr.count("Traceback") == tracebacks
         broker.queue("orders").purge(all=True)
 

@@ -160,7 +160,7 @@ def test_two_queues_in_one_step_need_one_tag(cluster: Cluster) -> None:
         queue, other = broker.queue("orders"), broker.queue("invoices")
         queue.send("x")
         other.send("y")
-        with pytest.raises(CrossSlot, match="give them one hash tag"):
+        with pytest.raises(CrossSlot, match="give them the same hash tag"):
             queue.select(all=True).move("invoices")
         session = queue.session()
         session.claim()

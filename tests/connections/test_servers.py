@@ -39,7 +39,7 @@ async def test_a_password_where_there_is_none(opened: Opening, server: Server) -
     """The default user of this server has none."""
     for url in (f"redis://:secret@127.0.0.1:{server.port}", f"unix://:secret@{server.socket}"):
         async with opened(url) as broker:
-            with pytest.raises(BrokerRefused, match="default user has no password: drop") as told:
+            with pytest.raises(BrokerRefused, match="default user has no password: remove") as told:
                 await broker.queues()
             assert "secret" not in str(told.value)
 

@@ -29,7 +29,7 @@ from tests.servers.sentinels import Watched
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     """For all servers here."""
     if not knows_tls(needed()):
-        pytest.skip("this redis-server was built without TLS: use Debian's, for one")  # in CI as well
+        pytest.skip("no redis-server with TLS here: apt-get install redis-server")  # in CI as well
     if reason := missing("openssl"):
         pytest.skip(reason)
     return Certificate.made(tmp_path_factory.mktemp("certificate"))
@@ -75,7 +75,9 @@ async def test_a_server_that_is_not_trusted(opened: Opening, server: Server, tmp
     """Nothing is said to it, unless the user says that it need not be trusted."""
     other = Certificate.made(tmp_path)
     told = (
-        r"not trusted \(.*\): name the authority" if redis.__version__ >= "6" else "cannot reach|not trusted"
+        r"not trusted \(.*\): pass that of its authority"
+        if redis.__version__ >= "6"
+        else "cannot reach|not trusted"
     )
     for trusted in ("", f"?{other.trusted}"):
         async with opened(f"rediss://127.0.0.1:{server.port}/0{trusted}") as broker:
@@ -87,13 +89,16 @@ async def test_a_server_that_is_not_trusted(opened: Opening, server: Server, tmp
 
 async def test_another_host(opened: Opening, server: Server, certificate: Certificate) -> None:
     async with opened(f"rediss://localhost:{server.port}/0?{certificate.trusted}") as broker:
-        with pytest.raises(BrokerUnavailable, match=r"not for localhost: use a name that it has in the URL$"):
+        with pytest.raises(BrokerUnavailable) as raised:
             await broker.queues()
+    assert str(raised.value).endswith("not for localhost: use a name that it has in the URL")
 
 
 async def test_a_file_that_is_not_there(opened: Opening, server: Server) -> None:
     async with opened(f"rediss://127.0.0.1:{server.port}/0?ssl_ca_certs=/nowhere/ca.pem") as broker:
-        with pytest.raises(BrokerUnavailable, match=r"a file that .* names is not there: correct the path"):
+        with pytest.raises(
+            BrokerUnavailable, match=r"a file in the URL of .* does not exist: correct the path"
+        ):
             await broker.queues()
 
 
@@ -108,7 +113,7 @@ async def test_a_file_that_is_not_there(opened: Opening, server: Server) -> None
         (
             "rediss://h",
             "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:992)",
-            "not speak TLS: write redis://",
+            "not use TLS: write redis://",
         ),
         (
             "rediss://h",

@@ -75,10 +75,10 @@ def test_valkey_s_schemes_are_those_of_redis(scheme: str, tls: bool, colour: Col
 @each(
     ("said", "why"),
     [
-        ("ssl_cert_reqs=CERT_NONE", "(ssl_cert_reqs is none, optional or required)"),
-        ("socket_timeout=abc", "(socket_timeout is seconds, from 0.001 to a day)"),
-        ("db=x", "(db is 0 or more)"),
-        ("pwd=s3cret", "pwd=***' is not a Redis URL (connections do not take one of its parameters)"),
+        ("ssl_cert_reqs=CERT_NONE", "(ssl_cert_reqs must be none, optional or required)"),
+        ("socket_timeout=abc", "(socket_timeout must be seconds, from 0.001 to a day)"),
+        ("db=x", "(db must be 0 or more)"),
+        ("pwd=s3cret", "pwd=***' is not a Redis URL (connections do not accept one of its parameters)"),
     ],
 )
 def test_the_parameter_is_blamed_and_not_the_password(
@@ -243,21 +243,21 @@ def test_databases(url: str, database: int | None, colour: Colour) -> None:
 @each(
     ("said", "allowed"),
     [
-        ("socket_timeout=nan", "socket_timeout is seconds, from 0.001 to a day"),
-        ("socket_timeout=inf", "socket_timeout is"),
-        ("socket_timeout=1e30", "socket_timeout is"),
-        ("socket_timeout=-1", "socket_timeout is"),
-        ("socket_connect_timeout=nan", "socket_connect_timeout is seconds, from 0.001 to a day"),
-        ("socket_connect_timeout=inf", "socket_connect_timeout is"),
-        ("socket_connect_timeout=-1", "socket_connect_timeout is"),
-        ("socket_connect_timeout=0", "socket_connect_timeout is"),
-        ("health_check_interval=-1", "health_check_interval is seconds, from 0"),
-        ("protocol=9", "protocol is 2 or 3"),
+        ("socket_timeout=nan", "socket_timeout must be seconds, from 0.001 to a day"),
+        ("socket_timeout=inf", "socket_timeout must be"),
+        ("socket_timeout=1e30", "socket_timeout must be"),
+        ("socket_timeout=-1", "socket_timeout must be"),
+        ("socket_connect_timeout=nan", "socket_connect_timeout must be seconds, from 0.001 to a day"),
+        ("socket_connect_timeout=inf", "socket_connect_timeout must be"),
+        ("socket_connect_timeout=-1", "socket_connect_timeout must be"),
+        ("socket_connect_timeout=0", "socket_connect_timeout must be"),
+        ("health_check_interval=-1", "health_check_interval must be seconds, from 0"),
+        ("protocol=9", "protocol must be 2 or 3"),
         ("protocol=two", "protocol"),
-        ("max_connections=0", "max_connections is 1 or more"),
-        ("max_connections=-1", "max_connections is 1 or more"),
-        ("socket_read_size=0", "socket_read_size is bytes, 1 or more"),
-        ("db=-1", "db is 0 or more"),
+        ("max_connections=0", "max_connections must be 1 or more"),
+        ("max_connections=-1", "max_connections must be 1 or more"),
+        ("socket_read_size=0", "socket_read_size must be bytes, 1 or more"),
+        ("db=-1", "db must be 0 or more"),
         ("socket_type=1", "socket_type cannot be in a URL"),
         ("socket_keepalive_options=x", "socket_keepalive_options cannot be in a URL"),
         ("parser_class=x", "parser_class cannot be in a URL"),
@@ -274,7 +274,7 @@ def test_options_that_no_connection_can_use(url: str, said: str, allowed: str, c
 
 @COLOURS
 def test_what_is_allowed_is_told_beside_a_password(colour: Colour) -> None:
-    with pytest.raises(ConfigurationError, match="protocol is 2 or 3") as told:
+    with pytest.raises(ConfigurationError, match="protocol must be 2 or 3") as told:
         pool_of("redis://:secret@h?protocol=9", colour)
     assert "secret" not in str(told.value)
 

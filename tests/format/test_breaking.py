@@ -7,6 +7,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
 
 import rq_dlq
 from rq_dlq import Breaker, RedeliveryPolicy
@@ -53,6 +54,7 @@ async def test_a_breaker_of_a_later_version_is_refused(broker: Any, raw: Any) ->
         raise AssertionError("it was opened")
 
 
+@pytest.mark.parametrize("backend", ["real"], indirect=True)  # both are programs of one server
 def test_two_forms_go_through_an_outage_together(empty_socket: str, raw: Any, clock: Clock) -> None:
     """Their failures count together; what is refunded keeps the fields that only the other form knows."""
     policy = RedeliveryPolicy(initial_delay="1s", collision_avoidance=0, max_redeliveries=1)

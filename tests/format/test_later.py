@@ -266,10 +266,10 @@ async def test_it_is_left_out_of_what_is_looked_at_and_that_is_said(
     for look in (queue.dlq.browse, queue.dlq.select().browse, broker.queue("DLQ.a").peek):
         caplog.clear()
         assert len(await look()) == 1
-        assert "each of 1 messages here takes rq_dlq 1.4 or later: upgrade this program" in caplog.text
+        assert "each of 1 messages here needs rq_dlq 1.4 or later: upgrade this program" in caplog.text
     grouped = 2 if form == "record" else 1  # groups look at no record
     assert [group.count for group in await queue.dlq.groups()] == [grouped]
-    with pytest.raises(UpgradeRequired, match=rf"message {name} of 'a' takes rq_dlq 1\.4 or later") as caught:
+    with pytest.raises(UpgradeRequired, match=rf"message {name} of 'a' needs rq_dlq 1\.4 or later") as caught:
         await queue.explain(name)
     assert caught.value.version == "1.4"
     later.undo()

@@ -59,7 +59,7 @@ async def test_a_dead_letter_that_no_policy_judges_is_kept(broker: Any, raw: Any
 async def test_a_kind_that_is_not_known_is_refused(entry: Any, broker: Any, raw: Any) -> None:
     """For the queues that it is for, by whoever opens one; the others go on."""
     raw.hset(MAP, mapping={"a": json.dumps(entry), "#version": 1})
-    with pytest.raises(UpgradeRequired, match=r"the policy of 'a'.*takes a later version of rq_dlq: upgrade"):
+    with pytest.raises(UpgradeRequired, match=r"the policy of 'a'.*needs a later version of rq_dlq: upgrade"):
         await broker.queue("a").send("x")
     assert not raw.exists("rq:{a}:messages")
     await broker.queue("b").send("x")
@@ -79,7 +79,7 @@ async def test_a_policy_that_is_not_known_judges_nothing(broker: Any, clock: Clo
     held = [delivery for _ in range(2) for delivery in await queue.claim()]
     known = raw.hget(SETTINGS, "redelivery")
     raw.hset(SETTINGS, "redelivery", LATER_KIND)
-    with pytest.raises(UpgradeRequired, match="the redelivery policy of this queue takes a later version"):
+    with pytest.raises(UpgradeRequired, match="the redelivery policy of this queue needs a later version"):
         await held[0].nack("boom")
     assert await counts(queue) == {"leased": 2}
     for _ in range(3):

@@ -73,7 +73,7 @@ def test_top(number: int, shell: Shell, filled: rq_dlq.Broker, kill: Kill) -> No
 @pytest.mark.parametrize("number", [0, 2])
 def test_metrics(number: int, shell: Shell, filled: rq_dlq.Broker, kill: Kill) -> None:
     """What is not known has no figure."""
-    pytest.importorskip("prometheus_client", reason="the extra `metrics` is not installed")
+    pytest.importorskip("prometheus_client", reason="no metrics extra here: pip install -e '.[metrics]'")
     from tests.telemetry.exposition import read  # noqa: PLC0415
 
     del filled
@@ -92,7 +92,7 @@ def test_metrics(number: int, shell: Shell, filled: rq_dlq.Broker, kill: Kill) -
 
 def test_metrics_without_the_list(monkeypatch: pytest.MonkeyPatch, filled: rq_dlq.Broker, kill: Kill) -> None:
     """They go on with the queues that were there before."""
-    pytest.importorskip("prometheus_client", reason="the extra `metrics` is not installed")
+    pytest.importorskip("prometheus_client", reason="no metrics extra here: pip install -e '.[metrics]'")
     from rq_dlq.telemetry import metrics  # noqa: PLC0415
     from tests.telemetry.exposition import registry_of, scrape  # noqa: PLC0415
 
@@ -106,7 +106,7 @@ def test_metrics_without_the_list(monkeypatch: pytest.MonkeyPatch, filled: rq_dl
 
 
 def test_an_assistant_is_told(shell: Shell, filled: rq_dlq.Broker, kill: Kill) -> None:
-    pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+    pytest.importorskip("mcp", reason="no mcp extra here: pip install -e '.[mcp]'")
     from rq_dlq.cli._context import Context  # noqa: PLC0415
     from rq_dlq.cli.mcp.tools import Tools  # noqa: PLC0415
     from rq_dlq.values.masks import Masks  # noqa: PLC0415

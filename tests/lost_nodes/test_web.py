@@ -13,7 +13,7 @@ import rq_dlq.asyncio
 from tests.lost_nodes.conftest import HERE, LOST, THERE, Kill
 from tests.servers.clusters import Cluster
 
-web: Any = pytest.importorskip("rq_dlq.web", reason="the extra `web` is not installed")
+web: Any = pytest.importorskip("rq_dlq.web", reason="no web extra here: pip install -e '.[web]'")
 
 
 async def test_the_pages_name_what_cannot_be_reached(nodes: Cluster, kill: Kill) -> None:

@@ -110,7 +110,8 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "commit": (
         2,
         {
-            "items": items, "own": sent, "others": sent, "delay": seldom, "ttl": seldom, "lost": lost,
+            "items": items, "own": sent, "others": sent, "delay": seldom, "ttl": seldom,
+            "strict": st.booleans(), "lost": lost,
         },
     ),
     "commit_job": (1, {"items": sent, "delay": seldom, "ttl": seldom, "kept": charged, "lost": lost}),

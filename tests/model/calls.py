@@ -31,7 +31,7 @@ from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.state import read_state
 from rq_dlq.values.wanted import ALL as WHOLE
-from tests.model.driver import CAUSE, packed
+from tests.model.driver import CAUSE
 from tests.model.world import World
 
 Step = Callable[[World], Call[Any]]
@@ -53,7 +53,7 @@ def held(token: str, *ids: str) -> list[tuple[str, str]]:
 def schedule(name: str) -> Step:
     """A schedule that is new, and sends the message of its first tick."""
     return lambda world: schedule_calls.schedule(
-        world.keys, name, known=b"", record=b"{}", at=world.clock.now, items=packed(("n1", 4))
+        world.keys, name, known=b"", record=b"{}", at=world.clock.now, items=world.queue.packed(("n1", 4))
     )
 
 
@@ -329,18 +329,18 @@ def set_policy(entry: bytes, before: bytes = b"") -> Step:
     return step
 
 
-def commit(world: World) -> Call[Any]:
+def commit(world: World, *, strict: bool = False) -> Call[Any]:
     """The end of a session: l1 and l2 are acked, n1 and n2 sent, later n3 and n4 to the other queue."""
-    groups = [session_calls.Outgoing(0, 0, packed(("n1", 4), ("n2", 9)))]
+    groups = [session_calls.Outgoing(0, 0, world.queue.packed(("n1", 4), ("n2", 9)))]
     others = [
-        session_calls.Outgoing(0, 0, packed(("n3", 4))),
-        session_calls.Outgoing(500, 9_000, packed(("n4", 4))),
+        session_calls.Outgoing(0, 0, world.queue.packed(("n3", 4))),
+        session_calls.Outgoing(500, 9_000, world.queue.packed(("n4", 4))),
     ]
     shares = [
         session_calls.Share(world.keys, held("T", "l1", "l2"), groups),
         session_calls.Share(world.other.keys, [], others),
     ]
-    return session_calls.commit(world.queue.sender(), shares)
+    return session_calls.commit(world.queue.sender(), shares, strict=strict)
 
 
 def staged(call: Step) -> Step:
@@ -348,7 +348,7 @@ def staged(call: Step) -> Step:
 
     def step(world: World) -> Call[Any]:
         for attempt, message_id in zip(STAGED, ("n1", "n2"), strict=True):
-            world.raw.rpush(world.keys.stage("j", attempt), *packed((message_id, 4)))
+            world.raw.rpush(world.keys.stage("j", attempt), *world.queue.packed((message_id, 4)))
             world.raw.expire(world.keys.stage("j", attempt), 60)
         return call(world)
 
@@ -382,7 +382,7 @@ def there(*ids: str) -> frozenset[str]:
 def restore(world: World) -> Call[Any]:
     """Two dead letters, and one that the queue knows."""
     birth = (world.clock.now << 12).to_bytes(7, "big")
-    cells = packed(*NEW)
+    cells = world.queue.packed(*NEW)
     items: list[str | bytes] = []
     for name, payload in zip(cells[::2], cells[1::2], strict=True):
         state = f"dead/poison - {world.clock.now} 1 1 0 0 0 0 0 group=abc"

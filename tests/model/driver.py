@@ -37,9 +37,14 @@ LIVE: tuple[Place, ...] = ("ready", "scheduled")
 PLACES: tuple[Place, ...] = (*LIVE, "dead", "expired")
 
 
-def packed(*items: tuple[str, int], persistent: bool = True) -> list[str | bytes]:
-    """Messages of these ids and priorities, as the scripts take them."""
-    pack = [CODEC.packer(priority, {}, persistent=persistent) for _, priority in items]
+def packed(
+    *items: tuple[str, int], persistent: bool = True, key_of: Mapping[str, str] | None = None
+) -> list[str | bytes]:
+    """Messages of these ids and priorities, as the scripts take them; `key_of`: the keys of some."""
+    pack = [
+        CODEC.packer(priority, {}, persistent=persistent, key=(key_of or {}).get(name))
+        for name, priority in items
+    ]
     return [
         cell
         for (name, _), packer in zip(items, pack, strict=True)
@@ -56,6 +61,7 @@ class Driver:
     scripts: Scripts = MOVED_CLOCK
     keys: QueueKeys = field(default_factory=lambda: QueueKeys("rq", "q"))
     senders: int = 0  # that it had so far
+    key_of: Mapping[str, str] = field(default_factory=dict[str, str])  # by ids; of others: none
 
     @cached_property
     def wire(self) -> bytes:
@@ -124,9 +130,12 @@ class Driver:
         self, *items: tuple[str, int], delay: int = 0, ttl: int = 0, persistent: bool = True
     ) -> Call[sending_calls.Places | None]:
         """Messages of these ids and priorities."""
-        return sending_calls.send(
-            self.sender(), delay=delay, ttl=ttl, items=packed(*items, persistent=persistent)
-        )
+        given = self.packed(*items, persistent=persistent)
+        return sending_calls.send(self.sender(), delay=delay, ttl=ttl, items=given)
+
+    def packed(self, *items: tuple[str, int], persistent: bool = True) -> list[str | bytes]:
+        """As the scripts take them, with their keys."""
+        return packed(*items, persistent=persistent, key_of=self.key_of)
 
     def claim_call(
         self,

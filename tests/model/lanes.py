@@ -31,6 +31,7 @@ from rq_dlq.errors import BrokerRefused
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.testing.clock import CLOCK
 from rq_dlq.values.key import Of, lane_of
+from tests.audit import lanes_in
 from tests.conftest import Clock
 from tests.model.calls import ASKED
 from tests.model.driver import CAUSE, CODEC, LONG, Driver
@@ -136,8 +137,8 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
         rows.setdefault(row[1:], (row, place))
     for cell, record in sorted(records.items()):  # so that a draw does the same again
         name = cell.decode()
-        key = KEY_OF.get(name)
-        if key is None and NEEDS.get(name) is None:
+        lane, needs = lanes_in(record)
+        if lane is None and needs is None:
             continue
         state = states.get(cell, b"live - ").decode()
         part = state.split(" ")[0].split("/")[0]
@@ -150,7 +151,7 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
         elif part != "live":
             place = part
         seen.place[name], seen.row[name] = place, row
-        seen.lane[name] = None if key is None else lane_of(key)
+        seen.lane[name] = lane
         seen.reason[name] = state.split(" ")[0].partition("/")[2]
     return seen
 
@@ -165,13 +166,14 @@ def takes_turns(mode: str) -> bool:
     return mode.startswith(("fair", "rate"))
 
 
-def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: bool) -> None:
+def check(seen: Seen, before: Seen, mode: str, *, settled: bool, whole: bool, overtaking: bool) -> None:
     """The rules of lanes.
 
     Args:
-        before: the step before; None: what became ready is not looked at.
+        before: the step before.
         settled: nothing was cut off, or `tend` has repaired that.
         whole: nothing was ever cut off; else a row may be ready that a claim blocks when it meets it.
+        overtaking: no script was cut off in this step; else what became ready is not looked at.
 
     Raises:
         AssertionError: one does not hold.
@@ -182,11 +184,10 @@ def check(seen: Seen, before: Seen | None, mode: str, *, settled: bool, whole: b
         assert keyless or name in seen.seats, f"{name} is {seen.place[name]} without a seat"
     held = seen.held(settled=settled)
     if not in_turn:
-        limited = any("limit" in lane for lane in seen.lanes.values())
-        was = before.held(settled=settled) if before is not None else held if limited else Counter[int]()
+        was = before.held(settled=settled)  # those of a limit that was taken back stay
         over = [lane for lane, count in held.items() if count > max(seen.limit(lane, mode), was[lane])]
         assert not over, f"more than may hold a seat of {over}: {seen.seats}"
-    if before is not None:
+    if overtaking:
         for name in seen.seats.keys() - before.seats.keys():
             if (lane := seen.lane.get(name)) is None or seen.place[name] != "ready":
                 continue
@@ -384,7 +385,7 @@ class Lanes:
         for keys, before in self.seen.items():
             seen = look(self.raw, keys)
             try:
-                check(seen, before if overtaking else None, self.mode, settled=settled, whole=self.whole)
+                check(seen, before, self.mode, settled=settled, whole=self.whole, overtaking=overtaking)
                 for name in before.at("leased") if what == "cancel" and overtaking else ():
                     runs = name in seen.place or any(call.endswith(f" {name}") for call in seen.calls)
                     assert runs or name not in before.seats, f"the call of {name} runs on without its seat"

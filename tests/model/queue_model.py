@@ -55,13 +55,17 @@ class Model:
 
     # The verbs
 
+    def knows(self, message_id: str) -> bool:
+        """Whether a send under this id adds nothing."""
+        return message_id in self.messages or self.remembers(message_id)
+
     def send(
         self, items: Iterable[tuple[str, int]], *, delay: int, ttl: int, persistent: bool = True
     ) -> dict[int, str]:
         """Add messages, (id, priority) each; where those were that were known, by their number."""
         known, ttl = dict[int, str](), self.settings.allowed(ttl)
         for place, (message_id, priority) in enumerate(items):
-            if message_id in self.messages or self.remembers(message_id):
+            if self.knows(message_id):
                 known[place] = self.messages[message_id].place if message_id in self.messages else "acked"
                 self.totals["known"] += known[place] == "dead"
                 continue

@@ -58,9 +58,17 @@ class SessionSteps:
         assert again is None or [*again.lost] == ([] if gone else missing)
 
     def commit(
-        self, *, items: list[tuple[int, str]], own: Sent, others: Sent, delay: int, ttl: int, lost: bool
+        self,
+        *,
+        items: list[tuple[int, str]],
+        own: Sent,
+        others: Sent,
+        delay: int,
+        ttl: int,
+        strict: bool,
+        lost: bool,
     ) -> None:
-        """The end of a session: acked here, sent here and to the other queue."""
+        """The end of a session: acked here, sent here and to the other queue; strict: if no id is known."""
         pairs = self.pairs(items)
         missing = self.lost_of(pairs)
         self.drawn += 1
@@ -68,10 +76,13 @@ class SessionSteps:
             session_calls.Share(self.keys, pairs, [session_calls.Outgoing(delay, ttl, packed(*own))]),
             session_calls.Share(self.other.keys, [], [session_calls.Outgoing(0, 0, packed(*others))]),
         ]
-        call = session_calls.commit(self.sender(), shares)
+        known = [(self.keys.family, name) for name, _ in own if self.model.knows(name)]
+        known += [(self.other.keys.family, name) for name, _ in others if self.other_model.knows(name)]
+        call = session_calls.commit(self.sender(), shares, strict=strict)
         told, again = self.run(call, lost=lost)
         assert [*told.lost] == missing
-        if not missing:
+        assert [*told.known] == (known if strict and not missing else [])
+        if not missing and not told.known:
             self.numbered.append((call, told))
             here = self.model.send(own, delay=delay, ttl=ttl)
             there = self.other_model.send(others, delay=0, ttl=0)

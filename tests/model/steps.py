@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Set as AbstractSet
+from functools import partial
 
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.managing import calls as managing_calls
@@ -155,6 +156,7 @@ STEPS: dict[str, tuple[Step, AbstractSet[str]]] = {
     "hand on a claim": (divide(0), NONE),
     "send, remembering": (remembering(lambda w: w.queue.send_call(*NEW)), {"n1", "n2"}),
     "ack, remembered": (remembering(lambda w: settling_calls.ack(w.keys, held("T", *T))), set(T)),
+    "commit, strict": (partial(commit, strict=True), VERBS["commit"].cut_off),
     "commit, remembered": (remembering(commit), VERBS["commit"].cut_off),
     "ack, told": (told(lambda w: settling_calls.ack(w.keys, held("T", *T))), set(T)),
     "ack all, told": (told(lambda w: session_calls.ack_all(w.keys, held("T", *T))), set(T)),
@@ -173,6 +175,7 @@ STEPS: dict[str, tuple[Step, AbstractSet[str]]] = {
     "remove a policy": (set_policy(b"", b"{}"), NONE),
 }
 
+COMMITS = {"commit", "commit, strict"}
 MOVES = {"transfer", "offer_redrive", "move the scheduled", "move the dead", "move the expired"}
 
 

@@ -21,6 +21,11 @@ from tests.model.interleavings.world import read
 from tests.verbs import VERBS, check_all_tried
 
 BY_NAME = {scope.name: scope for scope in SCOPES}
+SHOWN = [
+    pytest.param(fault, marks=() if n % 3 == 0 else pytest.mark.slow)
+    for n, fault in enumerate(FAULTS.values())
+]
+"""A third of them show by default that the search finds faults."""
 pytestmark = pytest.mark.parametrize("backend", ["real"], indirect=True)
 
 
@@ -56,7 +61,13 @@ def test_worlds_that_are_one_have_the_same_future(raw: Any, scope: Scope) -> Non
         assert walk.reduced()[0].key == expected.key, action
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+@pytest.mark.usefixtures("backend")
+def test_each_fault_can_be_planted() -> None:
+    for fault in FAULTS.values():
+        fault.scripts()
+
+
+@pytest.mark.parametrize("fault", SHOWN, ids=FAULTS)
 def test_a_fault_is_found(raw: Any, fault: Fault) -> None:
     search = Search(raw, replace(BY_NAME[fault.scope], messages=2), fault.scripts())
     with pytest.raises(Violation, match=fault.rule) as caught:

@@ -39,7 +39,7 @@ def test_every_verb_is_an_action() -> None:
 
 @pytest.mark.parametrize("backend", ["real"], indirect=True)
 def test_lua_does_what_the_model_does(raw: Any) -> None:
-    check(raw, 70, 40)
+    check(raw, 40, 40)
 
 
 @pytest.mark.parametrize("backend", ["fake"], indirect=True)

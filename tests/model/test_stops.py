@@ -1,4 +1,8 @@
-"""T4: a stop anywhere in a script loses nothing, and a repetition completes it."""
+"""T4: a stop anywhere in a script loses nothing, and a repetition completes it.
+
+By default a script is stopped at a part of its Redis calls, drawn anew in each run. `pytest -m slow` stops it
+at each of them, as `python -m tests.proofs reliability T4` does.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +14,34 @@ from tests.model import stops
 from tests.model.steps import STEPS
 
 REAL = pytest.mark.parametrize("backend", ["real"], indirect=True)
-BOTH = pytest.mark.parametrize(
-    "backend", ["real", pytest.param("fake", marks=pytest.mark.slow)], indirect=True
-)
 EACH = pytest.mark.parametrize("name", STEPS)
+EVERY = 4
+"""One of so many calls is a point where a script stops."""
 
 
-@BOTH
+@REAL
 @EACH
 def test_a_stop_anywhere_loses_and_doubles_nothing(raw: Any, name: str) -> None:
-    assert stops.nothing_is_lost(raw, name)
+    stops.nothing_is_lost(raw, name, EVERY)
 
 
 @REAL
 @EACH
 def test_a_repetition_after_a_stop_succeeds(raw: Any, name: str) -> None:
+    stops.a_repetition_succeeds(raw, name, EVERY)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["real", "fake"], indirect=True)
+@EACH
+def test_each_point(raw: Any, name: str) -> None:
+    assert stops.nothing_is_lost(raw, name)
+
+
+@pytest.mark.slow
+@REAL
+@EACH
+def test_a_repetition_after_each_point(raw: Any, name: str) -> None:
     assert stops.a_repetition_succeeds(raw, name)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq._scripts import Scripts
@@ -31,13 +32,15 @@ class World:
         beginning: how such a world was at first, on a server of the same kind: it is put back here.
     """
 
+    key_of: ClassVar[Mapping[str, str]] = {}  # of its messages, by their ids
     lost_keys = False  # a step deleted keys of the queue: maintenance puts back what they led to
 
     def __init__(self, raw: Any, scripts: Scripts = MOVED_CLOCK, beginning: Beginning | None = None) -> None:
         raw.flushall()
         self.clock = Clock(raw)
         self.raw = raw
-        self.queue = queue = Driver(raw, RedeliveryPolicy(initial_delay=1, max_delay=2), scripts)
+        policy = RedeliveryPolicy(initial_delay=1, max_delay=2)
+        self.queue = queue = Driver(raw, policy, scripts, key_of=self.key_of)
         self.keys = queue.keys
         self.other = Driver(raw, queue.policy, scripts, QueueKeys("rq", "to"))
         self.tokens = itertools.count()

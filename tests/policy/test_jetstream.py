@@ -98,7 +98,7 @@ def test_fatal_is_ours_and_the_wire_is_that_of_any_policy() -> None:
 @each(
     "settings, complaint",
     [
-        ({"max_deliver": 0}, "max_deliver is 0.* 1 is no redelivery, -1 no limit"),
+        ({"max_deliver": 0}, "max_deliver is 0.* 1 means no redelivery, -1 no limit"),
         ({"MaxDeliver": -5}, "max_deliver is -5"),
         ({"max_deliver": 2.5}, "max_deliver is 2.5"),
         ({"max_deliver": True, "backoff": [1, 2]}, "max_deliver is True"),

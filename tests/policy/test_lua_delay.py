@@ -85,7 +85,7 @@ def test_lua_and_python_agree(
     assert ask(policy, n, r, previous) == float(policy.delay_ms(n, r, previous))
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=4 * settings().max_examples, suppress_health_check=[HealthCheck.too_slow])
 @given(policies.every, st.one_of(policies.n, st.integers(1, 3)), policies.r, previous_wait)
 @pytest.mark.parametrize("ask", ["real"], indirect=True)
 def test_lua_and_python_agree_on_what_is_drawn(

@@ -86,7 +86,7 @@ def test_replace_keeps_the_arithmetic() -> None:
     assert replace(policy, fatal=()) == RedeliveryPolicy.activemq(
         redeliveryDelay=7, useCollisionAvoidance=True
     )
-    with pytest.raises(PolicyError, match="the arithmetic of activemq settles max_delay"):
+    with pytest.raises(PolicyError, match="the arithmetic of activemq determines max_delay"):
         replace(policy, max_delay=300.0)
 
 
@@ -110,7 +110,7 @@ def test_replace_keeps_what_it_is_not_told(policy: RedeliveryPolicy) -> None:
         ({"max-redelivery-delay": -1}, "max-redelivery-delay is -1"),
         ({"redelivery-delay-multiplier": 0.5}, "redelivery-delay-multiplier is 0.5"),
         ({"redelivery-collision-avoidance-factor": 1.01}, "factor is 1.01"),
-        ({"max-delivery-attempts": 0}, "attempts is 0.* 1 is no redelivery, -1 no limit"),
+        ({"max-delivery-attempts": 0}, "attempts is 0.* 1 means no redelivery, -1 no limit"),
         ({"max-delivery-attempts": -7}, "attempts is -7"),
     ],
 )
@@ -122,7 +122,7 @@ def test_artemis_refuses(settings: dict[str, Any], complaint: str) -> None:
 @each(
     "settings, complaint",
     [
-        ({"foo": 1}, "'foo' is not a redelivery setting of ActiveMQ. There are "),
+        ({"foo": 1}, "'foo' is not a redelivery setting of ActiveMQ. Possible are "),
         ({"maximumRedelivery": 1}, "closest is 'maximumRedeliveries'"),
         ({"maximumRedeliveries": -2}, "maximumRedeliveries is -2"),
         ({"initialRedeliveryDelay": -1}, "initialRedeliveryDelay is -1"),
@@ -133,7 +133,7 @@ def test_artemis_refuses(settings: dict[str, Any], complaint: str) -> None:
         ({"useExponentialBackOff": 1}, "useExponentialBackOff is 1"),
         ({"collisionAvoidanceFactor": 2}, "collisionAvoidanceFactor is 2"),
         ({"collisionAvoidancePercent": 101}, "collisionAvoidancePercent is 101"),
-        ({"collisionAvoidancePercent": 15, "collisionAvoidanceFactor": 0.15}, "say the same"),
+        ({"collisionAvoidancePercent": 15, "collisionAvoidanceFactor": 0.15}, "are the same setting"),
     ],
 )
 def test_activemq_refuses(settings: dict[str, Any], complaint: str) -> None:

@@ -70,7 +70,7 @@ def test_policies_that_differ_are_not_equal() -> None:
         ({"multiplier": True}, "multiplier is True"),
         ({"multiplier": "2"}, "multiplier is '2'"),
         ({"multiplier": 10**400}, "multiplier is 1000"),
-        ({"multiplier": 10**5000}, "multiplier is a number of thousands"),
+        ({"multiplier": 10**5000}, "multiplier is a number with thousands"),
         ({"collision_avoidance": -0.1}, "collision_avoidance is -0.1"),
         ({"collision_avoidance": 1.01}, "collision_avoidance is 1.01"),
         ({"collision_avoidance": math.nan}, "collision_avoidance is nan"),
@@ -219,7 +219,7 @@ def test_wire() -> None:
     "change, complaint",
     [
         ({"arithmetic": "nats"}, "its arithmetic is 'nats'"),
-        ({"jitter": 1}, "missing or unknown is jitter"),
+        ({"jitter": 1}, "missing or unknown: jitter"),
         ({"initial_delay": "1s"}, "initial_delay, in milliseconds, is '1s'"),
         ({"initial_delay": 1.5}, "initial_delay, in milliseconds, is 1.5"),
         ({"max_delay": True}, "max_delay, in milliseconds, is True"),
@@ -281,7 +281,7 @@ def test_preview_without_redeliveries_and_without_limit() -> None:
     assert str(none).endswith("dead-lettered after 0 redeliveries, 0s")
     ever = RedeliveryPolicy(max_redeliveries=None).preview()
     assert (len(ever.rows), ever.dead_after) == (12, None)
-    assert str(ever).endswith("never dead-lettered: there is no limit to the redeliveries")
+    assert str(ever).endswith("never dead-lettered: there is no limit on redeliveries")
     assert len(RedeliveryPolicy(max_redeliveries=None).preview(30).rows) == 30
 
 

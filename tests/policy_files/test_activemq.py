@@ -229,9 +229,9 @@ def test_redeliveries_of_a_client_are_told_of() -> None:
     (note,) = (one.note for one in reading.findings if one.setting == "maximumRedeliveries")
     assert "25 deliveries" in note
     client = read("<connectionFactory><redeliveryPolicy maximumRedeliveries='3'/></connectionFactory>")
-    assert ["it is a client's" in one.note for one in client.findings] == [True]
+    assert ["it belongs to a client" in one.note for one in client.findings] == [True]
     without = read(policies('<policyEntry queue="a"/>'))
-    assert any("without a redeliveryPlugin clients redeliver" in one.note for one in without.findings)
+    assert any("without a redeliveryPlugin, clients redeliver" in one.note for one in without.findings)
 
 
 def test_the_other_files_of_spring_are_named() -> None:
@@ -268,7 +268,7 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     ),
     (
         policies(letters("a", "<individualDeadLetterStrategy\nqueuePrefix=''/>")),
-        [(3, "queuePrefix", "would take its own messages")],
+        [(3, "queuePrefix", "the name would be the queue's own")],
     ),
     (
         policies(letters("a", "<sharedDeadLetterStrategy deadLetterQueue='my queue'/>")),
@@ -369,4 +369,4 @@ def test_what_becomes_of_an_expired_dead_letter_and_of_a_send_to_a_shared_name_i
     strategy = f"<sharedDeadLetterStrategy expiration='5000'>{queue}</sharedDeadLetterStrategy>"
     told = {one.setting: one.note for one in read(policies(letters("a", strategy))).findings}
     assert "dropped and counted" in told["expiration"]
-    assert "send nothing to this name" in told["deadLetterQueue"]
+    assert "do not send to this name" in told["deadLetterQueue"]

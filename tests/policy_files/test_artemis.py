@@ -180,7 +180,7 @@ def test_a_chain_of_retries_has_no_counterpart() -> None:
     assert list(reading.entries) == ["orders"]
     outcome, note = found(reading, "match", 3)
     assert outcome == "no counterpart"
-    assert "a chain of retries ends with it" in note
+    assert "a chain of retries ends there" in note
     assert found(reading, "match", 4)[0] == "not needed", "it is its own dead-letter address"
 
 
@@ -259,7 +259,7 @@ WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
     ([block("a", "redelivery-delay=${wait}")], [(2, "redelivery-delay", "the property's value")]),
     ([block("a", "redelivery-delay=-5")], [(2, "redelivery-delay", "Pass a whole number, 0")]),
     ([block("a", "max-redelivery-delay=-1")], [(2, "max-redelivery-delay", "Pass a whole number, 0")]),
-    ([block("a", "max-delivery-attempts=0")], [(2, "max-delivery-attempts", "1 is no redelivery")]),
+    ([block("a", "max-delivery-attempts=0")], [(2, "max-delivery-attempts", "1 means no redelivery")]),
     ([block("a", "max-delivery-attempts=-7")], [(2, "max-delivery-attempts", "-1 no limit")]),
     ([block("a", "redelivery-delay-multiplier=0.5")], [(2, "redelivery-delay-multiplier", "1 or more")]),
     (
@@ -274,7 +274,7 @@ WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
         [block("a", "redelivery-delay=9", "max-redelivery-delay=5")],
         [(2, "max-redelivery-delay", "is longer than max-redelivery-delay")],
     ),
-    ([block("a", "expiry-delay=0")], [(2, "expiry-delay", "Write -1 for none")]),
+    ([block("a", "expiry-delay=0")], [(2, "expiry-delay", "Write -1 for no expiry")]),
     ([block("a", "expiry-delay=-2")], [(2, "expiry-delay", "not a whole number, -1 or more")]),
     ([block("a", "max-expiry-delay=315360000001")], [(2, "max-expiry-delay", "Pass a whole number")]),
     (
@@ -288,7 +288,7 @@ WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
     ),
     (
         [block("a", "auto-create-dead-letter-resources=true", "dead-letter-queue-prefix=")],
-        [(2, "dead-letter-queue-prefix", "would take its own messages")],
+        [(2, "dead-letter-queue-prefix", "the name would be the queue's own")],
     ),
     ([block("a", "dead-letter-address=my queue")], [(2, "dead-letter-address", "cannot name a queue")]),
     ([block("a", "redelivery-dely=5")], [(2, "redelivery-dely", "the closest is redelivery-delay")]),

@@ -63,14 +63,17 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     ("[a.redelivery]\nmultiplier = nan\n", [(2, "redelivery.multiplier", "Pass a number, 1 or more")]),
     ("[a.redelivery]\nmultiplier = 2024-01-01\n", [(2, "redelivery.multiplier", "Pass a number")]),
     ('[a.redelivery]\ndelays = [\n"1s",\n"x"]\n', [(2, "redelivery.delays", "delays[1]: 'x' is no")]),
-    ('[a.redelivery]\nfatal = ["ValueError"]\n', [(2, "redelivery.fatal", "classes, which do not go to")]),
+    (
+        '[a.redelivery]\nfatal = ["ValueError"]\n',
+        [(2, "redelivery.fatal", "classes, which Redis cannot store")],
+    ),
     ("[a.redelivery]\nmax_deliveries = 3\n", [(2, "redelivery.max_deliveries", "The closest is 'max_red")]),
     ("[orders.eu.redelivery]\nmultiplier = 2\n", [(1, "orders.eu", 'in quotes: ["orders.eu".redelivery]')]),
-    ('["a.#.b"]\nmax_in_flight = 1\n', [(1, "a.#.b", "# and > stand only at the end")]),
+    ('["a.#.b"]\nmax_in_flight = 1\n', [(1, "a.#.b", "# and > are allowed only at the end")]),
     ('["a b"]\nmax_in_flight = 1\n', [(1, "a b", "cannot name a queue")]),
     (
         '["a.#"]\nmax_in_flight = 1\n["a.>"]\nmax_in_flight = 2\n',
-        [(3, "a.>", "it means what the pattern of line 1 means")],
+        [(3, "a.>", "it is equivalent to the pattern of line 1")],
     ),
     (
         '[a.redelivery]\ninitial_delay = "5m"\nmultiplier = 2\nmax_delay = "1m"\n',
@@ -85,10 +88,10 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
         [(4, "dead_letter.prefix (with dead_letter.name, line 2)", "mixes strategies")],
     ),
     ('[a.dead_letter]\nstrategy = "shared"\n', [(2, "dead_letter.strategy", "has no name")]),
-    ('[a.dead_letter]\nprefix = ""\n', [(2, "dead_letter.prefix", "would take its own messages")]),
+    ('[a.dead_letter]\nprefix = ""\n', [(2, "dead_letter.prefix", "the name would be the queue's own")]),
     (
         '[a]\ndead_letter.name = "x"\nexpiry.name = "x"\n',
-        [(3, "expiry.name (with dead_letter.name, line 2)", "in queues of the same name")],
+        [(3, "expiry.name (with dead_letter.name, line 2)", "have the same queue name")],
     ),
     (
         '[a.expiry]\nmin_expiry_delay = "2m"\nmax_expiry_delay = "1m"\n',

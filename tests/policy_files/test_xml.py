@@ -21,7 +21,7 @@ OUTSIDE = '<!DOCTYPE core [<!ENTITY x SYSTEM "file:///etc/passwd">]><core>&x;</c
     [
         ("", 1, "not XML: no element found"),
         ("hello", 1, "not XML: syntax error"),
-        (' {"jetstream": {}}', 1, "JSON: a NATS configuration is not read; see docs/migrating.md"),
+        (' {"jetstream": {}}', 1, "JSON: a NATS configuration is not supported; see docs/migrating.md"),
         ("<core>\n<a>\n</core>", 3, "not XML: mismatched tag"),
         ("<core>\n&nope;</core>", 2, "not XML: undefined entity"),
         ("<core/>\n<core/>", 2, "not XML: junk after document element"),
@@ -59,14 +59,20 @@ def test_an_include_of_the_broker_s_own_is_no_other_file() -> None:
 @each(
     "text, what",
     [
-        ('addressSettings."orders.#".maxDeliveryAttempts=4\n', "Artemis' broker properties are not read"),
-        ("# ours\naddressConfigurations.orders.queueConfigs=a\n", "Artemis' broker properties are not read"),
+        (
+            'addressSettings."orders.#".maxDeliveryAttempts=4\n',
+            "Artemis' broker properties are not supported",
+        ),
+        (
+            "# ours\naddressConfigurations.orders.queueConfigs=a\n",
+            "Artemis' broker properties are not supported",
+        ),
         ("apiVersion: broker.amq.io/v1beta1\nkind: ActiveMQArtemis\n", "of the ActiveMQ Artemis operator"),
-        ("port: 4222\nstreaming: {\n  cluster_id: shop\n}\n", "NATS Streaming is not read: AckWait and"),
-        ("port: 4222\njetstream {\n}\n", "a configuration of NATS is not read"),
+        ("port: 4222\nstreaming: {\n  cluster_id: shop\n}\n", "NATS Streaming is not supported: AckWait and"),
+        ("port: 4222\njetstream {\n}\n", "a configuration of NATS is not supported"),
         (
             '<server><subsystem><address-setting name="#" max-delivery-attempts="4"/></subsystem></server>',
-            "a WildFly configuration is not read",
+            "a WildFly configuration is not supported",
         ),
     ],
 )

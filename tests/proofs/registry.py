@@ -68,7 +68,7 @@ PROOFS = {
         ),
         Proof(
             name="mutants",
-            takes="an hour; it goes on where it was broken off",
+            takes="an hour; it continues where it was interrupted",
             needs="nothing more",
             shows="the tests see faults in the Lua: each mutant is one",
             missing=without(),

@@ -53,6 +53,7 @@ BOUNDED = {
     "tokens",  # of claims: PAGE
     "back",  # what a step of a redrive moves: steps.CHANGED
     "blocked",  # what a send or a promotion blocks: as places and moved
+    "ended",  # the messages of a call that are done
     "given", "came", "new_seats",  # seats of a call's messages; let_in: MOST
     "due",  # unblock: MOST
     "passes",  # of a call's messages, or of a dependency: open_breaker's MOST
@@ -138,7 +139,7 @@ def test_a_file_keeps_the_rules(file: Path) -> None:
     assert all(re.match(SETTINGS, text) for text in re.findall(r"(?<!function )read_json\((.*)", body))
     # A reply that is an error carries no user data; ours are verdicts, never errors.
     # What the one writes stops nothing; the other goes on where a counter is damaged.
-    assert ("redis.pcall(" in body) == (file.name in {"outcome.lua", "packed.lua", "keep_results.lua"})
+    assert ("redis.pcall(" in body) == (file.name in {"outcome.lua", "packed.lua", "kept.lua"})
     body = body.replace("redis.pcall(", "")
     assert not re.search(r"error_reply|\berror\(|\berr =|redis\.log|\bpcall\(", body)
 

@@ -24,6 +24,7 @@ def test_no_golden_text_is_without_a_script() -> None:
     assert {file.stem for file in GOLDEN.glob("*.lua")} == TEXTS.keys(), REFRESH
 
 
+@pytest.mark.slow  # `python -m tests.assembled_lua`, which `make lint` runs, says the same
 def test_luacheck_finds_nothing(tmp_path: Path) -> None:
     write(tmp_path)
     checked = luacheck(tmp_path)

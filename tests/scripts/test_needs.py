@@ -197,6 +197,13 @@ def test_a_block_has_what_stands_outside_it() -> None:
     )
 
 
+def test_what_stands_in_another_block_already_comes_without_its_comments() -> None:
+    block = "if x then\n  -- needs: wake_one\n  wake_one()\nend\n"
+    commented = GO_ON.replace("local", "-- Wakes one.\nlocal", 1)
+    text = assembled(f"-- needs: now\n{block}{block}", now=GO, wake_one=commented)
+    assert (text.count("local function wake_one"), text.count("-- Wakes one.")) == (2, 1)
+
+
 def test_another_family_has_fragments_of_its_own() -> None:
     script = (
         "-- needs: wake_one; keys: wake\nlocal function there()\n  -- needs: wake_one; family: to_\nend\n"
@@ -239,7 +246,7 @@ def test_a_block_in_the_block_of_a_family_is_about_the_same_queue() -> None:
         ("-- needs: now\n", "-- gives: now, holds\n", "both give holds"),
         ("-- needs: now\n", "local now = 1\n", "lib/now.lua does not say what it gives"),
         ("-- needs: now, keys: dead\n", "", "ask.lua needs 'now, keys: dead': not names, keys, args"),
-        ("if x then\n  -- needs: now\nend\n", "", "ask.lua does not begin with what all of it needs"),
+        ("if x then\n  -- needs: now\nend\n", "", "ask.lua does not begin with the needs of the whole file"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_assembled_is_an_error(script: str, fragment: str, error: str) -> None:

@@ -23,6 +23,7 @@ from tests.each import each
 from tests.model.driver import Driver
 from tests.model.steps import STEPS
 from tests.model.world import Beginning, World
+from tests.verbs import VERBS
 
 DAY = 86_400_000
 
@@ -79,6 +80,9 @@ def beginning(client: Any) -> Beginning:
 
 @each("name", STEPS)
 def test_a_step_works_and_touches_declared_keys_only(client: Any, beginning: Beginning, name: str) -> None:
+    """On fakeredis the verbs, and not each of their branches: the keys of a script are the same there."""
+    if isinstance(client, fakeredis.FakeRedis) and name not in VERBS:
+        return
     world = World(client, beginning=beginning)
     call = STEPS[name][0](world)
     Driver(client, scripts=DECLARED).run(call)

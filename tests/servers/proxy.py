@@ -2,6 +2,9 @@
 
 What a client sends at once and the replies to it are an exchange. Each is whole: a reply is dropped after the
 server has done the work, and a request is cut off before the server has seen it.
+
+What the server says to a connection that listens to channels is no exchange: the rule is asked of `PUSHED`
+instead. A hole goes on there, until the client closes the connection.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ GREETING = {b"HELLO", b"AUTH", b"SELECT", b"CLIENT", b"CLUSTER", b"COMMAND", b"P
 LATE = 0.02  # seconds
 AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: to close is a reset
 NOT_YET = object()
+LISTENS = {b"SUBSCRIBE", b"UNSUBSCRIBE"}
+PUSHED: Commands = ((b"MESSAGE",),)
 
 
 def unharmed(commands: Commands) -> None:
@@ -114,6 +119,7 @@ class Passage(asyncio.Protocol):
         self._request = self._reply = b""
         self._awaited = 0  # replies
         self._fate: Fault | None = None
+        self._listens = self._deaf = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._client = transport
@@ -139,6 +145,10 @@ class Passage(asyncio.Protocol):
         if not commands:
             return
         request, self._request = self._request, b""
+        self._listens = commands[0][0].upper() in LISTENS
+        if self._listens:
+            self._server.write(request)
+            return
         fate = self._proxy.rule(commands)
         if isinstance(fate, bytes):
             self._client.write(fate)
@@ -151,6 +161,9 @@ class Passage(asyncio.Protocol):
 
     def replied(self, data: bytes) -> None:
         """The server said this."""
+        if self._listens:
+            self._pushed(data)
+            return
         self._reply += data
         self._parser.feed(data)
         left = self._awaited - sum(1 for _ in iter(self._parser.gets, NOT_YET))
@@ -162,6 +175,15 @@ class Passage(asyncio.Protocol):
             asyncio.get_running_loop().call_later(LATE, self._tell)
         elif self._fate != "hole":  # then it stays so until the client goes
             self._tell()
+
+    def _pushed(self, data: bytes) -> None:
+        fate = self._proxy.rule(PUSHED)
+        if fate in {"drop", "reset"}:
+            self.cut_off()
+        elif fate == "hole" or self._deaf:
+            self._deaf = True
+        else:
+            self._client.write(data)
 
     def _tell(self) -> None:
         reply, self._reply, self._awaited = self._reply, b"", 0

@@ -43,8 +43,8 @@ VALUES = {"policy": "Policies of queues", "values": "Messages, counts and report
 
 INNER: Mapping[str, Sequence[str]] = {
     "": (
-        "as_wire", "at_capacity", "cells", "clamp", "confirm", "family_of", "from_wire", "mark_for", "named",
-        "of", "resolve", "spent", "wire",
+        "add_note", "as_wire", "at_capacity", "cells", "clamp", "confirm", "family_of", "from_wire",
+        "mark_for", "named", "of", "page", "resolve", "spent", "wire",
     ),
     "BrokerSettings": ("check_server", "queue"),
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ from tests.servers.warm import Warm
 from tests.spark.conf.sitecustomize import WARM
 
 CONNECT = "TEST_SPARK_CONNECT"
-"""If this variable is set, the session is one of Spark Connect (`test_connect.py`)."""
+"""If this variable is set, the session is one of Spark Connect, at this address (`test_connect.py`)."""
 CONF = Path(__file__).parent / "conf"
 """Spark's defaults for tests."""
 IMPORTED = [
     *(f"pyspark.sql.worker.{does}_data_source" for does in ("create", "write_into")),
+    "pyspark.sql.connect.streaming.worker.foreach_batch_worker",
     "pyspark.sql.worker.lookup_data_sources",
     "pyspark.sql.worker.plan_data_source_read",
     "pyspark.sql.worker.commit_data_source_write",
@@ -50,6 +52,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
     """A local Spark with two cores; skipped where there is no Java, and fails there in CI."""
     need_program("java")
+    with connected() if CONNECT in os.environ else started(redis_url, event_logs) as session:
+        register(session)
+        yield session
+        session.stop()
+
+
+@contextmanager
+def started(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
+    """A session, with the JVM that is its server."""
     os.environ |= {
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_CONF_DIR": str(CONF),
@@ -61,26 +72,23 @@ def spark(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
         warm = Warm(IMPORTED)
         patch.setenv(WARM, warm.path)
         patch.setenv("PYTHONPATH", str(CONF), prepend=os.pathsep)
-        session = started(event_logs)
+        session = (
+            SparkSession.builder.master("local[2]")
+            .appName("rq_dlq tests")
+            .config("spark.eventLog.enabled", "true")
+            .config("spark.eventLog.dir", event_logs.as_uri())
+            .config("spark.eventLog.compress", "false")
+            .getOrCreate()
+        )
     with warm:
-        register(session)
         yield session
-        session.stop()
     del os.environ["RQ_DLQ_URL"]
 
 
-def started(event_logs: Path) -> SparkSession:
-    """A session, with the JVM that is its server."""
-    if CONNECT in os.environ:
-        return SparkSession.builder.remote("local[2]").getOrCreate()
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("rq_dlq tests")
-        .config("spark.eventLog.enabled", "true")
-        .config("spark.eventLog.dir", event_logs.as_uri())
-        .config("spark.eventLog.compress", "false")
-        .getOrCreate()
-    )
+@contextmanager
+def connected() -> Iterator[SparkSession]:
+    """A session of Spark Connect, in the JVM of the tests that started this process."""
+    yield SparkSession.builder.remote(os.environ[CONNECT]).getOrCreate()
 
 
 @pytest.fixture(scope="session")
@@ -92,6 +100,9 @@ def event_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def redis_url() -> Iterator[str]:
     """A real server of Spark's own, since its processes keep connections for the whole session."""
+    if CONNECT in os.environ:
+        yield os.environ["RQ_DLQ_URL"]  # of the JVM
+        return
     with servers.running() as path:
         yield f"unix://{path}"
 

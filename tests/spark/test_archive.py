@@ -1,4 +1,4 @@
-"""The archive, on a real server with queues in which messages of several kinds died."""
+"""The archive, of queues in which messages of several kinds died; `test_examples` has its runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import rq_dlq
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
-from rq_dlq.spark import Archive, poison_report, queue_report
+from rq_dlq.spark import Archive
 from rq_dlq.spark.archive.source import Source
 from rq_dlq.spark.archive.store import EVENTS, LETTERS, ParquetStore, add, store_at
 from tests.each import each
@@ -33,46 +33,6 @@ def test_all_queues_or_those_of_a_list(spark: SparkSession, broker: rq_dlq.Broke
     for queue, names in (("*", ["a;b", "c"]), ('["a;b"]', ["a;b"])):
         found = at(spark, queue).read("metrics").select("queue").collect()
         assert sorted(row.queue for row in found) == names
-
-
-@pytest.fixture
-def elsewhere(spark: SparkSession, tmp_path: Path) -> str:
-    """A directory that only Hadoop's file systems know: Python's own files cannot be there."""
-    spark.conf.set("fs.viewfs.mounttable.archive.link./out", tmp_path.as_uri())
-    return "viewfs://archive/out/run"
-
-
-@pytest.mark.timeout(400)  # two runs, of some twenty Spark jobs each
-def test_a_second_run_adds_what_is_new_and_trims_its_queues(
-    spark: SparkSession, lived: rq_dlq.Broker, elsewhere: str, tmp_path: Path
-) -> None:
-    archive = Archive(spark, elsewhere)
-    assert archive.history.count() == 0
-    first = archive.add("*")
-    assert first.queues == ("mail:out", "orders.eu", "orders.us")
-    assert (first.events, first.dead_letters, first.trimmed) == (8, 4, 0)
-    assert [
-        (row.queue, row.reason, row["count"]) for row in poison_report(archive.dead_letters).collect()
-    ] == [
-        ("orders.eu", "exhausted", 2),
-        ("orders.eu", "poison", 1),
-        ("orders.us", "exhausted", 1),
-    ]
-    queues = queue_report(archive.history, at(spark).read("metrics")).collect()
-    assert [(row.queue, row.succeeded, row.died) for row in queues] == [
-        ("mail:out", 1, 0),
-        ("orders.eu", 2, 3),
-        ("orders.us", 1, 1),
-    ]
-    folders = sorted(path.name for path in (tmp_path / "run").iterdir() if path.is_dir())
-    assert folders == ["dead_letters", "history", "manifest"]
-
-    settle(lived, "orders.eu", {"f": OSError("disk full"), "g": None})
-    later = archive.add("orders*", trim=True)
-    assert (later.events, later.dead_letters) == (2, 1)
-    assert (later.trimmed, len(lived.queue("mail:out").outcomes())) == (9, 1)
-    assert lived.queue("orders.eu").outcomes() == []
-    assert archive.history.count() == 10
 
 
 @pytest.mark.parametrize("form", ["parquet", pytest.param("delta", marks=pytest.mark.slow)])

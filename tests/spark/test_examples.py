@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import rq_dlq
 from rq_dlq.errors import InvalidInput
+from rq_dlq.spark import Archive, Archived, poison_report, queue_report
 from tests.spark.lived import live, settle
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -19,7 +21,7 @@ FLOWN = (
     "pulling 10,000",
     "NeverDeparted",
     "archived: 10,088 events, 14 dead letters",
-    "dead letters: 14; rows of the CSV that nobody can mend: 14",
+    "dead letters: 14; rows of the CSV that cannot be repaired: 14",
 )
 DOWN = {"queue": "orders*", "where": "error LIKE '%TimeoutError'", "max_redriven": 1}
 
@@ -46,22 +48,30 @@ def archive(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return runpy.run_path(str(ARCHIVE))
 
 
-@pytest.mark.timeout(400)  # two runs, of some forty Spark jobs each
-@pytest.mark.usefixtures("spark")
-def test_the_archive_shows_what_died_of_what(  # noqa: PLR0917 - fixtures
+@pytest.fixture
+def elsewhere(spark: SparkSession, tmp_path: Path) -> str:
+    """A directory that only Hadoop's file systems know: Python's own files cannot be there."""
+    spark.conf.set("fs.viewfs.mounttable.archive.link./out", tmp_path.as_uri())
+    return "viewfs://archive/out/run"
+
+
+def test_runs_add_what_is_new_show_what_died_of_what_and_trim(  # noqa: PLR0917 - fixtures
+    spark: SparkSession,
     broker: rq_dlq.Broker,
     raw: Any,
     archive: dict[str, Any],
+    elsewhere: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def run(*arguments: str) -> str:
-        monkeypatch.setattr("sys.argv", [str(ARCHIVE), "--out", str(tmp_path), *arguments])
+        monkeypatch.setattr("sys.argv", [str(ARCHIVE), "--out", elsewhere, *arguments])
         archive["main"]()
         return " ".join(capsys.readouterr().out.split())
 
-    live(broker)
+    kept = Archive(spark, elsewhere)
+    assert kept.history.count() == 0
     first = run()
     assert ": 104 events, 12 dead letters" in first
     assert "exhausted TimeoutError the gateway took 30 s 8 █████████████ 67% 8" in first
@@ -70,18 +80,41 @@ def test_the_archive_shows_what_died_of_what(  # noqa: PLR0917 - fixtures
     assert "2 redeliveries 40 8 0 16" in first
     assert "the gateway was down: 8 of example-archive would come back, 0 did so 2 times" in first
     assert "redriven: 8" in first
-    assert {path.name for path in (tmp_path / "tables").iterdir()} == {
+    assert {path.name for path in (tmp_path / "run" / "tables").iterdir()} == {
         "collisions", "poison", "queues", "what_if",
     }  # fmt: skip
+
+    broker.queue("example-archive").delete(force=True)
+    live(broker)
+    assert kept.add("*") == Archived(
+        queues=("mail:out", "orders.eu", "orders.us"), events=8, dead_letters=4, trimmed=0
+    )
+    letters = poison_report(kept.dead_letters.where("queue != 'example-archive'")).collect()
+    assert [(row.queue, row.reason, row["count"]) for row in letters] == [
+        ("orders.eu", "exhausted", 2),
+        ("orders.eu", "poison", 1),
+        ("orders.us", "exhausted", 1),
+    ]
+    now = spark.read.format("rq_dlq").options(queue="*", view="metrics").load()
+    queues = queue_report(kept.history.where("queue != 'example-archive'"), now).collect()
+    assert [(row.queue, row.succeeded, row.died) for row in queues] == [
+        ("mail:out", 1, 0),
+        ("orders.eu", 2, 3),
+        ("orders.us", 1, 1),
+    ]
+    folders = sorted(path.name for path in (tmp_path / "run").iterdir() if path.is_dir())
+    assert folders == ["dead_letters", "history", "manifest", "tables"]
 
     seconds, micros = raw.time()
     settle(broker, "orders.eu", {"f": OSError("disk full\x1b[2J"), "g": None})
     since = datetime.fromtimestamp(seconds + micros // 1000 / 1000, UTC).isoformat()
     later = run("--queue", "orders*", "--since", since, "--trim")
-    assert ": 9 events, 5 dead letters trimmed: 9 events" in later
+    assert ": 2 events, 1 dead letters trimmed: 9 events" in later
     assert "new orders.eu" in later
     assert "exhausted OSError disk full?[2J 1 ████████████████████ 100% 1" in later
     assert "redriven" not in later
+    assert [len(broker.queue(name).outcomes()) for name in ("mail:out", "orders.eu")] == [1, 0]
+    assert kept.history.count() == 104 + 10
 
 
 def test_rules_redrive_once_and_then_no_more(

@@ -167,7 +167,10 @@ def test_bytes(text: str, value: int) -> None:
         ({"maxBytesPerTrigger": "0"}, "is not a number of bytes"),
         ({"maxBytesPerTrigger": "inf"}, "is not a number of bytes"),
         ({"failOnDataLoss": "maybe"}, "one of true, false"),
-        ({"view": "dlq"}, "one of queue, history"),
+        ({"queue": ""}, "pass the name of a queue"),
+        ({"view": "dlq"}, "option view: 'dlq' is not one of queue, history"),
+        ({"maxBatchFailures": "0"}, "a whole number from 1"),
+        ({"startingOffsets": "latest"}, "option startingOffsets is only for history, not for queue"),
     ],
 )
 def test_bad_input_of_streams(given: dict[str, Any], said: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.spark.versions import since
 pytestmark = since(4, 2)
 OUT = "id string, batch string, total double, error_class string, error_message string"
 Write = Callable[[DataFrame, str], None]
+Read = Callable[[], list[str]]  # the ids of what is there
 
 
 def handle(row: dict[str, Any]) -> dict[str, Any]:
@@ -33,11 +35,12 @@ def handle(row: dict[str, Any]) -> dict[str, Any]:
 
 def recipe(write: Write, folder: Path) -> Callable[[DataFrame, int], None]:
     """The sink of the page, with this write; it dies after the first one."""
+    name = "orders-1" if CONNECT in os.environ else ""  # not known where Connect runs the function
 
     def sink(batch: DataFrame, epoch: int) -> None:
         with split(batch.mapInArrow(by_row(handle, OUT), OUT)) as done:
             check_held(done)
-            key = epoch_key(batch, epoch, query="orders-1" if CONNECT in os.environ else "")
+            key = epoch_key(batch, epoch, query=name)
             write(done.ok.select("id", "total").withColumn("epoch", sql.lit(key)), key)
             if not (folder / "tried").exists():
                 (folder / "tried").touch()
@@ -67,33 +70,46 @@ def survives(spark: SparkSession, broker: rq_dlq.Broker, folder: Path, write: Wr
     return sorted(ids[:19])
 
 
-def test_parquet_by_epoch(spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path) -> None:
-    out = str(tmp_path / "out")
+def parquet(folder: Path) -> tuple[Write, Read]:
+    """A folder for each epoch."""
+    out = str(folder / "parquet")
 
     def write(rows: DataFrame, key: str) -> None:
         rows.drop("epoch").write.mode("overwrite").parquet(f"{out}/epoch={key}")
 
-    wanted = survives(spark, broker, tmp_path, write)
-    assert sorted(pq.read_table(out)["id"].to_pylist()) == wanted
+    def read() -> list[str]:
+        return [*pq.read_table(out)["id"].to_pylist()]
+
+    return write, read
 
 
-def test_delta_by_epoch(spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path) -> None:
+def delta(spark: SparkSession, folder: Path) -> tuple[Write, Read]:
+    """The rows of an epoch, replaced: by Delta's jars where the session has them (`matrix`)."""
+    out = str(folder / "delta")
+    if "io.delta." in (spark.conf.get("spark.sql.extensions", "") or ""):
+        return partial(replace, out), lambda: [
+            row.id for row in spark.read.format("delta").load(out).collect()
+        ]
     need("deltalake", "dev")
     from deltalake import DeltaTable, write_deltalake  # noqa: PLC0415 - maybe it is not there
-
-    out = str(tmp_path / "out")
 
     def write(rows: DataFrame, key: str) -> None:
         write_deltalake(out, rows.toArrow(), mode="overwrite", predicate=f"epoch = '{key}'")
 
-    wanted = survives(spark, broker, tmp_path, write)
-    assert sorted(DeltaTable(out).to_pyarrow_table()["id"].to_pylist()) == wanted
+    def read() -> list[str]:
+        return [*DeltaTable(out).to_pyarrow_table()["id"].to_pylist()]
+
+    return write, read
 
 
-@pytest.mark.skipif(CONNECT in os.environ, reason="the statements go by Java's driver")
-def test_a_database_by_epoch(spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path) -> None:
-    """Spark brings Derby."""
-    url = f"jdbc:derby:{tmp_path}/db;create=true"
+def replace(out: str, rows: DataFrame, key: str) -> None:
+    """Replace the rows of an epoch in a Delta table."""
+    rows.write.format("delta").mode("overwrite").option("replaceWhere", f"epoch = '{key}'").save(out)
+
+
+def database(spark: SparkSession, folder: Path) -> tuple[Write, Read]:
+    """Derby, which Spark brings: the rows of an epoch, deleted before."""
+    url = f"jdbc:derby:{folder}/db;create=true"
     jvm: Any = spark._jvm
 
     def run(statement: str) -> None:
@@ -107,5 +123,25 @@ def test_a_database_by_epoch(spark: SparkSession, broker: rq_dlq.Broker, tmp_pat
 
     jvm.java.lang.Class.forName("org.apache.derby.iapi.jdbc.AutoloadedDriver")
     run("CREATE TABLE totals (id VARCHAR(99), total DOUBLE, epoch VARCHAR(99))")
-    wanted = survives(spark, broker, tmp_path, write)
-    assert sorted(row.ID for row in spark.read.jdbc(url, "totals").collect()) == wanted
+
+    def read() -> list[str]:
+        return [row.ID for row in spark.read.jdbc(url, "totals").collect()]
+
+    return write, read
+
+
+def test_parquet_delta_and_a_database_by_epoch(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    """One query writes into all of them, and dies when all are written."""
+    sinks = {"parquet": parquet(tmp_path), "delta": delta(spark, tmp_path)}
+    if CONNECT not in os.environ:  # the statements go by Java's driver
+        sinks["database"] = database(spark, tmp_path)
+    writes = [write for write, _ in sinks.values()]
+
+    def write_all(rows: DataFrame, key: str) -> None:
+        for write in writes:
+            write(rows, key)
+
+    wanted = survives(spark, broker, tmp_path, write_all)
+    assert {name: sorted(read()) for name, (_, read) in sinks.items()} == dict.fromkeys(sinks, wanted)

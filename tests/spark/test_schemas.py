@@ -69,7 +69,11 @@ def test_how_a_history_is_told() -> None:
 
 def test_metrics_have_every_total() -> None:
     """But for their names: `expired` is how many there are, `expired_total` how many ever were."""
-    said = (QueueStats.__doc__ or "").split("since the queue began, or the last reset: ")[1].split("\n\n")[0]
+    said = (
+        (QueueStats.__doc__ or "")
+        .split("since the queue was created, or since the last reset: ")[1]
+        .split("\n\n")[0]
+    )
     names = said.split(". ")[0].replace("\n", " ").replace(".", "").split(",")
     totals = {name.strip() for name in names}
     assert {"expired" if name == "expired_total" else name for name in TOTALS} == totals

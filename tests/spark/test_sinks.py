@@ -63,7 +63,7 @@ def test_rows_that_are_not_held_any_more_are_noticed(
     queue = broker.queue("bills")
     raw.zadd(queue._core.keys["leases"], {tokens["bills"]: 1})  # its lease is over
     queue.maintain()
-    with pytest.raises(LeaseLost, match="4 messages of this epoch are not held any more"):
+    with pytest.raises(LeaseLost, match="4 messages of this epoch are no longer held"):
         check_held(held)
 
 
@@ -77,7 +77,7 @@ def test_rows_that_did_not_fail_are_noticed_where_others_are_still_held(
     part = 1  # as a claim of another consumer does
     wait_until(lambda: broker._run(step("swept", queue._core.keys, queue._core.policy, part)))
     broker._run(extend_batch(queue._core.keys, [token], 60_000))
-    with pytest.raises(LeaseLost, match="1 messages of this epoch are not held any more"):
+    with pytest.raises(LeaseLost, match="1 messages of this epoch are no longer held"):
         check_held(good)
 
 
@@ -156,7 +156,7 @@ def test_rows_are_checked_only_where_they_were_read(
     ids, token = claimed(broker, "orders")
     rows = spark.createDataFrame([(ids[0], token)], ROWS)
     for frame in (rows, rows.limit(0)):  # also where it has no rows, see above
-        with pytest.raises(InvalidInput, match=r"has no queue: .* Pass the url and the namespace"):
+        with pytest.raises(InvalidInput, match=r"has no queue: .* Pass the url and namespace of the read"):
             check_held(frame, url=other.settings.url)
     other.queue("orders").open()
     with pytest.raises(InvalidInput, match="does not know the query of the rows"):

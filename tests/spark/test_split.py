@@ -325,7 +325,7 @@ def test_the_messages_have_to_be_held(spark: SparkSession, broker: rq_dlq.Broker
     before = len(kept(spark))
     for checked in (None, "ok"):
         with (
-            pytest.raises(LeaseLost, match="4 messages of this epoch are not held any more"),
+            pytest.raises(LeaseLost, match="4 messages of this epoch are no longer held"),
             split(rows) as done,
         ):
             check_held(done if checked is None else done.ok)

@@ -296,7 +296,7 @@ def test_a_job_that_no_replica_confirmed_says_so_and_is_written_once(
 def test_a_disk_that_is_not_synced_is_refused_before_anything_is_read(
     spark: SparkSession, broker: rq_dlq.Broker, raw: Any
 ) -> None:
-    with pytest.raises(Exception, match="cannot keep durability='fsync'"):
+    with pytest.raises(Exception, match="cannot provide durability='fsync'"):
         write(texts(spark, "x"), durability="fsync")
     assert raw.keys("rq:*") == []
     assert broker.queues() == []
@@ -455,7 +455,7 @@ def test_ack_by_rows_which_can_be_repeated(spark: SparkSession, broker: rq_dlq.B
     settle(rows, "ack", queue="a")
     assert queue.stats().totals["acked"] == 600
     settle(rows, "ack", queue="a")
-    with pytest.raises(Exception, match="600 more were left alone"):
+    with pytest.raises(Exception, match="600 more were not changed"):
         settle(rows, "ack", queue="a", failOnLost="true")
 
 
@@ -535,7 +535,7 @@ def test_a_redrive_of_what_is_not_dead_is_warned_of(
     rows = [{"queue": "a", "id": "m"}, {"queue": "a", "id": "other"}]
     redrive.commit([redrive.write(iter([pa.RecordBatch.from_pylist(rows)]))])  # type: ignore[list-item]
     assert queue.stats().ready == 1
-    assert "redrive: 1 rows; 1 more were left alone, since they are not dead" in caplog.text
+    assert "redrive: 1 rows; 1 more were not changed, since they are not dead" in caplog.text
 
 
 def redrive(url: str, queue: Any, ids: Sequence[str], **options: Any) -> Any:

@@ -68,7 +68,7 @@ def test_probes_answer_with_a_line_for_each_check(vitals: Vitals, stopping: thre
         assert "fail process: stopping\n" in ask(port, "/readyz")[1]
         assert ask(port, "/more") == (200, "<p>")
         assert ask(port, "/livez", "HEAD") == (200, "")
-        assert ask(port, "/") == (404, "there are /livez, /readyz, /more\n")
+        assert ask(port, "/") == (404, "the pages are /livez, /readyz, /more\n")
         assert ask(port, "/livez", "POST")[0] == 501
 
 

@@ -390,7 +390,7 @@ def test_what_is_not_settled_when_the_process_ends(redis_socket: str) -> None:
 def test_a_broker_is_traced_once() -> None:
     broker = rq_dlq.Broker("redis://nowhere")
     instrument(broker)
-    with pytest.raises(ConfigurationError, match="is traced already"):
+    with pytest.raises(ConfigurationError, match="is already traced"):
         instrument(broker)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import redis
@@ -33,7 +34,7 @@ TOTALS = {
         "sent": 6, "acked": 4, "nacked": 2, "released": 3, "poison": 2, "expired": 1, "redriven": 2,
         "purged": 1, "moved": 1,
     },
-    "b": {"sent": 3, "acked": 2, "cancelled": 1},
+    "b": {"sent": 4, "acked": 3, "cancelled": 1},
 }  # fmt: skip
 """What one life adds to the totals of two of its queues."""
 _ONCE = "no life needs it; its reply is lost once in tests/test_verbs"
@@ -167,8 +168,15 @@ class Life:
         self.see("committed", await self.say("ack_all", second.commit), 2)
         rest = await self.say("claim", lambda: self.a.claim(6))
         self._see_facts("the rest", rest, [(names[2], 3, 1, 0, 1, 3), (names[3], 2, 0, 1, 1, 2)])
-        acked = await self.say("ack", lambda: self.a.ack(rest))
-        self.see("acked", [bool(settlement) for settlement in acked], [True] * 2)
+        links = [(self.b, Message("next", id=f"{names[0]}-link"))]
+        chained = await self.say("commit", lambda: rest[0].ack(send=links))
+        self.see("chained", chained.outcome, "acked")
+        self.acknowledged += 1
+        linked = await self.say("claim", lambda: self.b.claim(3))
+        self._see_facts("linked", linked, [(f"{names[0]}-link", 1, 0, 0, 0, 0)])
+        for queue, held in ((self.a, rest[1:]), (self.b, linked)):
+            acked = await self.say("ack", partial(queue.ack, held))
+            self.see("acked", [bool(settlement) for settlement in acked], [True])
         self.see("known after its ack", await self._is_known(names[0]), True)
 
     async def _outlive_a_queue(self) -> None:

@@ -62,7 +62,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 @pytest_asyncio.fixture
 async def opened(async_broker: Any) -> AsyncIterator[Open]:
     """Makes browsers in front of the pages of the broker."""
-    web = pytest.importorskip("rq_dlq.web", reason="the extra `web` is not installed")
+    web = pytest.importorskip("rq_dlq.web", reason="no web extra here: pip install -e '.[web]'")
     made: list[tuple[Any, httpx.AsyncClient]] = []
 
     def opened(**options: Any) -> Browser:

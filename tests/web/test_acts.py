@@ -65,7 +65,7 @@ async def job_of(orders: Any, answer: Any) -> Any:
 async def test_purge(way: str, pages: Browser, orders: Any, async_broker: Any) -> None:
     which, number = await chosen(orders, way, await die(orders))
     asks = await pages.get("/act", queue="orders", verb="purge", **which)
-    assert f"<b>{many(number, 'dead letter')}</b> will be removed for good" in asks.text
+    assert f"<b>{many(number, 'dead letter')}</b> will be removed permanently" in asks.text
     assert await counts(orders) == {"dead": 6}
     assert (await sent(pages, asks)).headers["location"] == "/redrives#audit"
     assert await counts(orders) == ({"dead": 6 - number} if number < 6 else {})
@@ -74,13 +74,30 @@ async def test_purge(way: str, pages: Browser, orders: Any, async_broker: Any) -
     assert str(number) in await pages.text("/redrives")
 
 
+async def test_letters_in_work_are_left(pages: Browser, orders: Any, async_broker: Any) -> None:
+    """The page says how many, before; and where they are all that was chosen, after."""
+    ids = await die(orders)
+    (letter,) = await async_broker.queue("DLQ.orders").claim()
+    asks = await pages.get("/act", queue="orders", verb="purge", id=ids)
+    assert "<b>5 dead letters</b> will be removed permanently" in asks.text
+    assert "1 dead letter being processed will stay." in asks.text
+    asks = await pages.get("/act", queue="orders", verb="purge", id=ids[1:2])
+    assert "being processed" not in asks.text
+    (other,) = await async_broker.queue("DLQ.orders").claim()
+    assert [letter.id, other.id] == ids[:2]
+    answer = await sent(pages, asks)
+    assert answer.status_code == 409
+    assert "nothing was removed: 1 dead letter being processed" in answer.text
+    await letter.release()
+
+
 @each_afresh("held", [False, True])
 async def test_cancel(held: bool, pages: Browser, orders: Any, async_broker: Any) -> None:
     message = await orders.send(BODIES[0], id="m")
     deliveries = await orders.claim() if held else []
     assert "Cancel …" in await pages.text("/message", queue="orders", id=message)
     asks = await pages.get("/act", queue="orders", verb="cancel", id=message)
-    assert ("nothing will count that its call does" in asks.text) is held
+    assert ("the result of its running call will not be counted" in asks.text) is held
     assert (await sent(pages, asks)).headers["location"] == "/redrives#audit"
     assert await counts(orders) == {}
     (record,) = await async_broker.audit()
@@ -95,7 +112,7 @@ async def test_cancel(held: bool, pages: Browser, orders: Any, async_broker: Any
 async def test_redrive(way: str, pages: Browser, orders: Any) -> None:
     which, number = await chosen(orders, way, await die(orders))
     asks = await pages.get("/act", queue="orders", verb="redrive", **which)
-    assert "will come back to the queue, with a fresh budget" in asks.text
+    assert "will be redriven to the queue, with a fresh budget" in asks.text
     job = await job_of(orders, await sent(pages, asks))
     assert (job.by, job.counts.moved) == (ME, number)
     assert await counts(orders) == {"ready": number, "dead": 6 - number}
@@ -113,7 +130,7 @@ async def test_edit(way: str, pages: Browser, orders: Any, async_broker: Any) ->
         assert '"password": "***"' in unescape(asks.text)
     text = json.dumps(edited, indent=1).replace("\n", "\r\n")  # as a browser sends it
     tried = await pages.post("/act/edit", {"queue": "orders"}, **which, edit=text)
-    assert f"<b>{many(number, 'dead letter')}</b> will come back, edited" in tried.text
+    assert f"<b>{many(number, 'dead letter')}</b> will be redriven, edited" in tried.text
     assert await counts(orders) == {"dead": 6}
     job = await job_of(orders, await sent(pages, tried))
     assert (job.by, job.how, job.counts.moved) == (ME, "edited", number)
@@ -148,7 +165,7 @@ async def test_an_act_takes_no_more_than_it_said(pages: Browser, orders: Any) ->
 async def test_an_edit_that_fits_some_only(pages: Browser, orders: Any) -> None:
     await die(orders, [{"n": 1}, 2, [3]])
     tried = await pages.post("/act/edit", {"queue": "orders"}, where="reason = 'poison'", edit='{"n": 9}')
-    assert "2 dead letters cannot be edited so" in unescape(tried.text)
+    assert "2 dead letters cannot be edited this way" in unescape(tried.text)
     assert "not a JSON object" in tried.text
     job = await job_of(orders, await sent(pages, tried))
     assert (job.counts.moved, job.counts.refused) == (1, 2)
@@ -163,7 +180,7 @@ async def test_what_is_no_edit_stands_in_the_form(edit: str, words: str, pages: 
         await die(orders)
     answer = await pages.post("/act/edit", {"queue": "orders"}, where="body.n < 9", edit=edit)
     assert words in unescape(answer.text)
-    assert "will come back" not in answer.text
+    assert "will be redriven" not in answer.text
 
 
 @dataclass
@@ -185,7 +202,7 @@ async def test_an_edit_has_to_fit_the_type_that_is_known(
     ids = await die(orders, [{"n": 1, "price": 2.5}])
     pages = opened()
     bad = await pages.post("/act/edit", {"queue": "orders"}, id=ids[0], edit='{"n": "one", "price": 2.5}')
-    assert "cannot be edited so" in unescape(bad.text)
+    assert "cannot be edited this way" in unescape(bad.text)
     assert "number" not in bad.text
     good = await pages.post("/act/edit", {"queue": "orders"}, id=ids[0], edit='{"n": 2, "price": 2.5}')
     await job_of(orders, await sent(pages, good))
@@ -196,8 +213,8 @@ async def test_pause_and_resume_say_their_numbers(pages: Browser, orders: Any, a
     await orders.send_many(range(5))
     await orders.claim(2)
     asks = await pages.get("/act", queue="orders", verb="pause")
-    assert "3 messages will wait until somebody resumes it" in asks.text
-    assert "2 messages in work may finish" in asks.text
+    assert "3 messages will wait until it is resumed" in asks.text
+    assert "2 messages being processed may finish" in asks.text
     assert not (await orders.stats()).paused
     assert (await sent(pages, asks)).status_code == 303
     assert (await orders.stats()).paused
@@ -218,7 +235,7 @@ async def test_a_part_of_a_queue_is_paused_and_resumed(of: str, pages: Browser, 
     assert '<select name="of">' in await pages.text("/queue", name="orders")
     asks = await pages.get("/act", **form, verb="pause")
     assert "3 messages" in asks.text
-    assert "will wait until somebody resumes them. All others go on" in asks.text
+    assert "will wait until they are resumed. All others continue" in asks.text
     assert (await sent(pages, asks)).status_code == 303
     assert [one.body for one in await orders.claim(9)] == [3, 4]
     asks = await pages.get("/act", **form, verb="resume")
@@ -278,7 +295,7 @@ def test_what_was_not_touched_is_kept() -> None:
     assert rewriting(shown, shown)(body) == body
     assert rewriting(shown, {**edited, "secret": 0})(body)["secret"] == 0
     for lost in ({"moved": "***"}, {"list": [{"token": "***"}]}, "***"):
-        with pytest.raises(InvalidInput, match="is hidden"):
+        with pytest.raises(InvalidInput, match="a hidden value"):
             rewriting(shown, lost)(body)
 
 

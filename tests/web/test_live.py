@@ -153,7 +153,7 @@ async def test_a_form_while_redis_is_away(
             assert "embedded server" not in answer.text
             assert ('http-equiv="refresh"' in answer.text) == (method == "get")
             assert ("tries again by itself" in answer.text) == (method == "get")
-            unknown = "not known whether it was done" in answer.text
+            unknown = "unknown whether the change was made" in answer.text
             assert unknown == (method == "post" and not known)
             assert ('href="/queue?name=orders">To the queue' in answer.text) == (method == "post")
 

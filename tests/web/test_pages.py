@@ -40,7 +40,7 @@ async def test_the_overview_says_what_stands_still(
     await async_broker.queue("mail").pause()
     clock.advance("10m")
     text = await pages.text("/")
-    assert "1 ready, the oldest for 10m, and nobody takes them" in text
+    assert "1 ready, the oldest for 10m, and no consumer takes them" in text
     assert "no consumer holds a message: start one" in text
     assert "paused, 1 waiting" in text
 
@@ -93,7 +93,7 @@ async def test_the_story_of_a_message(pages: Browser, orders: Any, clock: Any) -
     assert "acme" in text
     assert "4711" not in text
     await one(orders)
-    assert "a consumer works on its attempt 2" in await pages.text("/message", queue="orders", id=name)
+    assert "a consumer is processing attempt 2" in await pages.text("/message", queue="orders", id=name)
 
 
 async def test_secrets_in_a_text_that_is_json(pages: Browser, orders: Any) -> None:
@@ -113,7 +113,7 @@ async def test_what_is_gone_is_not_here(pages: Browser, orders: Any) -> None:
     await orders.open()
     for path, given, says in (
         ("/queue", {"name": "nope"}, "there is no queue 'nope'"),
-        ("/group", {"queue": "orders", "id": "abcdef012345"}, "its letters were redriven or removed"),
+        ("/group", {"queue": "orders", "id": "abcdef012345"}, "its dead letters were redriven or removed"),
         ("/group", {"queue": "orders", "id": "*"}, "there is no group"),
         ("/message", {"queue": "orders", "id": "gone"}, "no trace: it was never sent here"),
         ("/redrive", {"queue": "orders", "id": "gone"}, "there is no redrive 'gone'"),

@@ -68,7 +68,7 @@ async def test_a_dry_run_checks_its_terms(pages: Browser, orders: Any) -> None:
 
     for terms, says in (
         ({"canary": 0, "min_success": 50}, "min_success needs a canary or a rate"),
-        ({"canary": 3, "min_success": 150}, "pass a part, more than 0 and at most 1"),
+        ({"canary": 3, "min_success": 150}, "pass a fraction, more than 0 and at most 1"),
         ({"canary": "many"}, "canary 'many' is not a number"),
         ({"rate": -1}, "pass messages a second"),
     ):
@@ -77,7 +77,7 @@ async def test_a_dry_run_checks_its_terms(pages: Browser, orders: Any) -> None:
         assert "Redrive all" not in text
         assert "Begin with the canary" not in text
         assert f'value="{[*terms.values()][-1]}"' in text
-    assert "If fewer than 50 % of those that come to an end" in await planned(rate=2, min_success=50)
+    assert "If fewer than 50 % of those that end" in await planned(rate=2, min_success=50)
     assert "If fewer than 99.5 % of them are acked" in await planned(canary=5, min_success=99.5)
 
 
@@ -138,7 +138,7 @@ async def test_two_redrives_at_once(pages: Browser, orders: Any) -> None:
     await come_to(orders, ready=5)
     late = await pages.post("/redrive/begin", {"queue": "orders"}, **form)
     assert late.status_code == 409
-    assert "others redrove or removed it" in late.text
+    assert "they were redriven or removed in the meantime" in late.text
 
 
 async def test_one_message(pages: Browser, orders: Any) -> None:

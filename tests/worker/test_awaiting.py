@@ -128,5 +128,5 @@ async def test_a_broker_of_a_pool_is_refused() -> None:
 
     broker = rq_dlq.asyncio.Broker(pool=redis.asyncio.ConnectionPool())
     broker.queue("a").handler(print)
-    with pytest.raises(ConfigurationError, match="need a broker with a URL, not one made from a pool"):
+    with pytest.raises(ConfigurationError, match="make this one from a URL, not from a pool"):
         await broker.run()

@@ -156,7 +156,7 @@ def test_a_task_has_it(broker: rq_dlq.Broker) -> None:
     wait.options(ttl="1s").send()
     Worker(broker, until="empty").run()
     assert len(ended) == 1
-    with pytest.raises(ConfigurationError, match="have one deadline, which another one sets already"):
+    with pytest.raises(ConfigurationError, match="share one deadline, which another task has already set"):
         broker.task(queue="wait", name="third", deadline=False)(lambda: None)
     with pytest.raises(ConfigurationError, match="deadline='no': use True or False"):
         broker.queue("b").handler(deadline="no")(print)  # type: ignore[call-overload]

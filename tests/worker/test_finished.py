@@ -96,7 +96,7 @@ def test_tasks_have_ack_each_together(broker: rq_dlq.Broker) -> None:
         second.send(n + 1)
     Worker(broker, until="empty").run()
     assert acked == [0] * 30
-    with pytest.raises(ConfigurationError, match="have one ack_each, which another one sets already"):
+    with pytest.raises(ConfigurationError, match="share one ack_each, which another task has already set"):
         broker.task(queue="a", ack_each=False)(take)
 
 

@@ -17,7 +17,9 @@ import pytest
 
 import rq_dlq
 from rq_dlq import (
+    Breaker,
     ConfigurationError,
+    Message,
     Poison,
     Redeliver,
     RedeliveryPolicy,
@@ -228,8 +230,8 @@ def test_a_handler_is_told_that_its_lease_was_lost(
     with working(broker):
         wait_until(lambda: told == [True])
     assert queue.stats().leased == 1
-    assert "the lease was lost while its handler runs" in caplog.text
-    assert "the result of attempt 1 does not count" in caplog.text
+    assert "the lease was lost while its handler was running" in caplog.text
+    assert "the result of attempt 1 is ignored" in caplog.text
 
 
 def busy(body: Any) -> None:
@@ -494,6 +496,23 @@ def test_each_failure_is_a_line_and_a_death_has_its_traceback(
     assert [bool(record.exc_info) for record in failures] == [level == logging.DEBUG, True]
 
 
+def test_the_line_of_a_failure_names_what_its_message_waits_for(broker: rq_dlq.Broker, caplog: Any) -> None:
+    """Not "back in 0s", while the breaker lets one probe after the other fail."""
+    queue = broker.queue("a", breaker=Breaker(distinct=2), redelivery=after("1h"))
+
+    def fail(_: Any, __: Any) -> None:
+        message = "503"
+        raise ConnectionError(message)
+
+    register(queue, "def", fail)
+    queue.send_many([Message("x", id=id) for id in ("m", "n")], dependency="payments")
+    broker.run(burst=True)
+    assert [line.rpartition("; ")[2] for line in caplog.messages if " failed: " in line] == [
+        "back in 1h",
+        "back as soon as payments is up",
+    ]
+
+
 def test_the_line_of_a_failure_names_the_policy_in_force(broker: rq_dlq.Broker, caplog: Any) -> None:
     """An operator set it."""
     queue = broker.queue("a")
@@ -520,7 +539,7 @@ def test_a_redelivery_that_was_asked_for_is_no_warning(broker: rq_dlq.Broker, ca
     broker.run(burst=True)
     (record,) = [record for record in caplog.records if "back in 1h" in record.getMessage()]
     assert record.levelname == "INFO"
-    (end,) = [line for line in caplog.messages if line.startswith("nothing is ready any more")]
+    (end,) = [line for line in caplog.messages if line.startswith("no message is ready")]
     assert "0 done, 1 failed, 0 dead; left: a: 1 scheduled, the next in " in end
 
 
@@ -657,11 +676,11 @@ async def yields_meanwhile(_: Any) -> AsyncIterator[None]:
 
 
 UNRUN: dict[str, tuple[Any, str]] = {
-    "def, a coroutine": (traced(awaits), "the call returned a coroutine, which nobody awaits: let the h"),
-    "def, a generator": (traced(yields), "the call returned a generator, which nobody runs: leave out"),
+    "def, a coroutine": (traced(awaits), "the call returned a coroutine, which is never awaited: make the"),
+    "def, a generator": (traced(yields), "the call returned a generator, which is never run: remove"),
     "def, an async generator": (traced(yields_meanwhile), "the call returned an async generator, which"),
-    "async def, a coroutine": (nested(lambda: awaits(1)), "the call returned a coroutine, which nobody"),
-    "async def, a generator": (nested(lambda: yields(1)), "the call returned a generator, which nobody"),
+    "async def, a coroutine": (nested(lambda: awaits(1)), "the call returned a coroutine, which is never"),
+    "async def, a generator": (nested(lambda: yields(1)), "the call returned a generator, which is never"),
     "async def, an async generator": (nested(lambda: yields_meanwhile(1)), "the call returned an async gen"),
 }
 
@@ -729,7 +748,7 @@ class Yields:
     yields, yields_meanwhile, Yields(), Yields().method, partial(yields), partial(partial(Yields())),
 ])  # fmt: skip
 def test_a_function_that_yields_is_no_handler(function: Any, broker: rq_dlq.Broker) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be a handler: leave out the `yield`"):
+    with pytest.raises(ConfigurationError, match="cannot be a handler: remove the `yield`"):
         broker.queue("a").handler(function)
 
 
@@ -741,7 +760,7 @@ def test_a_function_that_takes_no_message_is_no_handler(function: Any, broker: r
 
 def test_two_handlers_for_a_queue_are_refused(broker: rq_dlq.Broker) -> None:
     register(broker.queue("a"), "def", lambda _, __: None)
-    with pytest.raises(ConfigurationError, match="has a handler already"):
+    with pytest.raises(ConfigurationError, match="already has a handler"):
         register(broker.queue("a"), "def", lambda _, __: None)
 
 
@@ -816,7 +835,7 @@ def test_a_burst_ends_with_a_sum(broker: rq_dlq.Broker, caplog: Any) -> None:
     register(queue, "def", work)
     queue.send_many(["good", "good", "bad"])
     broker.run(burst=True)
-    assert "nothing is ready any more: 2 done, 1 failed, 1 dead; left: nothing" in caplog.messages
+    assert "no message is ready: 2 done, 1 failed, 1 dead; left: nothing" in caplog.messages
 
 
 @dataclass

@@ -14,8 +14,8 @@ from tests.worker.killed import CHARGED, drained, queue_of
 def test_only_the_killers_die(
     colour: str, concurrency: int, broker: rq_dlq.Broker, raw: Any, server: str
 ) -> None:
-    """Four among hundreds, with a hundred at a time in a worker's hands and a budget of one redelivery."""
-    queue, killers, messages = queue_of(broker, most=1), 4, 800
+    """Two among hundreds, with a hundred at a time in a worker's hands and a budget of one redelivery."""
+    queue, killers, messages = queue_of(broker, most=1), 2, 400
     each = messages // killers
     queue.send_many("kill" if n % each == each - 1 else n for n in range(messages))
     deaths = drained(queue, f"unix://{server}", 3, colour, concurrency, 0, 1)

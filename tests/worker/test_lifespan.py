@@ -182,7 +182,7 @@ def test_one_that_returns_something_else_is_refused(function: Any, kind: str, br
 
 def test_there_is_one(broker: rq_dlq.Broker) -> None:
     broker.lifespan(plain([]))
-    with pytest.raises(ConfigurationError, match="has a lifespan already"):
+    with pytest.raises(ConfigurationError, match="already has a lifespan"):
         broker.lifespan(plain([]))
 
 
@@ -202,7 +202,7 @@ def test_a_blocked_event_loop_does_not_keep_the_worker(
 
     broker.queue("a").send("x")
     worker = Worker(broker)
-    with pytest.raises(RqDlqError, match="a call that cannot be cut short blocks its event loop"):
+    with pytest.raises(RqDlqError, match="a call blocks its event loop"):
         worker.run()
     go_on.set()
 

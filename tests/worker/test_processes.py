@@ -177,7 +177,7 @@ def test_a_frozen_worker_s_late_ack_does_nothing(
         worker.send_signal(signal.SIGCONT)
         wait_until(lambda: raw.lrange("ended", 0, -1) == [b"wait"])
         worker.send_signal(signal.SIGTERM)
-        assert "the result of attempt 1 does not count" in end(worker)
+        assert "the result of attempt 1 is ignored" in end(worker)
     assert held[0].ack().outcome == "acked"
 
 
@@ -252,7 +252,7 @@ def test_a_worker_that_waits_for_redis_can_be_stopped(number: signal.Signals, tm
     with heard(signal.SIGHUP, signal.SIG_DFL), by_itself(str(tmp_path / "nobody.sock"), "def") as worker:
         logged(worker, "waiting for Redis")
         worker.send_signal(number)
-        logged(worker, f"{number.name}: finishing what has begun")
+        logged(worker, f"{number.name}: finishing running calls")
         logged(worker, "stopped")
         end(worker)
 
@@ -262,7 +262,7 @@ def test_under_nohup_it_goes_on_when_its_terminal_is_closed(tmp_path: Path) -> N
         logged(worker, "waiting for Redis")
         worker.send_signal(signal.SIGHUP)
         worker.send_signal(signal.SIGTERM)
-        logged(worker, "SIGTERM: finishing what has begun")
+        logged(worker, "SIGTERM: finishing running calls")
         end(worker)
 
 
@@ -273,4 +273,4 @@ def test_worker_is_a_program_without_a_terminal(server: str, broker: rq_dlq.Brok
         queue.send("quick")
         wait_until(lambda: queue.stats().totals.get("acked") == 1)
         os.kill(worker.pid, signal.SIGINT)
-        assert "SIGINT: finishing what has begun" in end(worker)
+        assert "SIGINT: finishing running calls" in end(worker)

@@ -132,7 +132,7 @@ def test_a_burst_whose_claims_are_refused_says_so(colour: str, broker: rq_dlq.Br
     handle(queue, colour, print)
     raw.rename("rq:{a}:ready", "kept")
     raw.set("rq:{a}:ready", "not an index")
-    with pytest.raises(RqDlqError, match=r"claims were refused, .* not done: a: .*holds something else"):
+    with pytest.raises(RqDlqError, match=r"claims were refused, .* not processed: a: .*holds something else"):
         broker.run(burst=True)
     raw.rename("kept", "rq:{a}:ready")
     assert queue.stats().ready == 1

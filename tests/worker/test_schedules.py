@@ -118,7 +118,7 @@ def test_what_a_worker_declares(
         other.run(burst=True)
     told = [record.message for record in caplog.records if "declares it" in record.message]
     (line,) = told
-    assert line.startswith("reports: schedule old goes on, but no task of this program declares it: ")
+    assert line.startswith("reports: schedule old is active, but no task of this program declares it: ")
     assert line.endswith("`rq-dlq schedule rm reports old` removes it")
     broker.run(burst=True)
     by_name = {one.name: one for one in broker.schedules()}

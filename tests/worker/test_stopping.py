@@ -52,11 +52,11 @@ def test_a_signal_may_interrupt_the_log(log: tuple[logging.Logger, list[str]]) -
     with heeding_signals(stop, logger):
         logger.info("a line")
         wait_until(lambda: len(lines) == 2)
-        assert lines == ["a line", "SIGTERM: finishing what has begun"]
+        assert lines == ["a line", "SIGTERM: finishing running calls"]
         assert (stop.finishing.is_set(), stop.cancelling.is_set()) == (True, False)
         signal.raise_signal(signal.SIGINT)
         wait_until(stop.cancelling.is_set)
-    assert lines == ["a line", "SIGTERM: finishing what has begun", "SIGINT: cancelling what runs"]
+    assert lines == ["a line", "SIGTERM: finishing running calls", "SIGINT: cancelling running calls"]
 
 
 class InterruptedEvent(threading.Event):
@@ -83,7 +83,7 @@ def test_a_signal_may_interrupt_another_one(log: tuple[logging.Logger, list[str]
     with heeding_signals(stop, logger):
         signal.raise_signal(signal.SIGTERM)
         wait_until(stop.cancelling.is_set)
-    assert lines == ["a line", "SIGTERM: finishing what has begun", "SIGTERM: cancelling what runs"]
+    assert lines == ["a line", "SIGTERM: finishing running calls", "SIGTERM: cancelling running calls"]
 
 
 @pytest.mark.timeout(60)

@@ -104,7 +104,7 @@ def test_a_task_of_which_nothing_has_run_is_not_done(broker: Broker) -> None:
     task.send(1)
     broker.run(burst=True)
     (message,) = broker.queue("a").select(places=["scheduled"]).browse()
-    assert "returned a coroutine, which nobody awaits" in message.history[-1].cause.message
+    assert "returned a coroutine, which is never awaited" in message.history[-1].cause.message
     assert CALLS == []
 
 

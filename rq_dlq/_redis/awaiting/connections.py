@@ -49,7 +49,7 @@ class AsyncConnections:
     """Runs steps, awaiting, in one event loop at a time.
 
     Args:
-        url: of Redis; for a pool that is passed in, its name in error messages.
+        url: the URL of Redis; for a pool that is passed in, its name in error messages.
         scripts: the Lua files.
         retries: how long a call is repeated while Redis does not answer.
         pool: a redis-py connection pool to use instead of the URL.
@@ -73,7 +73,7 @@ class AsyncConnections:
         self.use(AsyncLink(make, ours=pool is None), retries)
 
     def use(self, link: AsyncLink | AsyncNodes, retries: Retries, node: str = "") -> None:
-        """Talk through this link from now on, with these retries; errors name the node, if it is one."""
+        """Use this link and these retries; errors name the node, if it is one."""
         self._node = node
         self._link, self._talk, self._proven = link, link.talk, link.proven
         self._patience = retries
@@ -82,7 +82,7 @@ class AsyncConnections:
 
     @property
     def pool(self) -> Any:
-        """The pool of redis-py; in a cluster, of the node at the URL."""
+        """The redis-py pool; in a cluster, that of the node at the URL."""
         return self._link.pool
 
     async def run(self, steps: Steps[R]) -> R:
@@ -105,7 +105,7 @@ class AsyncConnections:
                 error = raised
 
     async def run_once(self, steps: Steps[R]) -> R:
-        """Run steps, none of which waits, without repetitions and briefly, since somebody wants to end.
+        """Run steps without waits, retries or long timeouts, since the program is ending.
 
         Raises:
             BrokerUnavailable: the server does not answer, or not in time.
@@ -127,7 +127,7 @@ class AsyncConnections:
             await self._failed(tries := Tries(step), error)
             if self._patience.end_with(error):
                 raise tries.of_last_try(self._unavailable(error)) from error
-        if isinstance(step, Wait):  # it changes nothing: the next call looks for the server
+        if isinstance(step, Wait):  # it changes nothing: the next call finds the server again
             return await self._spread(step)
         if self._revive is not None:
             self._revive()
@@ -152,11 +152,11 @@ class AsyncConnections:
 
     async def _failed(self, tries: Tries, error: BaseException) -> None:
         tries.failed(error)
-        if isinstance(error, WrongReply):  # its connection has been put back by now
+        if isinstance(error, WrongReply):  # its connection was already returned
             await self._link.close()
 
     async def _spread(self, cut_off: Wait) -> float:
-        """Sleep for a part of the wait, so that a thousand interrupted clients do not return at once."""
+        """Sleep for part of the wait, so that a thousand interrupted clients do not reconnect together."""
         pause = random.uniform(0, cut_off.milliseconds)  # noqa: S311 - spreads retries, guards nothing
         await sleep(pause, self._patience.until)
         return pause
@@ -165,7 +165,7 @@ class AsyncConnections:
         await sleep(1000 * seconds, self._patience.until)
 
     async def _once(self, step: Step, *, repeated: bool) -> Any:
-        if isinstance(step, Call) and step.script in self._proven:  # nearly always: no generators
+        if isinstance(step, Call) and step.script in self._proven:  # the usual case: no generators
             command = step.command(self.scripts)
             (reply,) = await self._talk([command])
             if not isinstance(reply, Exception):
@@ -188,7 +188,7 @@ class AsyncConnections:
                 return stop.value
 
     async def _apart(self, step: Batch, nodes: AsyncNodes, *, repeated: bool) -> list[Any]:
-        """Carry out a batch on the nodes that can be reached; other calls have errors as results."""
+        """Run a batch on the reachable nodes; the results of the other calls are errors."""
         await nodes.prove(step, self.scripts)
         talk = exchange(step.calls, self.scripts, repeated=repeated, apart=True)
         commands = next(talk)
@@ -203,7 +203,7 @@ class AsyncConnections:
                 ]
 
     async def listen(self, waiting: Waiting) -> None:
-        """Listen for those who wait for results, until nobody does."""
+        """Listen for the callers that wait for results, until none is left."""
         await AsyncListener(waiting, self._link.any_link, self.run).listen()
 
     async def alone(self, talk: Exchange) -> Any:
@@ -218,11 +218,11 @@ class AsyncConnections:
             raise self._unavailable(error) from error
 
     def guard_by(self, check: Callable[[], Steps[object]]) -> None:
-        """Run these steps again before a server takes messages in; see `Guard`."""
+        """Run these steps again before a server accepts messages; see `Guard`."""
         self._link.guard_by(Guard(check, self.scripts))
 
     async def route(self) -> None:
-        """If the server is a node of a cluster, send each call to the node of its queue from now on."""
+        """If the server is a node of a cluster, route each call to the node of its queue."""
         link = self._link
         if isinstance(link, AsyncLink) and await self.run(is_node()):
             self.use(AsyncNodes(link), self._patience)
@@ -231,7 +231,7 @@ class AsyncConnections:
     async def masters(self) -> dict[str, AsyncConnections]:
         """Connections to each node of a cluster that has slots, by address; or to the only server.
 
-        They fail fast: another node may take the place of a lost one.
+        They fail fast: another node may replace a lost one.
         """
         if isinstance(self._link, AsyncLink):
             return {masked(self._url): self}
@@ -270,7 +270,7 @@ class AsyncConnections:
         return self._over(self._link, retries, self._node)
 
     def in_haste(self) -> AsyncConnections:
-        """New connections to the same server that wait a second at most, for calls with a single try."""
+        """New connections to the same server with a timeout of a second, for calls that are tried once."""
         link = AsyncLink(lambda: hasty(self.pool, AWAITING), ours=True)
         clustered = isinstance(self._link, AsyncNodes)
         return self._over(AsyncNodes(link) if clustered else link, ONE_TRY, self._node)

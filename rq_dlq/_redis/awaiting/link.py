@@ -1,7 +1,7 @@
 """The connections to one server.
 
-They are redis-py's, without its command layer. Idle connections of our own pool stay here, without the pool's
-lock and bookkeeping; those of a shared pool go back to it.
+They are redis-py's, without its command layer. Idle connections of our own pool are kept here, without the
+pool's lock and bookkeeping; those of a shared pool are returned to it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 PING = packed((b"PING",))
 NUDGES = (0.001, 0.003, 0.009, 0.027, 0.081)
-"""Seconds that a wait may be late, and then each PING in turn."""
+"""How long a wait may be late, then each PING in turn; seconds."""
 
 
 class AsyncLink:
     """The connections to one server, awaiting, in one event loop at a time.
 
     Args:
-        make: makes a pool of redis-py, or gives the one that is shared.
+        make: makes a redis-py pool, or returns the shared one.
         ours: the pool is not shared.
     """
 
@@ -47,8 +47,8 @@ class AsyncLink:
         pool = self.pool
         self._arguments = arguments(pool)
         self._idle = Idle(lambda: self.pool)
-        self._endless = False  # whether the pool's connections have no timeout of their own
-        self._roams = hasattr(pool, "sentinel_manager")  # the next connection may be to another server
+        self._endless = False  # whether the pool's connections have no timeout
+        self._roams = hasattr(pool, "sentinel_manager")  # the next connection may reach another server
         self._guard: Guard | None = None
         self.rights = Rights()
         self.proven = self.rights.proven
@@ -57,13 +57,13 @@ class AsyncLink:
     def pool(self) -> Any:
         """The pool of this process: a forked child makes its own.
 
-        Another thread of its parent may have held a lock of the pool at that moment; nobody releases it.
+        At the fork, another thread may have held a lock of the pool, which would never be released.
         """
         process = this_process()
         return self._pools.get(process) or self._pools.setdefault(process, self._make())
 
     def at(self, node: Node) -> AsyncLink:
-        """A link to another node, made like this one."""
+        """A link to another node, with the same settings."""
         link = AsyncLink(partial(pool_at, self.pool, *node, AWAITING), ours=True)
         link.guard_by(self._guard)
         return link
@@ -73,7 +73,7 @@ class AsyncLink:
         return self
 
     def guard_by(self, guard: Guard | None) -> None:
-        """Look at the server before it takes messages in."""
+        """Check the server before it accepts messages."""
         self._guard = guard
 
     async def talk(self, commands: Commands) -> list[Any]:
@@ -107,18 +107,18 @@ class AsyncLink:
         return result
 
     async def lend(self) -> Any:
-        """Lend a connection for longer than a round trip: `take_back` or `drop` has to follow."""
+        """Lend a connection for longer than a round trip; the caller must call `take_back` or `drop`."""
         return self._idle.take() or await self._connected()
 
     async def take_back(self, connection: Any) -> None:
-        """Take a connection back that is as it was."""
+        """Take back a connection that is unchanged."""
         if self.ours:
             self._idle.add(connection)
         else:
             await uninterrupted(self._return(connection))
 
     async def drop(self, connection: Any, error: BaseException | None) -> None:
-        """Take a connection back that is of no use any more; the error tells why."""
+        """Take back a connection that is no longer usable, because of this error."""
         await self._drop(connection, error)
 
     async def prove(self, step: Step, scripts: Scripts) -> None:
@@ -133,7 +133,7 @@ class AsyncLink:
     async def _connected(self) -> Any:
         try:
             connection = await connected(self.pool, self._arguments)
-        except (*TRANSIENT, ValueError) as error:  # another thread has closed the socket: it has no number
+        except (*TRANSIENT, ValueError) as error:  # another thread has closed the socket
             raise Unheard(str(error)) from error
         self._endless = bounded(connection) or self._endless
         return connection
@@ -144,10 +144,10 @@ class AsyncLink:
         await self.pool.release(connection)
 
     async def _drop(self, connection: Any, error: BaseException | None) -> None:
-        """Close a connection; after a network error also the idle ones, which have likely failed too."""
+        """Close a connection; after a network error also the idle ones, which have likely failed as well."""
         await self._close(connection)
         if isinstance(error, Passing):
-            self.rights.forget()  # the next may be to another server
+            self.rights.forget()  # the next one may reach another server
         if isinstance(error, TRANSIENT):
             await self._give_up_idle()
 
@@ -185,14 +185,14 @@ async def replies_to(connection: Any, commands: Commands) -> list[Any]:
     """Send commands and read the replies; errors of the server are among them.
 
     Raises:
-        Unheard: the connection broke before they were written whole, so the last of them never arrives. A
-            timeout says less: what is in a buffer may still be sent.
+        Unheard: the connection broke before all of them were written, so the last one never arrives. A
+            timeout is different: data in a buffer may still be sent.
     """
     try:
         await write(connection, b"".join(map(packed, commands)))
     except exceptions.ConnectionError as error:
         raise Unheard(str(error)) from error
-    if commands and commands[0][0] == b"BLPOP":  # a wait is alone
+    if commands and commands[0][0] == b"BLPOP":  # a wait is the only command
         return [await _nudged(connection, commands[0][2])]
     replies: list[Any] = []
     for _ in commands:
@@ -204,10 +204,10 @@ async def replies_to(connection: Any, commands: Commands) -> list[Any]:
 
 
 async def _nudged(connection: Any, seconds: float) -> Any:
-    """Read the reply to a BLPOP of so many seconds.
+    """Read the reply to a BLPOP with this timeout, seconds.
 
-    Redis looks for waits that are over whenever something wakes it, and otherwise on the tick of its `hz`,
-    which is 100 ms by default. So it gets a PING, on the same connection, which it answers after the wait.
+    Redis ends expired waits when another event occurs, and otherwise on the tick of its `hz`, by default
+    every 100 ms. So it gets a PING on the same connection, which it answers after the wait.
     """
     pings = 0
     for late in NUDGES:
@@ -224,7 +224,7 @@ async def _nudged(connection: Any, seconds: float) -> Any:
 
 
 async def _reply(connection: Any, within: float | None = None) -> Any:
-    """Read the reply to a wait; it may be an error of the server, or LATE."""
+    """Read the reply to a wait; it may be a server error, or LATE."""
     try:
         if within is not None:
             return await reply_within(connection, within)

@@ -1,4 +1,4 @@
-"""Listens for the results for which callers of this process wait: one connection for all of them."""
+"""Listens for results on behalf of all waiting callers of this process, on one connection."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from rq_dlq._redis.awaiting.link import AsyncLink
     from rq_dlq._redis.waiting import Waiting
 
-TOGETHER = 0.001  # seconds within which what comes is taken together
+TOGETHER = 0.001  # seconds within which published ends are handled together
 FAILURES = (*TRANSIENT, exceptions.ResponseError, WrongReply, RqDlqError)
 
 
 class AsyncListener:
-    """Subscribes to the channels of messages for which somebody waits, and looks, until nobody does.
+    """Subscribes to the channels of the messages that callers wait for, and polls, until no caller waits.
 
-    Where it cannot subscribe, as without the right to, it looks each second.
+    If it cannot subscribe, for example without the right to, it polls every second.
 
     Args:
-        any_link: gives the link to the server, or to any node of a cluster.
+        any_link: returns the link to the server, or to any node of a cluster.
         run: runs steps.
     """
 
     def __init__(self, waiting: Waiting, any_link: Callable[[], AsyncLink], run: Callable[..., Any]) -> None:
         self._waiting, self._any_link, self._run = waiting, any_link, run
-        self._link: AsyncLink | None = None  # of the connection
+        self._link: AsyncLink | None = None  # the link of the connection
         self._connection: Any = None
         self._subscribed = frozenset[str]()
 
     async def listen(self) -> None:
-        """Listen until nobody waits."""
+        """Listen until no caller waits."""
         due = time.monotonic() + LOOK_EVERY
         failure: BaseException | None = None
         try:
@@ -79,7 +79,7 @@ class AsyncListener:
         self._subscribed = channels
 
     async def _hear(self, seconds: float) -> None:
-        """Take in what comes within this time, and with the first of it."""
+        """Read published ends for this time, and those that arrive together with the first."""
         while (reply := await reply_within(self._connection, seconds)) is not LATE:
             kind, channel, said = whole(reply, 3)
             if kind == b"message":
@@ -90,11 +90,11 @@ class AsyncListener:
 
     async def _look(self, *, every: bool) -> None:
         missed = await self._run(unrepeated(self._waiting.look(every=every)))
-        if missed:  # the connection hears nothing any more, perhaps
+        if missed:  # the connection may be dead
             await uninterrupted(self._drop(None))
 
     async def _leave(self, failure: BaseException | None) -> None:
-        """Give the connection back without subscriptions; close it where something has failed."""
+        """Return the connection without subscriptions; close it after a failure."""
         if self._connection is None:
             return
         try:

@@ -22,7 +22,7 @@ class AsyncNodes:
     """Links to the nodes, awaiting.
 
     Args:
-        link: to any node.
+        link: the link to any node.
     """
 
     proven = frozenset[str]()  # no script is proven on all nodes
@@ -33,7 +33,7 @@ class AsyncNodes:
 
     @property
     def pool(self) -> Any:
-        """The pool of redis-py of the node at the URL."""
+        """The redis-py pool of the node at the URL."""
         return self._links[self.cluster.seed].pool
 
     def link(self, node: Node) -> AsyncLink:
@@ -42,16 +42,16 @@ class AsyncNodes:
         return found or self._links.setdefault(node, self._links[self.cluster.seed].at(node))
 
     def any_link(self) -> AsyncLink:
-        """The link to a node that answers, as far as is known."""
+        """The link to a node that has not failed lately."""
         return self.link(self.cluster.node_of(None))
 
     def guard_by(self, guard: Guard | None) -> None:
-        """Look at each node before it takes messages in."""
+        """Check each node before it accepts messages."""
         for link in [*self._links.values()]:
             link.guard_by(guard)
 
     async def by_name(self) -> dict[str, AsyncLink]:
-        """The link to each node that has slots now, by its address."""
+        """The link to each node that has slots, by its address."""
         await self._run(self.cluster.look())
         return {str(node): self.link(node) for node in self.cluster.nodes}
 
@@ -59,7 +59,7 @@ class AsyncNodes:
         """Send each command to the node that has its key; otherwise like `AsyncLink.talk`.
 
         Args:
-            apart: where a node cannot be reached, the error is the reply to its commands.
+            apart: if a node cannot be reached, the error is the reply to its commands.
         """
         return await self._run(route(self.cluster, commands, apart=apart))  # type: ignore[no-any-return]
 
@@ -69,7 +69,7 @@ class AsyncNodes:
         try:
             result = await self.link(node).alone(talk)
         except TRANSIENT as error:
-            self.cluster.note_failure(node, error)  # the next exchange goes to another one
+            self.cluster.note_failure(node, error)  # the next exchange goes to another node
             raise
         self.cluster.failures.forget(node)
         return result
@@ -81,7 +81,7 @@ class AsyncNodes:
         for node, share in shares(self.cluster, step, scripts).items():
             apart = isinstance(step, Batch) and step.apart
             if apart and self.cluster.rests(node):
-                continue  # it gets none of the calls either
+                continue  # it also gets none of the calls
             try:
                 await self.link(node).prove(share, scripts)
             except TRANSIENT as error:

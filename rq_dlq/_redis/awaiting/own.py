@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 VERSION = tuple(int(part) for part in redis.__version__.split(".")[:3] if part.isdigit())
 LAST_SECOND = 1.0
-LOOK = 0.05  # seconds between two looks at an event of threads
-ALWAYS_DECODED = (5, 0, 4)  # older awaiting connections decode replies if the pool has decode_responses
+LOOK = 0.05  # seconds between two checks of a threading.Event
+ALWAYS_DECODED = (5, 0, 4)  # older async connections decode replies if the pool has decode_responses
 _OF_THE_PARENT: list[object] = []  # a forked child must not close these: it shares the parent's epoll
 
 
@@ -30,7 +30,7 @@ class Idle:
     """The idle connections, of one event loop at a time.
 
     Args:
-        of_process: gives the pool that they come from; a forked child may have one of its own.
+        of_process: returns their pool; a forked child may have its own.
 
     Raises:
         ConfigurationError: with this version of redis-py the pool's connections decode replies.
@@ -39,7 +39,10 @@ class Idle:
     def __init__(self, of_process: Callable[[], Any]) -> None:
         pool = of_process()
         if pool.connection_kwargs.get("decode_responses") and VERSION < ALWAYS_DECODED:
-            message = f"redis-py {redis.__version__} decodes what it reads: upgrade it, or pass another pool"
+            message = (
+                f"redis-py {redis.__version__} decodes replies with decode_responses: upgrade it, or pass "
+                "another pool"
+            )
             raise ConfigurationError(message)
         self._of_process, self._pool = of_process, pool
         self._all: list[Any] = []
@@ -51,28 +54,28 @@ class Idle:
         self._all.append(connection)
 
     def take(self) -> Any:
-        """Take one; None: there is none."""
+        """Take an idle connection; None: there is none."""
         if self._loop is not (loop := asyncio.get_running_loop()):
             self._move_to(loop)
         return self._all.pop() if self._all else None
 
     def take_all(self) -> Iterator[Any]:
-        """Take all, one by one."""
+        """Take all idle connections, one by one."""
         if self._loop is not (loop := asyncio.get_running_loop()):
             self._move_to(loop)
         while self._all:
             yield self._all.pop()
 
     def _move_to(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Forget the connections, which belong to another process or to an event loop that has ended.
+        """Drop the connections, which belong to another process or to an event loop that has ended.
 
         Raises:
-            ConfigurationError: their event loop still runs, in another thread.
+            ConfigurationError: their event loop is still running in another thread.
         """
         if self._loop is not None:
             forked = self._process != this_process()
             if not forked and self._loop.is_running():
-                message = "another event loop that runs uses this broker: make a broker for each event loop"
+                message = "another running event loop uses this broker: make a broker for each event loop"
                 raise ConfigurationError(message)
             pools = pools_of(self._pool)
             if forked:
@@ -86,8 +89,8 @@ class Idle:
 async def connected(pool: Any, arguments: tuple[str, ...]) -> Any:
     """A new connection of a pool.
 
-    redis-py writes with `asyncio.wait_for`, which before Python 3.12 swallows a cancellation that comes when
-    the data is written. So a task of its own connects.
+    redis-py writes with `asyncio.wait_for`, which before Python 3.12 loses a cancellation that arrives as the
+    data is written. So a separate task connects.
     """
     connecting = asyncio.create_task(pool.get_connection(*arguments))
     try:
@@ -99,7 +102,7 @@ async def connected(pool: Any, arguments: tuple[str, ...]) -> Any:
 
 
 async def uninterrupted(work: Coroutine[Any, Any, None]) -> None:
-    """Await to its end what no connection may be left in the middle of; a cancellation waits until then."""
+    """Await work that must not be interrupted on a connection; a cancellation is raised afterwards."""
     working, cancellation = asyncio.create_task(work), None
     while not working.done():
         try:
@@ -117,7 +120,7 @@ async def _give_back(connecting: asyncio.Task[Any], pool: Any) -> None:
 
 
 async def write(connection: Any, data: bytes, *, check_health: bool = True) -> None:
-    """Send packed commands, with a timeout of our own: see `connected`."""
+    """Send packed commands, with our own timeout; see `connected`."""
     usual = connection.socket_timeout
     connection.socket_timeout = None
     try:
@@ -132,8 +135,8 @@ async def write(connection: Any, data: bytes, *, check_health: bool = True) -> N
 async def disconnect(connection: Any) -> None:
     """Close a connection, without waiting for the server.
 
-    With TLS a close would wait for the server's last word, and the loop may end before that comes. The loop
-    closes the socket in its next turn.
+    With TLS, closing would wait for the server's last message, and the loop may end before it arrives. The
+    loop closes the socket in its next iteration.
     """
     transport = getattr(getattr(connection, "_writer", None), "transport", None)  # fakeredis has none
     await connection.disconnect(nowait=True)
@@ -143,7 +146,7 @@ async def disconnect(connection: Any) -> None:
 
 
 async def reply_within(connection: Any, seconds: float) -> Any:
-    """Read a reply; LATE: it has not come yet, and is still to be read."""
+    """Read a reply; LATE: it has not arrived yet, and must still be read."""
     try:
         async with asyncio.timeout(seconds):
             return await connection.read_response(disable_decoding=True, disconnect_on_error=False)
@@ -152,12 +155,12 @@ async def reply_within(connection: Any, seconds: float) -> Any:
 
 
 def briefly() -> asyncio.Timeout:
-    """A second for what a cancelled task does last."""
+    """The timeout, a second, for the last calls of a cancelled task."""
     return asyncio.timeout(LAST_SECOND)
 
 
 async def sleep(milliseconds: float, until: threading.Event | None) -> None:
-    """Sleep, at most until `until` is set, by a thread; it is looked at now and then."""
+    """Sleep, at most until a thread sets `until`, which is checked periodically."""
     left = milliseconds / 1000
     while until is not None and left > LOOK and not until.is_set():
         await asyncio.sleep(LOOK)

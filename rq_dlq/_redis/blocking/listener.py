@@ -1,5 +1,5 @@
 # Generated from rq_dlq/_redis/awaiting/listener.py by `python -m tests.colours_twin --write`.
-"""Listens for the results for which callers of this process wait: one connection for all of them."""
+"""Listens for results on behalf of all waiting callers of this process, on one connection."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
     from rq_dlq._redis.blocking.link import Link
     from rq_dlq._redis.waiting import Waiting
 
-TOGETHER = 0.001  # seconds within which what comes is taken together
+TOGETHER = 0.001  # seconds within which published ends are handled together
 FAILURES = (*TRANSIENT, exceptions.ResponseError, WrongReply, RqDlqError)
 
 
 class Listener:
-    """Subscribes to the channels of messages for which somebody waits, and looks, until nobody does.
+    """Subscribes to the channels of the messages that callers wait for, and polls, until no caller waits.
 
-    Where it cannot subscribe, as without the right to, it looks each second.
+    If it cannot subscribe, for example without the right to, it polls every second.
 
     Args:
-        any_link: gives the link to the server, or to any node of a cluster.
+        any_link: returns the link to the server, or to any node of a cluster.
         run: runs steps.
     """
 
     def __init__(self, waiting: Waiting, any_link: Callable[[], Link], run: Callable[..., Any]) -> None:
         self._waiting, self._any_link, self._run = waiting, any_link, run
-        self._link: Link | None = None  # of the connection
+        self._link: Link | None = None  # the link of the connection
         self._connection: Any = None
         self._subscribed = frozenset[str]()
 
     def listen(self) -> None:
-        """Listen until nobody waits."""
+        """Listen until no caller waits."""
         due = time.monotonic() + LOOK_EVERY
         failure: BaseException | None = None
         try:
@@ -80,7 +80,7 @@ class Listener:
         self._subscribed = channels
 
     def _hear(self, seconds: float) -> None:
-        """Take in what comes within this time, and with the first of it."""
+        """Read published ends for this time, and those that arrive together with the first."""
         while (reply := reply_within(self._connection, seconds)) is not LATE:
             kind, channel, said = whole(reply, 3)
             if kind == b"message":
@@ -91,11 +91,11 @@ class Listener:
 
     def _look(self, *, every: bool) -> None:
         missed = self._run(unrepeated(self._waiting.look(every=every)))
-        if missed:  # the connection hears nothing any more, perhaps
+        if missed:  # the connection may be dead
             self._drop(None)
 
     def _leave(self, failure: BaseException | None) -> None:
-        """Give the connection back without subscriptions; close it where something has failed."""
+        """Return the connection without subscriptions; close it after a failure."""
         if self._connection is None:
             return
         try:

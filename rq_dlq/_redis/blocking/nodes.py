@@ -23,7 +23,7 @@ class Nodes:
     """Links to the nodes, blocking.
 
     Args:
-        link: to any node.
+        link: the link to any node.
     """
 
     proven = frozenset[str]()  # no script is proven on all nodes
@@ -34,7 +34,7 @@ class Nodes:
 
     @property
     def pool(self) -> Any:
-        """The pool of redis-py of the node at the URL."""
+        """The redis-py pool of the node at the URL."""
         return self._links[self.cluster.seed].pool
 
     def link(self, node: Node) -> Link:
@@ -43,16 +43,16 @@ class Nodes:
         return found or self._links.setdefault(node, self._links[self.cluster.seed].at(node))
 
     def any_link(self) -> Link:
-        """The link to a node that answers, as far as is known."""
+        """The link to a node that has not failed lately."""
         return self.link(self.cluster.node_of(None))
 
     def guard_by(self, guard: Guard | None) -> None:
-        """Look at each node before it takes messages in."""
+        """Check each node before it accepts messages."""
         for link in [*self._links.values()]:
             link.guard_by(guard)
 
     def by_name(self) -> dict[str, Link]:
-        """The link to each node that has slots now, by its address."""
+        """The link to each node that has slots, by its address."""
         self._run(self.cluster.look())
         return {str(node): self.link(node) for node in self.cluster.nodes}
 
@@ -60,7 +60,7 @@ class Nodes:
         """Send each command to the node that has its key; otherwise like `Link.talk`.
 
         Args:
-            apart: where a node cannot be reached, the error is the reply to its commands.
+            apart: if a node cannot be reached, the error is the reply to its commands.
         """
         return self._run(route(self.cluster, commands, apart=apart))  # type: ignore[no-any-return]
 
@@ -70,7 +70,7 @@ class Nodes:
         try:
             result = self.link(node).alone(talk)
         except TRANSIENT as error:
-            self.cluster.note_failure(node, error)  # the next exchange goes to another one
+            self.cluster.note_failure(node, error)  # the next exchange goes to another node
             raise
         self.cluster.failures.forget(node)
         return result
@@ -82,7 +82,7 @@ class Nodes:
         for node, share in shares(self.cluster, step, scripts).items():
             apart = isinstance(step, Batch) and step.apart
             if apart and self.cluster.rests(node):
-                continue  # it gets none of the calls either
+                continue  # it also gets none of the calls
             try:
                 self.link(node).prove(share, scripts)
             except TRANSIENT as error:

@@ -25,11 +25,11 @@ class Idle:
 
     def __init__(self, of_process: Callable[[], Any]) -> None:
         del of_process
-        self._all: list[Any] = []  # always this list: a pop is atomic, so no connection has two owners
+        self._all: list[Any] = []  # never replaced: a pop is atomic, so no connection has two owners
         self.add = self._all.append
 
     def take(self) -> Any:
-        """Take one; None: there is none."""
+        """Take an idle connection; None: there is none."""
         try:
             while (connection := self._all.pop()).pid != this_process():
                 pass  # a forked child shares no socket with its parent
@@ -38,12 +38,12 @@ class Idle:
         return connection
 
     def take_all(self) -> Iterator[Any]:
-        """Take all, one by one."""
+        """Take all idle connections, one by one."""
         while self._all:
             try:
                 connection = self._all.pop()
             except IndexError:
-                return  # another thread was faster
+                return  # another thread took it
             yield connection
 
 
@@ -63,7 +63,7 @@ def disconnect(connection: Any) -> None:
 
 
 def reply_within(connection: Any, seconds: float) -> Any:
-    """Read a reply; LATE: it has not come yet, and is still to be read."""
+    """Read a reply; LATE: it has not arrived yet, and must still be read."""
     usual = connection.socket_timeout
     set_timeout(connection, seconds)
     try:
@@ -75,7 +75,7 @@ def reply_within(connection: Any, seconds: float) -> Any:
 
 
 def briefly() -> AbstractContextManager[None]:
-    """No limit but the connection's timeout."""
+    """No timeout other than the connection's."""
     return nullcontext()
 
 

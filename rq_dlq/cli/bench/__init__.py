@@ -1,4 +1,4 @@
-"""`rq-dlq bench`: what this server can do, and how much of it the queues use.
+"""`rq-dlq bench`: the limits of this server, and how much of them the queues reach.
 
 `limits` measures the server without queues, `figures` the queues, `view` shows both.
 """
@@ -15,7 +15,7 @@ from rq_dlq.cli._options import Number
 from rq_dlq.cli._scratch import interrupt_on_signals, remove, server_of
 
 SECONDS = 20.0
-BUSY = 50  # commands a second that others run
+BUSY = 50  # commands a second of other clients
 
 
 @click.command(cls=Command)
@@ -27,15 +27,16 @@ BUSY = 50  # commands a second that others run
     help="About how long to measure.",
 )
 @click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Write the table as a picture.")
-@click.option("--yes", is_flag=True, help="Measure although others use the server.")
+@click.option("--yes", is_flag=True, help="Measure even if other clients use the server.")
 @pass_context
 def bench(context: Context, seconds: float, svg: Path | None, *, yes: bool) -> None:
     """Measure how fast queues are on a server.
 
-    Beside each figure is what the server itself can do.
+    Each figure is shown with the limit of the server itself.
 
     It runs on the embedded server, or the one at --url (not at $RQ_DLQ_URL), in its own namespace, which it
-    removes afterwards. It loads the server: one that others use is refused, unless --yes is passed.
+    removes afterwards. It puts load on the server: a server with other clients is refused, unless --yes is
+    passed.
     """
     from rq_dlq.cli.bench import figures, view  # noqa: PLC0415 - other commands need not wait for it
     from rq_dlq.cli.bench.limits import commands_a_second  # noqa: PLC0415
@@ -46,8 +47,8 @@ def bench(context: Context, seconds: float, svg: Path | None, *, yes: bool) -> N
         others = commands_a_second(broker)
         if others > BUSY and not yes:
             raise Failure(
-                f"others run {others:,} commands a second on this server, and a benchmark would slow them "
-                "down: use another server, or pass --yes"
+                f"other clients run {others:,} commands a second on this server, and a benchmark would slow "
+                "them down: use another server, or pass --yes"
             )
         try:
             found = view.watched(context.output, figures.measure(broker, seconds))

@@ -1,4 +1,4 @@
-"""How fast the queues are. Each figure has a queue of its own, and is measured for a part of the time."""
+"""Measures the queues. Each figure has its own queue, and is measured for a part of the time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.queue import Queue
 
-PARTS = 24  # of the time; a figure takes one, and another to fill its queue
+PARTS = 24  # parts of the time; a figure takes one, and another to fill its queue
 MOST = 20_000  # messages in a queue
 FEW = 2_000  # pending, for the cost against depth
 SOME = 10  # messages in a call there
@@ -36,14 +36,14 @@ WORKERS = {  # how handlers run: `async def` or `def`, and how many at once
 
 @dataclass(frozen=True)
 class Figure:
-    """What was measured, and the limit beside it.
+    """A measured figure, and its limit.
 
     Attributes:
-        name: what was done.
-        value: how fast, or how much.
-        unit: messages a second ("/s"), or of which less is better.
-        limit: the same without queues, on the same server; None: there is no such thing.
-        limit_is: what the limit is.
+        name: the measured operation.
+        value: the measured value.
+        unit: messages a second ("/s"), or a unit for which less is better.
+        limit: the same without queues, on the same server; None: there is no equivalent.
+        limit_is: the operation of the limit.
     """
 
     name: str
@@ -54,14 +54,14 @@ class Figure:
 
     @property
     def share(self) -> float | None:
-        """How much of the limit is reached, 1 is all."""
+        """The fraction of the limit that is reached; 1: all of it."""
         if not self.limit or not self.value:
             return None
         return self.value / self.limit if self.unit == "/s" else self.limit / self.value
 
 
 def measure(broker: Broker, seconds: float) -> Iterator[Figure]:
-    """All figures, one by one, in about so many seconds."""
+    """Measure all figures, one by one, in about this many seconds."""
     part = seconds / PARTS
     bare = limits(broker, part)
     yield Figure("PING", bare.ping)
@@ -103,7 +103,7 @@ class Queues:
         return Figure(name, measured(), limit=self._bare.pop, limit_is="LPOP by a bare script")
 
     def _queue(self, name: str, count: int = 0, **settings: Any) -> Queue[Any]:
-        """A queue with so many messages, or as many as the time allows."""
+        """A queue with this many messages, or as many as the time allows."""
         queue: Queue[Any] = self._broker.queue(f"bench.{name}", **settings)
         end = time.monotonic() + self._part
         while count > 0 and time.monotonic() < end:
@@ -133,7 +133,7 @@ class Queues:
     def _claim_and_ack(self) -> float:
         queue = self._queue("claim", MOST)
         found = rate(lambda: bool(queue.ack(queue.claim(BATCH))), BATCH, self._part)
-        self._most = min(MOST, round(found * self._part / 4))  # a worker does more for each
+        self._most = min(MOST, round(found * self._part / 4))  # a worker does more for each message
         return found
 
     def _work(self, at_once: int, *, is_async: bool) -> float:
@@ -151,7 +151,7 @@ class Queues:
         queue.handler(concurrency=at_once)(awaiting if is_async else handle)
         with _quietly():
             Worker(self._broker, until="empty", queues={queue.name: None}).run()
-        if len(seen) < waiting:  # the worker has taken Ctrl-C for itself
+        if len(seen) < waiting:  # the worker has handled Ctrl-C
             raise KeyboardInterrupt
         return len(seen) / (seen[-1] - seen[0])
 
@@ -184,7 +184,7 @@ class Queues:
         )
 
     def _depth(self) -> float:
-        """How many times longer a claim and an ack take where many messages are pending."""
+        """How many times longer a claim and an ack take if many messages are pending."""
         found = list[float]()
         for pending in (FEW, MOST):
             queue = self._queue(f"depth-{pending}", pending)
@@ -197,7 +197,7 @@ class Queues:
 
 @contextmanager
 def _quietly() -> Generator[None]:
-    """Without what a worker warns of: `rq-dlq doctor` tells that."""
+    """Silence the worker's warnings, which `rq-dlq doctor` shows."""
     logger = logging.getLogger("rq_dlq")
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""What the server can do without queues: the limits that the figures are shown beside."""
+"""Measures the server without queues: the limits for the figures."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 BODY = {"data": "x" * 89}
 BYTES = 100  # of the body as JSON
 BATCH = 100  # messages in one call
-IDLE = 0.003  # seconds before a message is sent, so that whoever waits for it sleeps
+IDLE = 0.003  # seconds before a message is sent, so that the waiting client blocks
 PICK_UPS = 200
-LOOK = 0.25  # seconds in which others' commands are counted
-PATIENCE = 5.0  # seconds for one message to come
-WAIT = 0.1  # seconds that whoever waits waits in one call
+LOOK = 0.25  # seconds in which other clients' commands are counted
+PATIENCE = 5.0  # seconds for one message to arrive
+WAIT = 0.1  # seconds of one waiting call
 
 NOTHING = "return 1"
 PUSH = "for i = 1, ARGV[2] do redis.call('RPUSH', KEYS[1], ARGV[1]) end return 1"
@@ -33,11 +33,11 @@ POP = "local found = {} for i = 1, ARGV[1] do found[i] = redis.call('LPOP', KEYS
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one server.
+    """The limits of a server.
 
     Attributes:
-        ping: PINGs a second, one after the other.
-        script: calls of an empty script a second, one after the other.
+        ping: PINGs a second, one after another.
+        script: calls of an empty script a second, one after another.
         push: bodies a second that a bare script appends to a list, 100 in a call.
         pop: bodies a second that a bare script takes from a list, 100 in a call.
         woken: milliseconds (p50, p99) from an RPUSH until a client that waits by BLPOP has it.
@@ -56,7 +56,7 @@ def run(broker: Broker, *parts: bytes | str | float) -> Any:
 
 
 def commands_a_second(broker: Broker) -> int:
-    """What others run on this server now; its own mean of that is wrong in its first seconds."""
+    """The commands of other clients per second; the server's own mean is wrong in its first seconds."""
 
     def processed() -> int:
         text: bytes = run(broker, b"INFO", b"stats")
@@ -81,7 +81,7 @@ def pick_ups(take: Callable[[], object], give: Callable[[], object], seconds: fl
     """Milliseconds (p50, p99) from before a `give` until another thread's `take`, which waits, has it.
 
     Args:
-        take: waits for a moment; whether something came.
+        take: waits for a moment; returns whether a message arrived.
     """
     came, over = SimpleQueue[float | Exception](), Event()
 
@@ -121,7 +121,7 @@ def loaded(broker: Broker, keys: Sequence[str], script: str) -> Callable[..., An
 
 
 def limits(broker: Broker, seconds: float) -> Limits:
-    """Measure them, each for so many seconds."""
+    """Measure the limits, each for this many seconds."""
     key = f"{broker.settings.namespace}:bare"
     nothing, push, pop = (loaded(broker, [key], script) for script in (NOTHING, PUSH, POP))
     body = "x" * BYTES

@@ -41,7 +41,7 @@ def watched(output: Output, figures: Iterable[Figure]) -> list[Figure]:
 
 
 def show(output: Output, figures: list[Figure], svg: Path | None) -> None:
-    """Write them, and the picture where one is wanted."""
+    """Write the figures, and the picture if a file is given."""
     if output.format == "table":
         output.rows(rows_of(figures, output.stdout.width), FIGURES, "")
     else:
@@ -63,7 +63,7 @@ def with_unit(figure: Figure, value: float | None = None) -> str:
 
 
 def rows_of(figures: list[Figure], width: int) -> list[Row]:
-    """The figures, each beside its limit, with bars for which there is room."""
+    """The figures with their limits, and bars if they fit."""
     here = [with_unit(figure) for figure in figures]
     limits = ["" if figure.limit is None else with_unit(figure, figure.limit) for figure in figures]
     longest = max(len(figure.name) for figure in figures), max(map(len, here)), max(map(len, limits))

@@ -1,4 +1,4 @@
-"""`rq-dlq mcp`: tools by which an assistant looks at queues. It can change nothing."""
+"""`rq-dlq mcp`: read-only tools for an assistant."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rq_dlq.cli._options import mask_option
 
 @click.command(cls=Command)
 @mask_option
-@click.option("--no-bodies", is_flag=True, help="Show neither bodies nor headers of messages.")
+@click.option("--no-bodies", is_flag=True, help="Hide the bodies and headers of messages.")
 @pass_context
 def mcp(context: Context, mask: tuple[str, ...], *, no_bodies: bool) -> None:
     """Serve read-only tools for an assistant, by the Model Context Protocol on stdin and stdout.
 
-    The assistant starts it; docs/assistant.md has what to paste into its configuration. It needs the `mcp`
+    The assistant starts it; docs/assistant.md has the configuration for it. It needs the `mcp`
     extra: pip install 'rq-dlq[mcp]'.
     """
     with of_extra("mcp", "`rq-dlq mcp`"):

@@ -1,4 +1,4 @@
-"""The server: which tools it has, and how errors are told."""
+"""The server: its tools, and its errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _end(*_: object) -> NoReturn:
 
 
 def _strict(tool: Callable[..., str]) -> Tool:
-    """A tool that refuses arguments that it does not know: with `group` misspelt it would take all groups."""
+    """A tool that refuses unknown arguments: otherwise a misspelt `group` would choose all groups."""
     only_reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     made = Tool.from_function(tool, annotations=only_reads, structured_output=False)
     model = made.fn_metadata.arg_model
@@ -62,7 +62,7 @@ def _strict(tool: Callable[..., str]) -> Tool:
 
 
 def _telling(tool: Callable[P, str]) -> Callable[P, str]:
-    """The same tool; an error is a sentence for the assistant."""
+    """The same tool, with errors as sentences for the assistant."""
 
     @wraps(tool)
     def call(*args: P.args, **kwargs: P.kwargs) -> str:

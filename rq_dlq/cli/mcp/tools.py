@@ -1,4 +1,4 @@
-"""What an assistant can look at. The docstring of a tool is what the assistant reads of it."""
+"""The tools of an assistant. The docstring of a tool is its description for the assistant."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from rq_dlq.values.masks import Masks
     from rq_dlq.values.message import Received
 
-LONGEST = 2_000  # characters of a body, an error or a traceback
-EVENTS = 5  # of a history
+LONGEST = 2_000  # the most characters of a body, an error or a traceback
+EVENTS = 5  # how many events of a history
 Name = Annotated[
     str, Field(description="The name of a queue, such as orders; its dead letters are in DLQ.orders.")
 ]
-Group = Annotated[str | None, Field(description="The fingerprint of a group, as `groups` shows it.")]
+Group = Annotated[str | None, Field(description="The fingerprint of a group, from `groups`.")]
 Ids = Annotated[list[str] | None, Field(description="Ids of dead letters.", max_length=1_000)]
 Limit = Annotated[int, Field(description="At most this many.", ge=1, le=100)]
 Few = Annotated[int, Field(description="At most this many.", ge=1, le=20)]
@@ -50,10 +50,10 @@ class Tools:
                 self.policy)  # fmt: skip
 
     def queues(self, contains: str = "", limit: Limit = 50) -> str:
-        """List the queues with their counts, those with most dead letters first, and what is wrong with each.
+        """List the queues with their counts and problems, those with the most dead letters first.
 
-        `trouble` says what is wrong and since when. `contains` is a part of the names to list. `totals` count
-        since the queue began; `oldest` is how many seconds the oldest ready message has waited.
+        `trouble` describes the problems, and since when. `contains` is a part of the names to list. `totals`
+        count since the queue was created; `oldest` is how many seconds the oldest ready message has waited.
         `unreachable` are queues of a cluster whose counts cannot be read now, and `gaps` says why.
         """
         overview = self._before = self._context.broker.overview(self._before)
@@ -75,9 +75,9 @@ class Tools:
     def groups(self, queue: Name, limit: Limit = 20) -> str:
         """List the dead letters of a queue by kind of failure, the largest group first.
 
-        A group is new (its first letter died within a day), growing (more died within the last hour than
-        usual) or regressed (it was emptied and died again). `versions` and `consumers` say under which
-        version of the program, and where, its newest ten letters died.
+        A group is new (its first dead letter died within a day), growing (more died within the last hour than
+        usual) or regressed (it was emptied and messages died again). `versions` and `consumers` count its
+        newest ten dead letters by version of the program and by consumer.
         """
         found = letters_of(self._context, queue).groups()
         rows = [{**_show.group_row(group), "error": self._text(group.error)} for group in found[:limit]]
@@ -102,10 +102,10 @@ class Tools:
         return _answer({"explanation": self._text(str(explained)), "message": message})
 
     def plan_redrive(self, queue: Name, group: Group = None, ids: Ids = None) -> str:
-        """Count what a redrive of a group, of some ids or of all dead letters would bring back.
+        """Count the messages that a redrive of a group, of some ids or of all dead letters would move back.
 
-        Nothing is moved. `eligible` would come back, `expired` of them had a time to live that is over.
-        `gone` are ids that are no dead letters.
+        Nothing is moved. `eligible` messages would be redriven; the time to live of `expired` of them has
+        ended. `gone` counts ids that are not dead letters.
         """
         letters = letters_of(self._context, queue)
         which: dict[str, Any] = {"group": group_of(letters, group, queue), "ids": ids}
@@ -115,8 +115,8 @@ class Tools:
     def audit(self, limit: Limit = 20) -> str:
         """List what operators did to messages, queues, schedules and policies, the newest first.
 
-        Who purged, moved, redrove, paused, deleted or configured what and when, and how many messages that
-        changed. `counts` are those of a redrive: how many were acked, or died again.
+        A record has the operator, the action (purge, move, redrive, pause, delete, configure), the time and
+        the number of messages. `counts` are those of a redrive: how many messages were acked, or died again.
         """
         return _answer({"records": [asdict(record) for record in self._context.broker.audit(limit)]})
 
@@ -147,7 +147,7 @@ class Tools:
         return row | {"history": events}
 
     def _value(self, value: Any, data: bytes) -> Any:
-        """A body without secrets; a long one as text that is cut, and so is one that is nested too deep."""
+        """A body without secrets; a long or deeply nested body is truncated text."""
         try:
             shown = self._masks.value(value)
             text = shown if isinstance(shown, str) else _show.as_json(shown)

@@ -1,7 +1,7 @@
 """`rq-dlq top`: queues, groups and redrives, live in the terminal.
 
 `reading` asks Redis, in a thread; `tables` and `picture` lay out; `terminal` has the screen and signals;
-`keys` says what keys do; `watch` is the loop.
+`keys` handles key presses; `watch` is the loop.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from rq_dlq.cli._options import seconds
     metavar="SPAN",
     show_default=True,
     callback=seconds(100),
-    help="Time between two readings.",
+    help="The time between two readings.",
 )
 @click.option(
-    "--once", is_flag=True, help="Print one picture and end; the default if stdout is not a terminal."
+    "--once", is_flag=True, help="Print one picture and exit; the default if stdout is not a terminal."
 )
 @pass_context
 def top(context: Context, *, every: float, once: bool) -> None:
-    """Watch all queues: what is wrong, and since when; the worst first.
+    """Watch all queues and their problems, the worst first.
 
     It changes nothing. Keys: q quits, s changes the order of the queues, / filters them by a part of their
     names.
@@ -41,7 +41,7 @@ def top(context: Context, *, every: float, once: bool) -> None:
     if context.output.format != "table":
         raise click.UsageError("top is for people; for programs there is `rq-dlq queue ls -o json`")
     console, look = context.output.stdout, Look()
-    reader = Reader(context.broker, every)  # fails now if there is no server; later it would wait for one
+    reader = Reader(context.broker, every)  # fails now if there is no server; later it would wait
     if not once and console.is_terminal:
         watch(console, reader, look)
         return
@@ -49,4 +49,4 @@ def top(context: Context, *, every: float, once: bool) -> None:
     reader.read()
     console.print(picture(reader.last, look, console.width))
     if reader.last.gaps:
-        raise Failure("not all could be read", UNREACHABLE)
+        raise Failure("some of the queues could not be read", UNREACHABLE)

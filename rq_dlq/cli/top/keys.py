@@ -1,4 +1,4 @@
-"""What keys do in `rq-dlq top`."""
+"""Key presses in `rq-dlq top`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from rq_dlq.cli.top.tables import SORTS, Look
 
-SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*[~A-Za-z]")  # what a key that is no character sends
+SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*[~A-Za-z]")  # the sequence of a special key
 ESCAPE, ENTER, ERASE = "\x1b", "\r\n", "\x7f\b"
 
 
 @dataclass
 class Keys:
-    """What the user chose by keys.
+    """The user's choices by keys.
 
     Attributes:
         typing: a filter is being typed.
@@ -25,7 +25,7 @@ class Keys:
     quit: bool = False
 
     def press(self, typed: str) -> None:
-        """Take what was typed since the last call; arrows and the like do nothing."""
+        """Handle the keys typed since the last call; arrows and other special keys are ignored."""
         for key in SEQUENCE.sub("", typed):
             if key == ESCAPE:
                 self.look, self.typing = replace(self.look, filter=""), False

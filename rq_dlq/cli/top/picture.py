@@ -1,4 +1,4 @@
-"""What `rq-dlq top` shows: what is wrong first, then queues, groups, redrives and workers."""
+"""The picture of `rq-dlq top`: problems first, then queues, groups, redrives and workers."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from rq_dlq.cli.top.reading import Reading
     from rq_dlq.core.looking.overview import QueueOverview
 
-HIGH = 30  # lines, from which there is room between the tables
-NAME = 20  # columns that a name, or a text that may be cut off, has at the least
+HIGH = 30  # lines from which tables are separated by blank lines
+NAME = 20  # the least columns for a name, or for a text that may be truncated
 COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
 
 
 def picture(reading: Reading, look: Look, width: int, height: int = sys.maxsize) -> Group:
-    """All of it, as high as need be, or as there is room."""
+    """The whole picture, at most this high."""
     at, rates = reading.overview.at, reading.rates
     queues = [queue for queue in reading.overview.queues if look.filter in queue.name]
     wrong = troubles(queues, at, {name: own.died for name, own in rates.items()})
@@ -67,7 +67,7 @@ def _head(
     yield _line(f"rq-dlq top  {at}  {reading.where}", "dim")
     if reading.failure:
         away = text_of("ago", reading.away)
-        yield _line(f"NO ANSWER for {away}, this was at {at}: {reading.failure}", "bold red")
+        yield _line(f"NO ANSWER for {away}, last reading at {at}: {reading.failure}", "bold red")
     for gap in reading.gaps:
         yield _line(gap, "bold red")
     if not reading.overview.queues and not reading.overview.unreachable:
@@ -75,7 +75,7 @@ def _head(
         return
     of = many(len(queues), "queue") + (f" with {look.filter!r} in the name" if look.filter else "")
     of += " that can be read" if reading.overview.unreachable else ""
-    levels = {trouble.queue: trouble.level for trouble in reversed(wrong)}  # the worst of each queue
+    levels = {trouble.queue: trouble.level for trouble in reversed(wrong)}  # the worst level of each queue
     bad = sum(level == "bad" for level in levels.values())
     noted = f"; {len(levels) - bad:,} worth a look" if len(levels) > bad else ""
     if bad:
@@ -88,7 +88,7 @@ def _sums(queues: Sequence[QueueOverview], reading: Reading) -> Iterator[Text]:
     sums = {name: sum(getattr(queue.stats, name) for queue in queues) for name in COUNTS}
     yield _line("  ".join(f"{name} {count:,}" for name, count in sums.items()))
     if not (seconds := round(reading.seconds)):
-        yield _line("rates come with the next reading", "dim")
+        yield _line("rates appear with the next reading", "dim")
         return
     own = [reading.rates[queue.name] for queue in queues]
     rates = Rates(*(sum(column) for column in zip(Rates(), *own, strict=True)))
@@ -99,7 +99,7 @@ def _sums(queues: Sequence[QueueOverview], reading: Reading) -> Iterator[Text]:
 
 
 def _lines(section: Section, lines: int, width: int) -> Iterator[RenderableType]:
-    """As many lines and columns of a table as there is room for."""
+    """The lines and columns of a table that fit."""
     most = max(NAME, width // 4)
     rows = [
         {**row, **{key: _short(row[key], most) for key in ("name", "queue") if key in row}}
@@ -114,7 +114,7 @@ def _lines(section: Section, lines: int, width: int) -> Iterator[RenderableType]
 
 
 def _shares(wanted: Sequence[int], room: int) -> list[int]:
-    """How many lines each table gets: an equal part, or what it wants if that is less."""
+    """The lines of each table: an equal share, or fewer if it needs fewer."""
     given = [0] * len(wanted)
     for done, place in enumerate(sorted(range(len(wanted)), key=wanted.__getitem__)):
         given[place] = min(wanted[place], max(0, room - sum(given)) // (len(wanted) - done))
@@ -122,7 +122,7 @@ def _shares(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def _short(name: str, most: int) -> str:
-    """A name that leaves room for other columns: without its middle."""
+    """A name shortened in the middle, to leave room for other columns."""
     return name if len(name) <= most else f"{name[: most // 2]}…{name[most // 2 + 1 - most :]}"
 
 

@@ -1,4 +1,4 @@
-"""Reads the queues again and again, in a thread: keys are answered while Redis is slow or away."""
+"""Reads the queues periodically in a thread, so that keys work while Redis is slow or down."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is known of all queues.
+    """A reading of all queues.
 
     Attributes:
         where: the server and the namespace.
-        rates: of each queue, by name.
-        seconds: that the rates are of; 0: they come with the next reading.
+        rates: the rates of each queue, by name.
+        seconds: the period of the rates; 0: they follow with the next reading.
         workers: the worker processes.
-        gaps: what could not be read of a cluster, in lines.
-        failure: why the last try to read failed; empty: it did not.
-        away: seconds since a try succeeded.
+        gaps: the unreadable parts of a cluster, one per line.
+        failure: why the last reading failed; empty: it succeeded.
+        away: seconds since the last successful reading.
     """
 
     where: str
@@ -80,7 +80,7 @@ class Reader:
         return Reading(where, overview, rates, seen.seconds, workers, gaps)
 
     def _workers(self, overview: Overview) -> tuple[Sequence[ProcessReport], Sequence[str]]:
-        """The worker processes, and what could not be read."""
+        """The worker processes, and the parts that could not be read."""
         try:
             steps = driving.unrepeated(processes.workers(self._broker.settings.namespace))
             return self._broker._run(steps), overview.gaps
@@ -88,7 +88,7 @@ class Reader:
             return (), [*overview.gaps, f"the worker processes cannot be read: {error}"]
 
     def start(self, tell: Callable[[], None]) -> None:
-        """Read at intervals until the process ends, and tell of each reading."""
+        """Read at intervals until the process ends, and announce each reading."""
 
         def loop() -> None:
             try:

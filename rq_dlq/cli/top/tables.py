@@ -1,6 +1,6 @@
-"""The tables of `rq-dlq top`: their columns, and what is in them.
+"""The tables of `rq-dlq top`: their columns and rows.
 
-A column that elsewhere stands `below` is left out where there is no room.
+A column that other tables show `below` is left out if it does not fit.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rq_dlq.values.process import ProcessReport
 
 FEW = 10  # rates below it have a decimal point
-WIDE = 100  # columns, from which there is room for more
-SHORT = 6  # digits of a group, which the other commands take, too
+WIDE = 100  # columns from which more columns are shown
+SHORT = 6  # digits of a group, which other commands also accept
 _SINCE, _OLDEST = Column("since", below=True), Column("oldest", below=True)
 _ERROR, _QUEUE = Column("error", cut=True), Column("queue", cut=True)
 _COUNTS = (
@@ -52,13 +52,13 @@ SORTS: Mapping[str, Callable[[Row], Any]] = {
     "trouble": lambda row: (row["place"], -row["dead"], -row["ready"]),
     "dead": lambda row: -row["dead"],
     "ready": lambda row: -row["ready"],
-    "name": lambda _: 0,  # as they come
+    "name": lambda _: 0,  # in the order of the reading
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the user chose to see.
+    """The user's view.
 
     Attributes:
         sort: the order of the queues, one of SORTS.
@@ -71,7 +71,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table, with more columns where there is room."""
+    """A table, with more columns if they fit."""
 
     rows: Sequence[Row]
     columns: Sequence[Column]
@@ -79,12 +79,12 @@ class Section:
 
 
 def figure(value: float) -> float:
-    """A rate as it is shown, with as many digits as say something."""
+    """A rate for display, with significant digits."""
     return float(f"{value:.2g}") if 0 < value < FEW else round(value)
 
 
 def trouble_table(wrong: Iterable[Trouble], at: datetime) -> Section:
-    """What is wrong."""
+    """The problems."""
     rows = [attributes(one, "queue", "what", "detail") | {"since": _since(one.since, at)} for one in wrong]
     return Section(rows, TROUBLES, WIDE_TROUBLES)
 
@@ -104,7 +104,7 @@ def queue_table(
 
 
 def group_table(queues: Iterable[QueueOverview], at: datetime) -> Section:
-    """The groups that are new, growing or regressed; those of which most died lately come first."""
+    """The groups that are new, growing or regressed; those with the most recent deaths first."""
     found = [(queue.name, group) for queue in queues for group in queue.groups if group.trends]
     found.sort(key=lambda each: (-each[1].last_hour, -each[1].count))
     rows = [
@@ -116,7 +116,7 @@ def group_table(queues: Iterable[QueueOverview], at: datetime) -> Section:
 
 
 def redrive_table(queues: Iterable[QueueOverview]) -> Section:
-    """The redrives that go on or are paused."""
+    """The running and paused redrives."""
     rows: list[Row] = []
     for queue in queues:
         for redrive in queue.redrives:

@@ -1,4 +1,4 @@
-"""The terminal of `rq-dlq top`: a screen of its own, keys, signals. All of it is undone at the end."""
+"""The terminal of `rq-dlq top`: an alternate screen, keys, signals. All is restored at the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEWS = 0  # not a signal: another thread has something to show
 
 
 class Terminal:
-    """Draws, and waits for what comes: keys, signals, news."""
+    """Draws, and waits for keys, signals and readings."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -37,15 +37,15 @@ class Terminal:
 
     @property
     def whole(self) -> bool:
-        """Whether it can be drawn over; else pictures follow each other."""
+        """Whether the screen can be redrawn; otherwise pictures follow each other."""
         return self._console.is_terminal and not self._console.is_dumb_terminal
 
     def tell(self) -> None:
-        """Say, in any thread, that there is something new."""
+        """Announce a new reading, from any thread."""
         os.write(self._wake, bytes([NEWS]))
 
     def wait(self) -> tuple[set[int], str]:
-        """The signals that came, or NEWS, and what was typed."""
+        """The received signals, or NEWS, and the typed keys."""
         sources = [self._woken] if self._keys is None else [self._woken, self._keys]
         ready, _, _ = select.select(sources, [], [])
         came = {*os.read(self._woken, 1024)} if self._woken in ready else set[int]()
@@ -53,13 +53,13 @@ class Terminal:
             return came, ""
         try:
             typed = os.read(self._keys, 1024)
-        except OSError:  # the terminal is gone
+        except OSError:  # the terminal was closed
             typed = b""
         return came if typed else {*came, signal.SIGHUP}, typed.decode(errors="ignore")
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Signals are passed on to `wait`; a second one that ends the process ends it at once."""
+        """Pass signals on to `wait`; a second one ends the process immediately."""
 
         def on_signal(number: int, _: FrameType | None) -> None:
             if number in ENDING:
@@ -76,7 +76,7 @@ class Terminal:
 
     @contextmanager
     def screen(self) -> Generator[Callable[[RenderableType], None]]:
-        """A function that draws. Keys come one by one; the log, which would write into it, is silent."""
+        """A function that draws. Keys arrive one by one; the log, which would garble the screen, is off."""
         settings = None if self._keys is None else termios.tcgetattr(self._keys)
         try:
             if self._keys is not None:

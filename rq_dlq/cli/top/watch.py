@@ -1,4 +1,4 @@
-"""Shows what is read until the user leaves."""
+"""Shows readings until the user quits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def watch(console: Console, reader: Reader, look: Look) -> None:
-    """Show what the reader reads until the user quits, or a signal ends the process."""
+    """Show the readings until the user quits, or a signal ends the process."""
     keys, terminal = Keys(look), Terminal(console)
     came: set[int] = {NEWS}
     reader.start(terminal.tell)
@@ -44,7 +44,7 @@ def watch(console: Console, reader: Reader, look: Look) -> None:
 
 
 def _screen(reader: Reader, keys: Keys, console: Console) -> Layout:
-    """A picture as high as the terminal, and below it what keys do."""
+    """A picture as high as the terminal, with a line of keys below."""
     screen = Layout()
     screen.split_column(
         Layout(picture(reader.last, keys.look, console.width, console.height - 1)),

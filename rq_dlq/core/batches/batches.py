@@ -24,10 +24,12 @@ from rq_dlq.core.settling.settle import family_of, release
 from rq_dlq.core.steps.step import WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.state import first_delivery
+from rq_dlq.values.wanted import ALL
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.values.wanted import Wanted
 
 CLAIM = 500  # messages in one claim of a batch: about 2 ms of Redis
 LOOKED_AT = 50  # claims whose lists one command reads: about 1 MB
@@ -40,8 +42,8 @@ class ClaimedBatch:
     Attributes:
         name: begins its tokens.
         family: the queue.
-        sizes: how many messages each of its claims was given; 0: the claim is over.
-        bytes: of what was claimed; 0: not known.
+        sizes: how many messages each of its claims took; 0: the claim has ended.
+        bytes: the size of the claimed messages; 0: unknown.
     """
 
     name: str
@@ -102,7 +104,7 @@ def claim_batch(
         forget(queue)  # it may be a queue by now
     yield from open_to_drain(queue)
     if queue.view:
-        message = f"cannot claim a batch of {queue.name!r}: it shows what failed in others. Claim from those"
+        message = f"cannot claim a batch of {queue.name!r}: it is a view of other queues. Claim from those"
         raise InvalidInput(message)
     renewal = renewal or Renewal(lease)
     sizes: list[int] = []
@@ -143,7 +145,7 @@ def claim_batch(
 def find_batch(keys: QueueKeys, name: str) -> Steps[ClaimedBatch]:
     """The batch that was claimed or parked under this name.
 
-    A claim that is over has size 0. The others keep their size, whatever was settled meanwhile, so that
+    A claim that has ended has size 0. The others keep their size even if messages were settled, so that
     positions in them stay valid.
     """
     sizes: list[int] = []
@@ -177,29 +179,39 @@ def count_lost(keys: QueueKeys, ids: Mapping[str, Sequence[str]]) -> Steps[int]:
 
 
 def sizes_of(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
-    """How many messages each of these claims was given; 0: it is over."""
+    """How many messages each of these claims took; 0: it has ended."""
     sizes: list[int] = []
     for page in chunks(tokens, PAGE):
         sizes += yield calls.given_counts(keys, page)
     return sizes
 
 
-def read_claim(keys: QueueKeys, token: str, first: int, limit: int, *, histories: bool = True) -> Steps[Page]:
-    """What a claim still holds of the `limit` messages from the `first` on; it changes nothing.
+def read_claim(keys: QueueKeys, token: str, first: int, limit: int, wanted: Wanted = ALL) -> Steps[Page]:
+    """Read the messages that a claim still holds, of `limit` messages from the `first` on.
 
     This takes no script. The record and the history of a message do not change while a claim holds it, and
     the states are read last: what is held then was held before. They are read again after the histories,
-    which few messages have. No command reads more than the claim was given at once: about half a megabyte,
-    or one message.
+    which few messages have. If neither is wanted, the claim's counter is read last instead: nearly always it
+    says that nothing was settled. No command reads more than the claim was given at once: about half a
+    megabyte, or one message.
+
+    Args:
+        wanted: of each message; the record is always read.
     """
     given: list[bytes] = yield calls.places(keys, token)
     ids = [message_id for message_id in given[first : first + limit] if message_id]
     if not ids:
         return Page([], [], [], [], token=token)
+    if not wanted.state and not wanted.history:
+        records, (count,) = yield Batch(
+            [page_calls.cells(keys, "messages", ids), calls.held_counts(keys, [token])]
+        )
+        if count == len(given) - given.count(b"") and None not in records:
+            return Page(ids, records, [], [], token=token)
     records, states = yield Batch([page_calls.cells(keys, part, ids) for part in ("messages", "states")])
-    stories: list[bytes | None] = [None] * len(ids) if histories else []
+    stories: list[bytes | None] = [None] * len(ids) if wanted.history else []
     fresh = first_delivery(token)
-    told = [n for n, state in enumerate(states) if state and state != fresh] if histories else []
+    told = [n for n, state in enumerate(states) if state and state != fresh] if wanted.history else []
     if told:
         some = [ids[n] for n in told]
         again = yield Batch([page_calls.cells(keys, part, some) for part in ("history", "states")])
@@ -272,9 +284,9 @@ def rename_batch(keys: QueueKeys, batch: ClaimedBatch, name: str) -> Steps[None]
 
 
 def withdraw_batch(queue: QueueState[Any], name: str) -> Steps[int]:
-    """Release a batch that nobody works on; how many.
+    """Release a batch that no process is using; returns how many messages.
 
-    It is renamed first, so that nobody finds it by its name while it is released.
+    It is renamed first, so that no process finds it by its name during the release.
     """
     batch = yield from find_batch(queue.keys, name)
     aside = replace(batch, name=secrets.token_hex(6))

@@ -1,4 +1,4 @@
-"""What a program has claimed by hand and not settled: given back when its broker is closed."""
+"""Manually claimed, unsettled messages, which are released when the broker is closed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Lease
 
-MANY = 1_000  # claims after which those are forgotten whose deliveries nobody has any more
+MANY = 1_000  # claims after which those without referenced deliveries are forgotten
 
 
 class HandClaims:
-    """The claims of one broker, as long as somebody has their deliveries.
+    """The manual claims of a broker, as long as the program refers to their deliveries.
 
-    Loops, workers and batches of Spark give back what they hold by themselves.
+    Loops, workers and Spark batches release their messages themselves.
     """
 
     def __init__(self) -> None:
@@ -30,14 +30,14 @@ class HandClaims:
 
     def note(self, queue: QueueState[Any], lease: Lease[Any]) -> None:
         """Note a claim that has taken messages."""
-        if self._process != this_process():  # what a forked child finds here is its parent's
+        if self._process != this_process():  # in a forked child, these are its parent's
             self._process, self._claims = this_process(), {}
         elif len(self._claims) >= MANY:
             self._claims = {token: its for token, its in self._claims.items() if its[1]() is not None}
         self._claims[lease.token] = (queue, weakref.ref(lease))
 
     def give_back(self) -> Steps[None]:
-        """Release what they still hold. What fails is logged: the leases end anyway."""
+        """Release the held messages. Failures are only logged, since the leases end anyway."""
         claims, self._claims = self._claims, {}
         queues: dict[int, tuple[QueueState[Any], list[str]]] = {}
         for token, (queue, lease) in claims.items() if self._process == this_process() else ():

@@ -58,7 +58,7 @@ def held_counts(keys: QueueKeys, tokens: Sequence[str]) -> Command[list[int]]:
 
 
 class Begun(NamedTuple):
-    """What is known of a batch that begins.
+    """The state of a batch that begins.
 
     Attributes:
         done: the last batch that is done.
@@ -83,7 +83,7 @@ class Noted(NamedTuple):
     """How far a query has come.
 
     Attributes:
-        batch: the last batch that is done; -1: another run has begun the one that was to be noted.
+        batch: the last batch that is done; -1: another run has begun the one to note.
         suspected: how many messages, the first in the queue, have one that makes batches fail; 0: unknown.
     """
 
@@ -151,7 +151,7 @@ def note_held(keys: QueueKeys, query: str, messages: int) -> Command[int]:
 
 
 def note_suspected(keys: QueueKeys, query: str, messages: int) -> Command[int]:
-    """Note that so many messages, the first in the queue, made a batch fail."""
+    """Note that one of this many messages at the head of the queue made a batch fail."""
     return Command((b"HSET", keys.stream(query), b"suspected", messages))
 
 
@@ -161,7 +161,7 @@ def note_alone(keys: QueueKeys, query: str, times: int, message_id: str) -> Comm
 
 
 def note_settled(keys: QueueKeys, query: str, messages: int) -> Command[int]:
-    """Note that so many messages of the batch were settled one by one."""
+    """Note how many messages of the batch were settled individually."""
     return Command((b"HINCRBY", keys.stream(query), b"held", -messages))
 
 

@@ -28,7 +28,7 @@ class Renewal:
         self._renewed = 0  # when, by the server's clock
 
     def note(self, keys: QueueKeys, token: str, claimed: Claimed) -> Steps[None]:
-        """Note the reply of a claim. If a third of the lease is over, renew the leases of all claims."""
+        """Note the reply of a claim. If a third of the lease has passed, renew the leases of all claims."""
         if not self._tokens:
             self._renewed = claimed.now
         if claimed.messages:

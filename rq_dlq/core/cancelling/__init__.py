@@ -1,1 +1,1 @@
-"""Cancelling a message, also one that is in work."""
+"""Cancelling a message, even a leased one."""

@@ -1,4 +1,4 @@
-"""Cancelling a message, and telling its worker."""
+"""Cancelling a message, and notifying its worker."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MOST = 1_000  # notices that wait for one
 
 
 class Found(NamedTuple):
-    """What a cancel came to.
+    """The result of a cancel.
 
     Attributes:
         word: cancelled, dead, expired, batch, later, acked or unknown (lua/cancel.lua).
-        token: of one that was in work; empty: it was not.
-        holder: who worked on it, as JSON.
+        token: the token of a leased message; empty: it was not leased.
+        holder: its consumer, as JSON.
     """
 
     word: str
@@ -31,14 +31,14 @@ class Found(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """What a worker holds, by id and token, is cancelled."""
+    """A notice that a held message, by id and token, was cancelled."""
 
     queue: str
     held: Held
 
 
 def cancel(sender: Sender, *, id: str, act: str = "") -> Call[Found]:
-    """Take a message back before its end.
+    """Cancel a message.
 
     Args:
         act: for the audit (`who.act`); empty: no note.
@@ -61,7 +61,7 @@ def tell(namespace: str, process: str, notice: Notice) -> list[Command[Any]]:
 
 
 def notices(namespace: str, process: str) -> Command[list[Notice]]:
-    """The notices that are there for the processes of this name."""
+    """The notices for the processes with this name."""
     return Command((b"LRANGE", _keys.cancelled(namespace, process), 0, -1), _read_notices)
 
 

@@ -1,4 +1,4 @@
-"""Cancelling a message: it is gone at once, and who works on it is told."""
+"""Cancelling a message: it is removed immediately, and its worker is notified."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
 
 Cancelled: TypeAlias = Literal["cancelled", "acked", "dead", "expired", "unknown"]
-"""What a cancel found: it is gone now; or it was done before, as far as the queue remembers, it is dead or
-expired, or there is no such message."""
+"""The result of a cancel: the message was removed; or it was already acked, as far
+as the queue remembers, is dead or expired, or does not exist."""
 
 
 def cancel(queue: QueueState[Any], message_id: str, *, by: str | None = None) -> Steps[Cancelled]:
     """Cancel one message.
 
     Raises:
-        InvalidMessage: this is not an id.
-        InvalidInput: this is a queue of dead letters; or a batch of Spark holds the message.
-        UpgradeRequired: a later version wrote it, in a form that this one cannot read.
+        InvalidMessage: it is not a valid id.
+        InvalidInput: this is a dead-letter or expiry queue, or a Spark batch holds the message.
+        UpgradeRequired: a later version wrote it in a form that this version cannot read.
     """
     check_id(message_id)
     yield from find(queue)
@@ -43,12 +43,13 @@ def cancel(queue: QueueState[Any], message_id: str, *, by: str | None = None) ->
         raise upgrade(f"message {message_id} of {queue.name!r}", "")
     if found.word == "batch":
         raise InvalidInput(
-            f"message {message_id} is in a batch of Spark, which is done as a whole: it was not cancelled. "
+            f"message {message_id} is in a Spark batch, which is settled as a whole: it was not cancelled. "
             "Stop the query first, or wait until the batch ends"
         )
     if found.token:
-        with suppress(BrokerRefused, BrokerUnavailable):  # its worker finds out when it extends the lease
-            notice = calls.Notice(queue.name, (message_id, found.token))
+        with suppress(BrokerRefused, BrokerUnavailable):  # its worker notices when it extends the lease
+            held = (str(message_id), found.token)  # plain text, also of what a send returned
+            notice = calls.Notice(queue.name, held)
             yield from unrepeated(_tell(queue.keys.namespace, name_of(found.holder), notice))
     return cast("Cancelled", found.word)
 

@@ -1,1 +1,1 @@
-"""Messages that somebody chooses: which they are, how many, and the verbs that change them."""
+"""Choosing messages: reading and counting them, and the verbs that change them."""

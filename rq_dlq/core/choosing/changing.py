@@ -1,7 +1,7 @@
 """The verbs of a selection: they change messages in chunks, one script each.
 
 The script checks again whether a message is still where it was seen. So every verb can be stopped half-way
-and repeated; it returns how many messages it changed.
+and repeated; it returns how many messages it changed, and how many leased ones it left.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from rq_dlq.core.choosing import calls
-from rq_dlq.core.choosing.reading import following, read, sources
+from rq_dlq.core.choosing.counting import count_leased
+from rq_dlq.core.choosing.reading import following, leased_of, read, sources
 from rq_dlq.core.choosing.targets import check_target, open_target
 from rq_dlq.core.keyed.keyed import why_blocked
 from rq_dlq.core.pages import calls as page_calls
@@ -23,6 +24,7 @@ from rq_dlq.core.queues.who import who
 from rq_dlq.core.steps import senders
 from rq_dlq.core.steps.step import CHANGED, Steps, bounded
 from rq_dlq.errors import InvalidInput
+from rq_dlq.values.changed import Changed
 from rq_dlq.values.codec import check_priority
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.state import length_of
@@ -30,7 +32,7 @@ from rq_dlq.values.wanted import NOTHING, STATE
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.core.choosing.calls import Changed
+    from rq_dlq.core.choosing.calls import ChangedRange
     from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.pages.calls import Index, Page, Position
     from rq_dlq.core.queues.queue import QueueState
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WAITING: Final[tuple[Index, ...]] = ("ready", "scheduled")
-# Blocked messages first: who goes lets in the next, which would be passed.
+# Blocked messages first: a removed one would let in the next, which would be skipped.
 TAKES: Final[Mapping[str, tuple[Index, ...]]] = {
     "redrive": ("dead", "expired"),
     "purge": (*reversed(WAITING), "dead", "expired"),
@@ -52,9 +54,9 @@ TAKES: Final[Mapping[str, tuple[Index, ...]]] = {
 """The states whose messages a verb changes."""
 
 
-Verb: TypeAlias = "Callable[..., Call[int]]"
+Verb: TypeAlias = "Callable[..., Call[Changed]]"
 """A call that changes the messages `ids` of a `place`; it reads as how many it changed."""
-VerbOfAll: TypeAlias = "Callable[..., Call[Changed]]"
+VerbOfAll: TypeAlias = "Callable[..., Call[ChangedRange]]"
 """The same for the first messages of a `place` from `after` `upto`; it also reads as where to go on."""
 
 
@@ -67,7 +69,7 @@ def change(
     but: QueueKeys | None = None,
     all_first: bool = False,
     whole: bool = False,
-) -> Steps[int]:
+) -> Steps[Changed]:
     """Change the chosen messages that wait in one of `places`; returns how many were changed.
 
     Args:
@@ -75,11 +77,15 @@ def change(
         all_first: choose all before the first is changed, since a changed one could be chosen again.
         whole: the verb writes whole records, so a script gets about half a megabyte of them.
     """
+    done = left = 0
 
-    def change_these(keys: QueueKeys, place: Place, ids: Sequence[str]) -> Steps[int]:
-        return senders.once(queue.senders, keys, verb, place=place, ids=ids)
+    def change_these(keys: QueueKeys, place: Place, ids: Sequence[str]) -> Steps[None]:
+        nonlocal done, left
+        changed = yield from senders.once(queue.senders, keys, verb, place=place, ids=ids)
+        done, left = done + changed, left + changed.leased
 
-    done = 0
+    held = yield from _held(queue, choice)
+    found = 0
     waiting: list[tuple[QueueKeys, Place, Sequence[str]]] = []
     all_first = all_first or choice.limit is not None
     for some in _in_turn(choice, places):
@@ -87,17 +93,29 @@ def change(
         while page := (yield from following(reading)):
             for rows in bounded(page.rows, lambda row: length_of(row.state or b"")):
                 ids = [row.id for row in rows]
+                found += len(ids)
+                held.difference_update((page.queue.name, message_id) for message_id in ids)
                 if all_first:
                     waiting.append((page.queue.keys, page.place, ids))
                 else:
-                    done += yield from change_these(page.queue.keys, page.place, ids)
+                    yield from change_these(page.queue.keys, page.place, ids)
     for chunk in sorted(waiting, key=lambda chunk: chunk[1] != "scheduled"):
-        done += yield from change_these(*chunk)
-    return done
+        yield from change_these(*chunk)
+    more = len(held) if choice.limit is None else min(len(held), choice.limit - found)
+    return Changed(done, left + more)
+
+
+def _held(queue: QueueState[Any], choice: Choice) -> Steps[set[tuple[str, str]]]:
+    """The chosen messages that somebody works on: their queues and ids."""
+    held: set[tuple[str, str]] = set()
+    reading = leased_of(queue, choice)
+    while page := (yield from following(reading)):
+        held.update((page.queue.name, message_id) for message_id in page.ids)
+    return held
 
 
 def _in_turn(choice: Choice, places: Sequence[Place]) -> list[Sequence[Place]]:
-    """The places to be read one after the other; the first of all of them, if there is a limit."""
+    """The places to read one after another; the first of all of them, if there is a limit."""
     if choice.limit is not None or "scheduled" not in places:
         return [places]
     return [("scheduled",), [place for place in places if place != "scheduled"]]
@@ -105,14 +123,14 @@ def _in_turn(choice: Choice, places: Sequence[Place]) -> list[Sequence[Place]]:
 
 def change_all(
     queue: QueueState[Any], choice: Choice, verb: VerbOfAll, places: Sequence[Index]
-) -> Steps[int]:
+) -> Steps[Changed]:
     """Change all messages that are in `places` now, a chunk at a time; returns how many were changed.
 
     The script finds them itself, so it also takes damaged messages, and rows that an interrupted script left.
-    Each chunk begins after the last row of the one before it. What a later version wrote
-    stays, and is passed; what was changed and came back is left.
+    Each chunk begins after the last row of the one before it. Messages of a later version are skipped, and so
+    are changed messages that returned.
     """
-    done = 0
+    done, left = 0, (yield from count_leased(queue, choice))
     for member in (yield from sources(queue, choice)):
         for place in places:
             if place not in choice.places_in(member):
@@ -120,16 +138,16 @@ def change_all(
             after: Position | None = START
             upto: Position | None = yield page_calls.position(member.keys, place, -1)
             while after and upto:
-                changed = yield from senders.once(
+                part = yield from senders.once(
                     queue.senders, member.keys, verb, place=place, after=after, upto=upto
                 )
-                done += changed.number
-                after = changed.next
-    return done
+                done += part.changed
+                after = part.next
+    return Changed(done, left)
 
 
-def redrive(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[int]:
-    """Bring them back to their queue, except those that die again meanwhile."""
+def redrive(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[Changed]:
+    """Redrive them, except those that die again during the call."""
     act, name = (yield from _act(queue, choice, "redriven", by)), _who(queue, by)
     if choice.is_all:
         verb = partial(calls.redrive_range, by=name, limit=CHANGED, act=act)
@@ -138,8 +156,8 @@ def redrive(queue: QueueState[Any], choice: Choice, by: str | None = None) -> St
     return (yield from change(queue, choice, these, TAKES["redrive"], all_first=True))
 
 
-def purge(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[int]:
-    """Remove them for good."""
+def purge(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[Changed]:
+    """Remove them permanently."""
     act = yield from _act(queue, choice, "purged", by)
     if choice.is_all:
         these = partial(calls.purge_range, limit=CHANGED, act=act)
@@ -147,20 +165,20 @@ def purge(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Step
     return (yield from change(queue, choice, partial(calls.purge, act=act), TAKES["purge"]))
 
 
-def dead_letter(queue: QueueState[Any], choice: Choice, reason: str, by: str | None = None) -> Steps[int]:
+def dead_letter(queue: QueueState[Any], choice: Choice, reason: str, by: str | None = None) -> Steps[Changed]:
     """Send them to the dead-letter queue."""
     act = yield from _act(queue, choice, "dead-lettered", by, how=reason)
     verb = partial(calls.dead_letter, by=_who(queue, by), cause=Cause.of(reason), act=act)
     return (yield from change(queue, choice, verb, TAKES["dead_letter"]))
 
 
-def expire_now(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[int]:
+def expire_now(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[Changed]:
     """Expire them, whatever their time to live."""
     act = yield from _act(queue, choice, "expired", by)
     return (yield from change(queue, choice, partial(calls.expire_now, act=act), TAKES["expire"]))
 
 
-def deliver_now(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[int]:
+def deliver_now(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[Changed]:
     """Make them ready, at the position that they had when they were sent.
 
     Raises:
@@ -170,7 +188,7 @@ def deliver_now(queue: QueueState[Any], choice: Choice, by: str | None = None) -
         yield from _refuse_blocked(queue, choice, message_id)
     act = yield from _act(queue, choice, "made ready", by)
 
-    def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]:
+    def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[Changed]:
         del place
         return calls.deliver_now(sender, ids=ids, act=act)
 
@@ -188,7 +206,9 @@ def _refuse_blocked(queue: QueueState[Any], choice: Choice, message_id: str) -> 
                 raise InvalidInput(message)
 
 
-def prioritize(queue: QueueState[Any], choice: Choice, priority: int, by: str | None = None) -> Steps[int]:
+def prioritize(
+    queue: QueueState[Any], choice: Choice, priority: int, by: str | None = None
+) -> Steps[Changed]:
     """Give them another priority."""
     check_priority(priority)
     act = yield from _act(queue, choice, "prioritized", by, how=f"priority {priority}")
@@ -204,7 +224,7 @@ def transfer(
     keep: bool,
     create: bool = False,
     by: str | None = None,
-) -> Steps[int]:
+) -> Steps[Changed]:
     """Move them to another queue, or copy them, except those whose ids that queue already has.
 
     Raises:
@@ -218,7 +238,7 @@ def transfer(
     verb_name = "copied" if keep else "moved"
     act = yield from _act(queue, choice, verb_name, by, how=f"to {target.name}")
 
-    def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]:
+    def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[Changed]:
         cause = Cause.of(f"{verb_name} from {sender.keys.queue.family} ({place})")
         return calls.transfer(
             sender,
@@ -236,11 +256,11 @@ def transfer(
 
 
 def _act(queue: QueueState[Any], choice: Choice, did: str, by: str | None, *, how: str = "") -> Steps[str]:
-    """What the audit says of a verb: what it was asked for, and where."""
+    """The audit record of a verb: the choice, and the places."""
     places = ", ".join(choice.places or places_of(queue))
     return (yield from act_of(did, by, chosen=f"{places}: {choice.in_words}", how=how))
 
 
 def _who(queue: QueueState[Any], by: str | None) -> str:
-    """Who is in the history of the messages: a name, or this process."""
+    """The name for the history of the messages: the operator's, or this process."""
     return queue.consumer if by is None else who(by)

@@ -1,4 +1,4 @@
-"""Which messages a verb takes: by ids, by state, by conditions. It reads what a user typed."""
+"""The choice of messages by ids, states and conditions, read from the user's arguments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FINGERPRINT = re.compile("[0-9a-f]{6}|[0-9a-f]{12}|lapsed|expired")
 
 
 class Choice:
-    """Which messages a verb takes; None: no condition. A message has to meet all conditions.
+    """The choice of messages; None: no condition. A message must meet all conditions.
 
     Args:
         places: the states to look in, in this order; None: those in which the messages of a queue wait.
@@ -47,7 +47,7 @@ class Choice:
         reason: why they died.
         since: when they died at the earliest; kept in milliseconds of the server's clock.
         older_than: how long ago they died at least; kept in milliseconds.
-        limit: at most so many, the first in their order.
+        limit: the most messages, the first in their order.
         order: which come first.
         all: the caller means every message; see `check_bulk`.
 
@@ -75,7 +75,7 @@ class Choice:
         all: bool = False,
     ) -> None:
         if order not in ORDERS:
-            raise InvalidInput(f"order {shown(order)}: pass 'oldest' or 'newest', whichever is to come first")
+            raise InvalidInput(f"order {shown(order)}: pass 'oldest' or 'newest'")
         check_limit(limit)
         self.places = _places_of(places)
         self.ids = _ids_of(ids)
@@ -90,11 +90,11 @@ class Choice:
         self.newest = order == "newest"
         self._deliberate = all
         if all and (self.ids is not None or self.conditional):
-            raise InvalidInput("all=True takes every message: leave it out, or leave out the condition")
+            raise InvalidInput("all=True chooses every message: leave it out, or leave out the condition")
 
     @property
     def in_words(self) -> str:
-        """Which messages it takes, but for where it looks."""
+        """The conditions in words, without the places."""
         since = self.since and moment(self.since).astimezone(UTC)
         conditions = {
             "ids": self.ids and f"{len(self.ids):,}",
@@ -122,7 +122,7 @@ class Choice:
 
     @property
     def is_all(self) -> bool:
-        """Whether it takes every message in its states."""
+        """Whether it chooses every message in its states."""
         return self.ids is None and self.limit is None and not self.conditional
 
     def check_bulk(self, verb: str) -> None:
@@ -133,10 +133,15 @@ class Choice:
         """
         if self.is_all and self.places is None and not self._deliberate:
             message = (
-                f"{verb} without a condition would take every message, so nothing was done: "
+                f"{verb} without a condition would apply to every message, so nothing was done: "
                 "pass a condition (ids, where, …), or all=True to mean that"
             )
             raise InvalidInput(message)
+
+    @property
+    def takes_leased(self) -> bool:
+        """Whether it means messages that somebody works on, too: its states do not leave them out."""
+        return self.places is None or "leased" in self.places
 
     @property
     def only_group(self) -> bool:
@@ -200,9 +205,7 @@ class Choice:
         if other and (queue.view or queue.part != "live"):
             family = "its queues by their names" if queue.view else repr(queue.keys.family)
             what = "dead or expired" if queue.view else queue.part
-            message = (
-                f"{queue.name!r} holds only what is {what}: for what is {other[0]}, select from {family}"
-            )
+            message = f"{queue.name!r} has only {what} messages: for {other[0]} ones, select from {family}"
             raise InvalidInput(message)
 
 

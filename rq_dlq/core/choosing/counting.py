@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq.core.choosing.reading import following, read, sources
+from rq_dlq.core.choosing.reading import following, leased_of, read, sources
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.groups.index import NEW_WITHIN, index_groups
 from rq_dlq.core.queues import calls as queue_calls
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 def count(queue: QueueState[Any], choice: Choice) -> Steps[int]:
     """How many are chosen."""
     reading = read(queue, choice)
+    total = 0
+    while page := (yield from following(reading)):
+        total += len(page.rows)
+    return total
+
+
+def count_leased(queue: QueueState[Any], choice: Choice) -> Steps[int]:
+    """How many more are chosen, and no verb changes them, since somebody works on them."""
+    reading = leased_of(queue, choice)
     total = 0
     while page := (yield from following(reading)):
         total += len(page.rows)

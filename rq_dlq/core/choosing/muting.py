@@ -1,4 +1,4 @@
-"""Muting groups of dead letters: they count as no trouble for some time."""
+"""Muting groups of dead letters: they are not reported as problems for some time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def mute(
     name = _name_of(group)
     now, _ = yield queue_calls.stats(queue.keys, queue.name)
     upto = _end_of(until, now)
-    how = "until it dies again" if upto == AGAIN else f"until {utc(moment(upto))}"
+    how = "until its next death" if upto == AGAIN else f"until {utc(moment(upto))}"
     act = yield from act_of("muted", by, chosen=f"group {name}", how=how)
     found = changed = False
     for member in (yield from members(queue)):
@@ -49,7 +49,7 @@ def mute(
                 raise InvalidInput(message)
             changed = changed or bool(verdict)
     if not found:
-        raise InvalidInput(f"{queue.name!r} has no group {name!r}: `groups()` lists those it has")
+        raise InvalidInput(f"{queue.name!r} has no group {name!r}: `groups()` lists its groups")
     return changed
 
 
@@ -87,5 +87,5 @@ def _end_of(until: datetime | Duration | None, now: int) -> int:
     else:
         upto = now + milliseconds(until, name="until", minimum=1)
     if not now < upto <= now + LONGEST * DAY:
-        raise InvalidInput(f"until {utc(moment(upto))}: it has to end within {LONGEST} days from now")
+        raise InvalidInput(f"until {utc(moment(upto))}: it must end within {LONGEST} days from now")
     return upto

@@ -25,6 +25,7 @@ from rq_dlq.core.steps.step import CHUNK, Batch, Step, Steps, chunks
 from rq_dlq.values.fingerprint import PLACE
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.message import DeadLetter, Received
+from rq_dlq.values.state import NEW, read_state
 from rq_dlq.values.wanted import ALL, HEAD, NOTHING, STATE
 
 if TYPE_CHECKING:
@@ -109,6 +110,20 @@ def read(
         yield from _first_of_several(parts, choice, wanted, only)
 
 
+def leased_of(queue: QueueState[Any], choice: Choice) -> Reading:
+    """The leased messages of a choice, which no verb changes; none if its states exclude them."""
+    if not choice.takes_leased:
+        return
+    for member in (yield from sources(queue, choice)):
+        now = (yield queue_calls.stats(member.keys, member.name))[0] if choice.conditional else 0
+        reading = _at(member, "leased", choice, now, choice.needs | STATE)
+        while page := (yield from following(reading)):
+            if member.part != "live":  # of its own letters, those that were claimed
+                rows = [row for row in page.rows if (read_state(row.state) or NEW).part == member.part]
+                page = Found(member, member.part, rows)
+            yield replace(page, rows=_taken(page, choice, now))
+
+
 def _of_one(queue: QueueState[Any], choice: Choice, wanted: Wanted, only: Sequence[Place] | None) -> Reading:
     """The messages of one queue, state by state."""
     left = choice.limit
@@ -146,7 +161,7 @@ def _readable(rows: Sequence[Row], name: str) -> Sequence[Row]:
 def _first_of_several(
     parts: Sequence[Part], choice: Choice, wanted: Wanted, only: Sequence[Place] | None
 ) -> Reading:
-    """The first that died, or are due, among several queues or groups, one after the other.
+    """The first that died, or are due, among several queues or groups, one after another.
 
     Only the states of all are read, then the wanted parts of the first.
     """
@@ -183,7 +198,7 @@ def _at(queue: QueueState[Any], place: Place, choice: Choice, now: int, wanted: 
 
 
 def _named(queue: QueueState[Any], place: Place, choice: Choice, wanted: Wanted) -> Reading:
-    """What is there of the ids of a choice, in the order of the place, whatever the order of the ids."""
+    """The messages of a choice with ids, in the order of the place, not of the ids."""
     rows: list[Row] = []
     ids = list(dict.fromkeys(choice.ids or ()))
     reading = _these(queue, place, ids, wanted | HEAD | STATE)
@@ -195,7 +210,7 @@ def _named(queue: QueueState[Any], place: Place, choice: Choice, wanted: Wanted)
 
 
 def _these(queue: QueueState[Any], place: Place, ids: Sequence[str], wanted: Wanted) -> Reading:
-    """What is there of these messages, in pages of about half a megabyte."""
+    """The existing ones of these messages, in pages of about half a megabyte."""
     for look in pages_of(queue.keys, ids, place=place, wanted=wanted):
         yield Found(queue, place, (yield from look).rows())
 

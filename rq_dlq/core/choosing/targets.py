@@ -28,7 +28,7 @@ def check_target(
         create: it may be one that does not exist yet.
 
     Raises:
-        InvalidInput: it is the same queue, one of dead letters, or does not exist.
+        InvalidInput: it is the same queue, a dead-letter or expiry queue, or does not exist.
     """
     only_own(target, verb)
     families = yield queue_calls.registered(target.keys.namespace)
@@ -40,10 +40,10 @@ def check_target(
         )
         raise InvalidInput(f"there is no queue {target.name!r} to {verb}: {hint}")
     if sources and all(source.keys == target.keys for source in sources):
-        message = f"{target.name!r} is where they come from: pass another queue, or redrive dead letters"
+        message = f"{target.name!r} is their own queue: pass another queue, or redrive dead letters"
         raise InvalidInput(message)
 
 
 def open_target(target: QueueState[Any]) -> Steps[None]:
-    """Make the queue, unless there is one."""
+    """Create the queue, unless it exists."""
     yield from open_live(target, WHAT)

@@ -1,1 +1,1 @@
-"""Handing messages out: to a claim, to a loop, from a view."""
+"""Delivering messages: to a claim, to a loop, from a view."""

@@ -54,7 +54,7 @@ def claim_by_turns(
         if len(found) < count:
             own, wait_for = yield from claim_own(count - len(found), patience, alarmed=alarmed)
             found += own
-        if wait_for == 0 and not found:  # there is more to do in the queue, or it is to be opened again
+        if wait_for == 0 and not found:  # there is more to do in the queue, or it must be opened again
             return found, wait_for
         if not first_letters and len(found) < count:
             found += yield from claim_letters(queue, claim_one, count - len(found))

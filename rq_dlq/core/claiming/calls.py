@@ -1,4 +1,4 @@
-"""Handing out messages."""
+"""Claiming messages."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import Row
 
 Suspects: TypeAlias = Literal["all", "alone", "none"]
-"""How a claim treats suspects, messages whose lease ran out before. Claims by hand take all. A worker's claim
-takes one alone or, while its process runs another, none."""
+"""How a claim treats suspects, messages whose lease expired before. Manual claims take all. A worker's claim
+takes one alone or, while its process is running another, none."""
 ONLY_SUSPECTS = -2  # the wait of such a claim if only suspects are ready
 DELETED = -3  # the wait of a claim if the queue was deleted since its opening
 _LAPSE = LAPSE.cells()
@@ -29,7 +29,7 @@ class Claimed(NamedTuple):  # a tuple is made faster than a frozen dataclass
             the messages that are ready; DELETED: the queue was deleted since its opening; else milliseconds
             until something comes.
         messages: how many were claimed. A repetition of a claim for "count" has the same number, whatever
-            became of the messages.
+            happened to the messages.
         rows: the messages, except for such a claim.
         size: about how many bytes they have, for such a claim.
     """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rq_dlq")
 ROUNDS = 40  # claims that only sweep, 25 messages each, before one hands out what is ready
-MOST_ROUNDS = 1_000  # claims that have to be repeated at once, so that none goes on for ever
+MOST_ROUNDS = 1_000  # claims that are repeated immediately, so that none continues forever
 
 C = TypeVar("C")
 C_co = TypeVar("C_co", covariant=True)
@@ -55,7 +55,7 @@ class Once(Protocol[C_co]):
 
 
 class Permit(Protocol):
-    """A worker's permit to run a suspect: a message whose lease ran out before, so it may kill workers."""
+    """A worker's permit to run a suspect: a message whose lease expired before, so it may kill workers."""
 
     def take(self) -> bool:
         """Whether the next claim may take a suspect."""
@@ -89,7 +89,7 @@ def claim(
     name, they are claimed by turns with what was sent to it.
 
     Args:
-        count: at most so many.
+        count: the most messages.
         wait: milliseconds to wait for the first.
         lease: milliseconds; None: the queue's.
         permit: a worker's. With it a message's first lapse is not charged, and a suspect is claimed alone.
@@ -224,7 +224,7 @@ def _claim_once(
 
 
 def _token(queue: QueueState[Any]) -> tuple[str, bool]:
-    """The token of the next claim, and whether it resumes a claim whose outcome is not known."""
+    """The token of the next claim, and whether it resumes a claim with an unknown outcome."""
     if queue.indeterminate_claims and (token := queue.indeterminate_claims.take()):
         return token, True
     token = os.urandom(10).hex()

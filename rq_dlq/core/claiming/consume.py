@@ -35,7 +35,7 @@ Loop = TypeVar("Loop")
 class Consuming(Generic[D]):
     """The deliveries of one loop over a queue, and the acks that it has deferred.
 
-    Any thread may ack a delivery: a deferred one is in one deque, and who takes it out settles it.
+    Any thread may ack a delivery: deferred ones are in a deque, and the thread that takes one settles it.
 
     Args:
         make: makes the deliveries of a claim, from its rows, its lease, and this loop.
@@ -86,7 +86,7 @@ class Consuming(Generic[D]):
 
     @property
     def is_dropped(self) -> bool:
-        """Whether Python closes the generator, since nobody has it any more who could get an error."""
+        """Whether Python is closing the generator because it is no longer referenced."""
         return self._made_by is not None and self._made_by() is None
 
     def defer(self, delivery: D) -> bool:

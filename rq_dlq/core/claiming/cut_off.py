@@ -1,4 +1,4 @@
-"""What is cut off: by a cancellation, Ctrl-C, SystemExit, or since its generator is closed."""
+"""Interrupted calls: by a cancellation, Ctrl-C, SystemExit, or a closed generator."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ logger = logging.getLogger("rq_dlq")
 
 
 def is_cut_off(error: BaseException | None) -> bool:
-    """Whether this error cuts off the block or the call that it ends: it is not an `Exception`.
+    """Whether this error interrupts a block or a call: it is not an `Exception`.
 
-    Such an error is raised in any case. What is left to do for the messages has one short try, and a failure
-    of that is only logged: the leases cover the messages.
+    Such an error is always raised. The remaining work for the messages is tried once, briefly, and a failure
+    is only logged, since the leases cover the messages.
     """
     return error is not None and not isinstance(error, Exception)
 
@@ -35,7 +35,7 @@ def claim_is_cut_off(queue: QueueState[Any], error: BaseException) -> bool:
 
 
 def give_back(queue: QueueState[Any]) -> Steps[None]:
-    """Release what claims of unknown outcome took, which nobody has seen.
+    """Release the messages of claims with unknown outcomes.
 
     A claim of no message under the token of such a claim replies what that one took (I12).
     """
@@ -68,4 +68,4 @@ def _all(queue: QueueState[Any]) -> list[QueueState[Any]]:
 
 def log_failure(queue: QueueState[Any], failure: Exception) -> None:
     """Log why messages could not be given back on the way out."""
-    logger.warning("%s: cannot give back the messages of what was cut off: %s", queue.name, failure)
+    logger.warning("%s: cannot release the messages of an interrupted call: %s", queue.name, failure)

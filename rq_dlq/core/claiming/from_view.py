@@ -140,7 +140,7 @@ def _claim_oldest(
         for address in overdue:
             left -= yield from take(address, 0)
         refused = (yield from _look_at(queue, overdue, 0)) or refused
-        most = len(found) + SOURCES  # what was overdue takes nobody's place
+        most = len(found) + SOURCES  # overdue work does not count
         while left > 0 and len(found) < most and (shares := (yield from _shares(queue, left))):
             for share in shares:
                 got = yield from take(share.address, share.letters)
@@ -248,8 +248,8 @@ def _note(seen: Seen, address: Address, oldest: float | None) -> None:
 def _shares(queue: QueueState[Any], count: int) -> Steps[list[Share]]:
     """Where the `count` letters are that died first, or at least the first hundred of them.
 
-    What is remembered may be out of date, since others claim, too. So it is read again where letters are to
-    be taken from.
+    What is remembered may be out of date, since others claim, too. So it is read again before letters are
+    taken.
     """
     seen, most = queue.seen, min(count, SOURCES)
     while candidates := nsmallest(most + 1, list(seen.oldest.items()), key=itemgetter(1)):

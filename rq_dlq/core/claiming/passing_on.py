@@ -1,4 +1,4 @@
-"""Passing on what this program does not take: another version of it may, which works on the same queue."""
+"""Passing on messages that this program does not accept to another version of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def pass_on(queue: QueueState[Any], delivery: Leased[Any], error: UnfitMessage) -> Steps[Settlement]:
-    """Pass on a message that this program does not take; a dead letter is kept where it is, and rests.
+    """Pass on a message that this program does not accept; a dead letter is kept, and rests.
 
     The script decides, by the marks of the live workers. It cannot read their reports, which lie elsewhere in
     a cluster, so they are read just before.
@@ -49,7 +49,7 @@ def pass_on(queue: QueueState[Any], delivery: Leased[Any], error: UnfitMessage) 
 
 
 def _marks(queue: QueueState[Any], task: str) -> Steps[Iterable[str]]:
-    """The marks of the live workers that may take it; while nobody can say, one may."""
+    """The marks of the live workers that may accept it; if unknown, one may."""
     try:
         found = yield from unrepeated(processes.takers(queue.keys.namespace, queue.name, task))
     except NodeUnavailable:

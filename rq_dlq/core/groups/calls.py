@@ -102,7 +102,7 @@ def muted(keys: QueueKeys, name: str) -> Command[tuple[int, int] | None]:
 
 
 def _read_muted(text: bytes | None) -> tuple[int, int] | None:
-    """What lua/mute.lua wrote; None, too, where someone else did."""
+    """The value written by lua/mute.lua; also None for any other value."""
     words = (text or b"").split(b" ")
     return (int(words[0]), int(words[1])) if [word.isdigit() for word in words] == [True, True] else None
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
 LISTS = ""  # in place of an attempt: the names of all lists of a job
-ANY = 1 << 19  # bytes of a payload, if it is not known: they are read one by one
+ANY = 1 << 19  # bytes of a payload, if unknown: they are read one by one
 Verdict = Literal["committed", "before", "gone", "deleted"]
 _VERDICTS: dict[int, Verdict] = {1: "committed", 0: "before", -1: "gone", -2: "deleted"}
 

@@ -1,6 +1,6 @@
 """Jobs that write to a queue: their tasks stage messages, and one commit adds all of them, or none.
 
-1. Each attempt of a task stages its messages in lists of its own, which expire by themselves.
+1. Each attempt of a task stages its messages in its own lists, which expire.
 2. `commit` is the moment: the messages are in the queue, though not yet visible.
 3. `move` makes them visible, a chunk at a time. If the committer dies, maintenance goes on.
 """
@@ -73,7 +73,7 @@ def commit(
     Raises:
         BrokerRefused: some staged messages are gone; nothing was done.
         Unconfirmed: it is committed, but too few replicas have it; repeat the call to ask again.
-        BrokerUnavailable: the outcome is not known.
+        BrokerUnavailable: the outcome is unknown.
     """
     for queue in queues:
         yield from open_live(queue, "write to")
@@ -175,7 +175,9 @@ def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) 
     yield Batch(
         [job_calls.remove(keys, job, note), job_calls.move_staged(keys, job, note, limit=1, early=True)]
     )
-    what = f"job {job}: what it has committed to {', '.join(gone)} is gone, since it was not moved in time"
+    what = (
+        f"job {job}: its committed messages for {', '.join(gone)} are gone, since they were not moved in time"
+    )
     return what if gone else ""
 
 
@@ -195,7 +197,8 @@ def _unconfirmed(job: str, why: str) -> Unconfirmed:
 
 def _gone(job: str, family: str, ttl: int) -> BrokerRefused:
     return BrokerRefused(
-        f"job {job} wrote nothing to {family!r}: some of what its tasks staged is gone. Staged messages wait "
+        f"job {job} wrote nothing to {family!r}: some messages staged by its tasks are gone. Staged messages "
+        "wait "
         f"{human(ttl)} for the commit: run the job again, with more time if it took longer"
     )
 

@@ -40,7 +40,7 @@ def holders(keys: QueueKeys, lane: int) -> Command[list[str]]:
 
 
 def slot(keys: QueueKeys, lane: int) -> Command[float | None]:
-    """Until when the rate of keys lets nobody of a lane in, milliseconds; None: it lets somebody in."""
+    """When the rate of keys admits the next message of a lane, milliseconds; None: now."""
     return Command((b"ZSCORE", keys["slots"], lane), lambda reply: None if reply is None else float(reply))
 
 
@@ -102,11 +102,11 @@ class Lane(msgspec.Struct):
 
     @property
     def until(self) -> datetime | None:
-        """When the pause ends; None: when somebody resumes it."""
+        """When the pause ends; None: at `resume`."""
         return None if self.ends is None else moment(self.ends)
 
     def is_paused(self, now: int) -> bool:
-        """Whether somebody has paused it."""
+        """Whether an operator has paused it."""
         return self.paused is not None and (self.ends is None or self.ends > now)
 
 

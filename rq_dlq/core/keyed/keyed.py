@@ -1,4 +1,4 @@
-"""What is known of the lanes of a queue."""
+"""The lanes of a queue."""
 
 from __future__ import annotations
 
@@ -32,26 +32,30 @@ if TYPE_CHECKING:
 
 CANCELLED = "\2"  # before the seat of a call whose message was cancelled
 SAMPLED = 200  # blocked messages by which lanes are found
+LOOKED_AT = 5  # of these lanes, the longest
 
 
 def longest(queue: QueueState[Any], limit: int, *, exact: bool) -> Steps[list[KeyStats]]:
     """The longest lanes, the longest first.
 
     Raises:
-        InvalidInput: the limit is not valid, or the queue is one of dead letters.
+        InvalidInput: the limit is not valid, or the queue is a dead-letter or expiry queue.
     """
     check_limit(limit, optional=False)
     yield from find(queue)
     only_live(queue, "look for keys of")
     lanes = yield from (_all if exact else _some)(queue)
+    found: list[KeyStats] = []
+    for lane in (yield from _by_length(queue, lanes))[:limit]:
+        found += [(yield from _of_lane(queue, lane, None))]
+    return found
+
+
+def _by_length(queue: QueueState[Any], lanes: list[int]) -> Steps[list[int]]:
     lengths: list[int] = []
     for part in chunks(lanes):
         lengths += yield Batch([calls.blocked(queue.keys, lane) for lane in part])
-    by_length = sorted(zip(lengths, lanes, strict=True), reverse=True)
-    found: list[KeyStats] = []
-    for _, lane in by_length[:limit]:
-        found.append((yield from _of_lane(queue, lane, None)))
-    return found
+    return [lane for _, lane in sorted(zip(lengths, lanes, strict=True), reverse=True)]
 
 
 def of_key(queue: QueueState[Any], key: str) -> Steps[KeyStats]:
@@ -59,7 +63,7 @@ def of_key(queue: QueueState[Any], key: str) -> Steps[KeyStats]:
 
     Raises:
         InvalidMessage: this cannot be a key.
-        InvalidInput: the queue is one of dead letters.
+        InvalidInput: the queue is a dead-letter or expiry queue.
     """
     packed(key)
     yield from find(queue)
@@ -119,7 +123,7 @@ def _call_of(member: str) -> tuple[str, str]:
 
 
 def _consumer(queue: QueueState[Any], row: Row | None) -> Steps[str]:
-    """Who works on a message; empty: nobody."""
+    """The consumer of a message; empty: it is not leased."""
     if row is None or not row.lease_until:
         return ""
     token = row.state.split(b" ")[1][1:]  # lua/lib/state.lua
@@ -146,7 +150,7 @@ def said(message: Received[Any]) -> tuple[str | None, str | None]:
 
 
 def why_blocked(queue: QueueState[Any], row: Row) -> Steps[tuple[str, str]]:
-    """What a message waits for that is blocked, and what happens next, in words; empty: it is not."""
+    """Why a message is blocked, and what happens next, in words; empty: it is not blocked."""
     message = Received(row, queue.codec, queue.name)
     key, dependency = said(message)
     if (key is None and dependency is None) or message.part != "live" or row.lease_until:
@@ -157,11 +161,30 @@ def why_blocked(queue: QueueState[Any], row: Row) -> Steps[tuple[str, str]]:
         score, found = yield from _both(queue, place, dependency)
         if score == calls.BLOCKED + number or found.open:
             why = outages.in_words(found) or f"it is up again, {found.waiting:,} wait"
-            return f"it waits for {dependency}: {why}", "it is let in after a message that succeeds"
+            return f"it waits for {dependency}: {why}", "it is delivered after another message succeeds"
     if key is not None and (until := (yield from outages.paused_key(queue, key))):
         return f"its key {key} is paused {until}", "it waits until then"
     why = (yield from _behind(queue, place, key, message.due)) if key is not None else ""
-    return why, "the next of its key is let in when that one is done" if why else ""
+    return why, "the next message of its key is delivered when that one is done" if why else ""
+
+
+def held_up(queue: QueueState[Any], since: int) -> Steps[list[str]]:
+    """Which of the longest lanes have a message that was due by a time (milliseconds), and why it waits."""
+    said: list[str] = []
+    lanes = yield from _some(queue)
+    for lane in (yield from _by_length(queue, lanes))[:LOOKED_AT]:
+        blocked, head = yield Batch([calls.blocked(queue.keys, lane), calls.head(queue.keys, lane)])
+        page: Page | None = (yield page_calls.browse(queue.keys, ids=[head])) if head else None
+        for row in page.rows() if page else []:
+            message = Received(row, queue.codec, queue.name)
+            key = _key_of(queue, row)
+            if key is None or lane_of(key) != lane or message.due > since:
+                continue  # it waits for its dependency (`outages`), or not for long
+            why, _ = yield from why_blocked(queue, row)
+            behind = f", {blocked - 1:,} behind it" if blocked > 1 else ""
+            at = f"{moment(message.due):%Y-%m-%d %H:%M} UTC"
+            said += [f"{head}, due since {at}{behind}: {why}"] if why else []
+    return said
 
 
 def _both(queue: QueueState[Any], place: bytes, name: str) -> Steps[tuple[float | None, DependencyStats]]:
@@ -193,7 +216,7 @@ def _behind(queue: QueueState[Any], place: bytes, key: str, due_at: int) -> Step
         text += f"; {message_id} "
         if until:
             at = f" at {consumer}" if consumer else ""
-            text += f"is in work{at} until {moment(until):%H:%M:%S} UTC"
+            text += f"is being processed{at} until {moment(until):%H:%M:%S} UTC"
         else:
             text += _where(page)
     return text + _at(found)

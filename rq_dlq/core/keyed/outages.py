@@ -1,4 +1,4 @@
-"""What is known of the dependencies of a queue's messages."""
+"""The dependencies of a queue's messages."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 def of_dependency(queue: QueueState[Any], name: str) -> Steps[DependencyStats]:
-    """What is known of one.
+    """The state of a dependency.
 
     Raises:
         InvalidMessage: this cannot be a dependency.
-        InvalidInput: the queue is one of dead letters.
+        InvalidInput: the queue is a dead-letter or expiry queue.
     """
     packed(name, "dependency")
     yield from find(queue)
@@ -40,7 +40,7 @@ def of_dependency(queue: QueueState[Any], name: str) -> Steps[DependencyStats]:
 
 
 def everywhere(namespace: str) -> Steps[list[DependencyStats | UnreachableQueue]]:
-    """Those of all queues of which something is known: that are open, paused or drain."""
+    """The dependencies in all queues that are open, paused or draining."""
     families: list[str] = yield queue_calls.registered(namespace)
 
     def read(names: Sequence[str]) -> Steps[list[DependencyStats | UnreachableQueue]]:

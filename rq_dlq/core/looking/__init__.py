@@ -1,1 +1,1 @@
-"""What people look at: one message, all queues, what became of messages, who did what."""
+"""Reads for people: one message, all queues, the outcome history, the audit."""

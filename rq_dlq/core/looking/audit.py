@@ -1,4 +1,4 @@
-"""The audit: who did what to a queue and its dead letters."""
+"""The audit: the operators' actions on queues and dead letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the audit says of one deed."""
+"""A record of the audit."""
 
 from __future__ import annotations
 
@@ -13,24 +13,31 @@ from rq_dlq.values.readable import many
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """Something that an operator did to messages, to a queue, to a schedule, or to the map of policies.
+    """An operator's action on messages, a queue, a schedule, or the map of policies.
 
     Attributes:
         at: when, by the server's clock (UTC).
-        queue: where; empty: it was a policy.
-        job: the id of the redrive; empty: it was none.
-        did: of a redrive started, paused, resumed, cancelled, undone, or done: it came to its end. Of
-            messages redriven, purged, dead-lettered, expired, made ready, prioritized, moved, copied or
-            imported. Of a schedule scheduled, unscheduled, paused or resumed; of a queue paused,
-            resumed, reset, undeclared or deleted. Else "set a policy" or "removed a policy".
-        by: who: "ana@web-1", or the name that was given. A redrive that paused since too few succeeded says
-            "its canary" or "its min_success"; one that nobody went on with was cancelled by "maintenance".
-        user: the Redis user (ACL); empty: not known.
+        queue: the queue; empty: the action was on a policy.
+        job: the id of the redrive; empty: it was not a redrive.
+        did: for a redrive: started, paused, resumed, cancelled, undone or done. For messages: redriven,
+            purged, dead-lettered, expired, made ready, prioritized, moved, copied or imported. For a
+            schedule: scheduled, unscheduled, paused or resumed; for a queue: paused, resumed, reset,
+            undeclared or deleted. Otherwise "set a policy" or "removed a policy".
+        by: the operator: "ana@web-1", or the given name. For a redrive that paused because too few messages
+            succeeded: "its canary" or "its min_success"; for an abandoned one that was cancelled:
+            "maintenance".
+        user: the Redis user (ACL); empty: unknown.
         chosen: the messages, the schedule or the pattern, in words.
-        counts: how far the redrive had come.
-        how: what it changes in the messages, in words; empty: nothing.
-        number: of the messages that were changed, so far; 0: it changes none, or it is a redrive (`counts`).
-        act: the id of what was done, which may take many calls; empty: it took one.
+        counts: the progress of the redrive.
+        how: its changes to the messages, in words; empty: none.
+        number: how many messages were changed so far; 0: none, or it is a redrive (`counts`).
+        act: the id of an action of several calls; empty: it took one call.
+
+    Examples:
+        >>> removed = orders.purge(all=True, by="anna")
+        >>> (record,) = broker.audit(1)
+        >>> record.who, record.did, record.which, record.queue
+        ('anna', 'purged', '1 message (ready, scheduled: all)', 'orders')
     """
 
     at: datetime
@@ -47,7 +54,7 @@ class AuditRecord:
 
     @property
     def which(self) -> str:
-        """What it was done to, in words: "240 messages (dead: group 1f0c6a9e2b7d), to invoices"."""
+        """Its object, in words: "240 messages (dead: group 1f0c6a9e2b7d), to invoices"."""
         if self.job:
             return ", ".join(filter(None, (self.chosen, self.how)))
         number = many(self.number, "message") if self.number or self.did == "deleted" else ""
@@ -56,7 +63,7 @@ class AuditRecord:
 
     @property
     def who(self) -> str:
-        """Who did it, with the ACL user of Redis, unless that is the one that everybody is."""
+        """The operator, with the ACL user of Redis unless that is the default user."""
         return f"{self.by} (ACL user {self.user})" if self.user not in {"", "default"} else self.by
 
 

@@ -1,4 +1,4 @@
-"""Where a message is, why no consumer has it now, and what happens to it next."""
+"""Explains where a message is, why it is not being delivered, and what happens next."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from rq_dlq.values.state import PassedOn
 
 Whereabouts = Literal["ready", "scheduled", "leased", "dead", "expired", "orphaned", "gone", "unknown"]
-LOST = "no index leads to it: a key of the queue was deleted, or only a part was restored"
+LOST = "it is in no index: a key of the queue was deleted or only partly restored"
 MEND = "maintenance puts it back: a worker or `rq-dlq maintain` in about a minute, `queue.maintain()` at once"
 NO_TRACE = (
-    "no trace: it was never sent here, or it was done longer ago than the results, dedup_window or outcomes "
-    "of the queue remember"
+    "no trace: it was never sent here, or it ended longer ago than the results, dedup_window or outcomes of "
+    "the queue cover"
 )
 ENDS = {"acked", "cancelled", "moved", "purged", "discarded"}  # of what is in no place then
 REMEMBERED = 1_000  # entries of the outcome history that are looked through
@@ -57,13 +57,21 @@ class Explanation:
     """Where one message is, and why.
 
     Attributes:
-        id: of the message.
-        place: ready, scheduled, leased, dead, expired; orphaned: no index leads to it, so nobody gets it;
-            gone: it is not here any more, and the queue remembers what became of it; unknown: it does not.
-        why: why it is there, a sentence.
+        id: the message's id.
+        place: ready, scheduled, leased, dead, expired; orphaned: it is in no index, so it is not delivered;
+            gone: it has ended, and the queue remembers how; unknown: the queue has no trace of it.
+        why: the reason, a sentence.
         next: what happens next, a sentence.
-        at: when, by the server's clock (UTC); None: the time is not known.
-        message: the message itself; None where it is gone or unknown.
+        at: when that happens, by the server's clock (UTC); None: unknown.
+        message: the message itself; None if it is gone or unknown.
+
+    Examples:
+        >>> explanation = orders.explain("order-41")
+        >>> explanation.place, explanation.next
+        ('ready', 'the next claim takes it, after those before it')
+        >>> explanation = mails.explain("mail-1")
+        >>> explanation.place, explanation.why
+        ('dead', 'poison (no address)')
     """
 
     id: str
@@ -156,9 +164,9 @@ def _rest(queue: QueueState[Any], row: Row, passed_on: PassedOn) -> Steps[str]:
     may = [process for process, mark in found if mark not in passed_on.marks]
     if may:
         more = f" and {len(may) - 1} more" if len(may) > 1 else ""
-        return f"; it rests as long as a live worker may take it: {may[0]}{more}"
+        return f"; it waits while a live worker accepts it: {may[0]}{more}"
     until = utc(moment(passed_on.until))
-    return f"; no live worker takes it: unless one comes, it is dead at the next try after {until}"
+    return f"; no live worker accepts it: unless one starts, it dies at the next try after {until}"
 
 
 def _explained(
@@ -171,7 +179,7 @@ def _explained(
         return _buried(queue, row, settings)
     story = _story(message) + _ignored(message, settings)
     if message.expires_at is not None and message.expires_at <= moment(max(now, message.due)):
-        over = "is over" if message.expires_at <= moment(now) else "is over before it is due"
+        over = "is over" if message.expires_at <= moment(now) else "ends before it is due"
         following = f"it expires, since its time to live {over}"
         place: Whereabouts = "scheduled" if message.due > now else "ready"
         return Explanation(row.id, place, story, following, message.expires_at, message)
@@ -179,7 +187,7 @@ def _explained(
         due = moment(message.due)
         wait = human(message.due - now)
         return Explanation(row.id, "scheduled", story, f"due in {wait}, then ready{rest}", due, message)
-    pace = "" if settings.rate is None else f"; the queue hands out at most {settings.rate}"
+    pace = "" if settings.rate is None else f"; the queue delivers at most {settings.rate}"
     following = f"the next claim takes it, after those before it{pace}{rest}"
     if counts.paused:
         following = "it waits until the queue is resumed: the queue is paused"
@@ -204,12 +212,12 @@ def _story(message: Received[Any]) -> str:
     told = {*FAILURES, "redriven"}
     last = next((event for event in reversed(message.history) if event.event in told), None)
     if last is None:
-        return "it was given back" if message.delivery_count else "it has not been delivered yet"
+        return "it was released" if message.delivery_count else "it has not been delivered yet"
     if last.event == "passed_on":
-        return f"{last.consumer} passed it on, since it does not take it ({last.cause})"
+        return f"{last.consumer} passed it on, since it does not accept it ({last.cause})"
     if last.event == "redriven":
         return "it was redriven, with a fresh budget"
-    ended = {"lapsed": "ended with its lease", "dead_lettered": "was sent to the dead letters"}
+    ended = {"lapsed": "ended when its lease expired", "dead_lettered": "was sent to the dead-letter queue"}
     what = ended.get(last.event, f"was {last.event}")
     return f"its attempt {last.delivery} {what}" if last.delivery else f"it {what}"
 
@@ -225,8 +233,8 @@ def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int)
     return Explanation(
         row.id,
         "leased",
-        f"a consumer works on its attempt {message.attempt}{budget}{how_far}",
-        f"unless settled or extended before, the lease runs out in {left} and {counts}",
+        f"a consumer is processing attempt {message.attempt}{budget}{how_far}",
+        f"unless it is settled or extended, the lease expires in {left} and {counts}",
         moment(row.lease_until),
         message,
     )
@@ -239,6 +247,6 @@ def _buried(queue: QueueState[Any], row: Row, settings: QueueSettings) -> Explan
     kept_for = settings.dead_letter.expiration if place == "dead" else settings.expiry.retention
     why = f"{letter.reason} ({cause})" if cause else letter.reason
     if not isinstance(kept_for, int | float):
-        return Explanation(row.id, place, why, "it stays until someone redrives or purges it", None, letter)
+        return Explanation(row.id, place, why, "it stays until it is redriven or purged", None, letter)
     end = letter.died_at + timedelta(seconds=kept_for)
     return Explanation(row.id, place, why, "dropped, unless redriven before", end, letter)

@@ -1,4 +1,4 @@
-"""What the messages in work have in common while others wait: one tenant, one key."""
+"""Finds a common value of leased messages while others wait: one tenant, one key."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Facts = Counter[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """What most messages in work have, and not all that wait.
+    """A value that most leased messages have, but not all waiting ones.
 
     Attributes:
-        name: of a header, or "key".
+        name: the name of a header, or "key".
         value: of that header, or the key.
-        held: how many of those that were looked at.
-        of: how many were looked at, a hundred at most.
+        held: how many of the checked messages have it.
+        of: how many were checked, at most a hundred.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Holder:
     of: int
 
     def __str__(self) -> str:
-        return f"{self.held:,} of {self.of:,} in work have {self.name} = {self.value}"
+        return f"{self.held:,} of {self.of:,} leased messages have {self.name} = {self.value}"
 
 
 def holders(keys: QueueKeys, codec: Codec[Any]) -> Steps[list[Holder]]:

@@ -1,4 +1,4 @@
-"""All queues, read again and again: their rates, and when to read next; for `rq-dlq top` and the page."""
+"""Periodic readings of all queues: their rates, and the next reading; for `rq-dlq top` and the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALL = ""
 
 
 class Rates(NamedTuple):
-    """What happens to the messages of a queue, a second."""
+    """Events of a queue per second."""
 
     sent: float = 0.0
     acked: float = 0.0
@@ -63,7 +63,7 @@ class Reading(NamedTuple):
 
 
 class Monitor:
-    """What is known of all queues. It reads nothing itself: who reads adds what was read, or the failure.
+    """The readings of all queues. It does no reads itself: its caller adds readings or failures.
 
     Args:
         keep: seconds for which the points for charts are kept.

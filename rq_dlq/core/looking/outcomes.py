@@ -1,4 +1,4 @@
-"""Reading the outcome history of a queue, and trimming what was kept elsewhere."""
+"""Reads the outcome history of a queue, and trims it after archiving."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = 1_000  # entries in one reply
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How far the outcome history of a queue reaches.
+    """The extent of a queue's outcome history.
 
     Attributes:
         count: how many entries there are.
@@ -66,10 +66,10 @@ def read_outcomes(
 
     Args:
         since: a time, or the id of an event, after which to begin; None: the oldest.
-        limit: at most so many; None: all.
+        limit: the most events; None: all.
 
     Raises:
-        InvalidInput: an argument makes no sense, or the queue has no outcome history of its own.
+        InvalidInput: an argument is not valid, or the queue has no outcome history of its own.
     """
     check_limit(limit)
     start = _start(since)

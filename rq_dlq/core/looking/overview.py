@@ -1,4 +1,4 @@
-"""All queues at a glance: what metrics, pages and tools for operators show."""
+"""The overview of all queues, for metrics, pages and tools for operators."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class QueueOverview:
 
     Attributes:
         stats: its counts.
-        groups: its dead letters by kind of failure, the largest group first; empty, too, as long as
-            maintenance has not put every letter into the index of groups.
-        redrives: its redrives that go on or ended within the last week, the newest first.
+        groups: its dead letters by kind of failure, the largest group first; also empty until maintenance has
+            indexed all dead letters.
+        redrives: its running redrives and those of the last week, the newest first.
         grouped_at: when `groups` was read, by the server's clock.
         grouped: the counts at that time.
-        schedules_overdue: seconds since the first of its schedules should have sent; 0: none is late.
-        dependencies: those of which something is known: that count as down, are paused, or come back.
-        holders: what most messages in work have in common, a value of a header and a key, while the oldest
-            ready message has waited for more than a minute.
-        held_at: when these were read, by the server's clock; None: they were not.
+        schedules_overdue: how late the first of its schedules is, seconds; 0: none is late.
+        dependencies: the dependencies that count as down, are paused, or are recovering.
+        holders: common values of most leased messages (a header, a key), if the oldest ready message has
+            waited for more than a minute.
+        held_at: when these were read, by the server's clock; None: they were not read.
     """
 
     stats: QueueStats
@@ -74,8 +74,13 @@ class Overview:
         at: when it was read, by the server's clock.
         queues: those that were read, sorted by name.
         unreachable: the queues that could not be read, sorted by name.
-        unlisted: why the list of queues could not be read: the queues are those of the overview before, and
-            new ones are missing; empty: it was read.
+        unlisted: why the list of queues could not be read: the queues are those of the previous overview,
+            without new ones; empty: it was read.
+
+    Examples:
+        >>> overview = broker.overview()
+        >>> overview.by_name["mails"].stats.dead, overview.gaps
+        (1, [])
     """
 
     at: datetime
@@ -85,7 +90,7 @@ class Overview:
 
     @cached_property
     def gaps(self) -> Sequence[str]:
-        """What could not be read, in a line for each reason."""
+        """The parts that could not be read, one line for each reason."""
         names: dict[str, list[str]] = {}
         for queue in self.unreachable:
             names.setdefault(queue.why, []).append(queue.name)
@@ -108,10 +113,16 @@ class Overview:
         A counter that was reset in the meantime has not grown, nor has one of a queue that is new.
 
         Args:
-            before: the earlier one, of the same broker.
+            before: the earlier overview, of the same broker.
 
         Returns:
             By the queue's name, then by the name of the counter (`QueueStats.totals`).
+
+        Examples:
+            >>> before = broker.overview()
+            >>> sent = orders.send({"total": 1.0})
+            >>> broker.overview(before).grown(before)["orders"]["sent"]
+            1
         """
         return {queue.name: _grown(queue, before.by_name.get(queue.name, queue)) for queue in self.queues}
 
@@ -128,8 +139,7 @@ FRESH, OLD = 5, 60  # seconds: groups that an earlier overview has are not read 
 def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) -> Steps[Overview]:
     """Read the counts, groups and redrives of all queues, and how late their schedules are.
 
-    A queue that is damaged, or in a cluster one whose node does not answer, is among the unreachable ones,
-    and the others are read.
+    A queue that is damaged, or whose cluster node does not answer, is unreachable; the others are read.
 
     Args:
         before: an earlier overview, whose groups are taken where the queue's counts are the same.
@@ -138,7 +148,9 @@ def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) 
         InvalidInput: `before` is not an overview.
     """
     if not isinstance(before, Overview | None):
-        raise InvalidInput(f"before is {shown(before)}. Pass what an earlier overview() returned, or None")
+        raise InvalidInput(
+            f"before is {shown(before)}. Pass the return value of an earlier overview(), or None"
+        )
     at: int = yield queue_calls.clock()
     names, unlisted = yield from _names(namespace, before)
 

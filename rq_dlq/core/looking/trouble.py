@@ -1,4 +1,4 @@
-"""What is wrong with queues, how bad it is, and since when: for `rq-dlq top`, the page, and assistants."""
+"""Finds problems of queues, for `rq-dlq top`, the page, and assistants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rq_dlq.values.readable import many, span, why_still
 if TYPE_CHECKING:
     from rq_dlq.core.looking.overview import QueueOverview
 
-UNTAKEN: Final = 30.0  # seconds that a ready message may wait while nobody holds one
+UNTAKEN: Final = 30.0  # seconds that a ready message may wait while none is leased
 OLD: Final = 300.0  # the same while others are worked on
 OVERDUE: Final = 30.0  # seconds that maintenance and schedules may be late
 HOUR = 3600
@@ -26,14 +26,14 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """One thing that is wrong with a queue.
+    """A problem of a queue.
 
     Attributes:
-        level: bad: messages die, or stand still; warn: something waits for a person.
-        size: to compare it with others of its kind.
-        what: in a few words, with the text of an error, which may have secrets in it.
+        level: bad: messages die or are stuck; warn: an operator should look at it.
+        size: for comparison with others of its kind.
+        what: a short description, with the text of an error, which may contain secrets.
         detail: a sentence, with commands in backticks.
-        since: when it began; None: not known.
+        since: when it began; None: unknown.
         subject: the fingerprint of a group, or the id of a redrive; empty: it is about the whole queue.
     """
 
@@ -50,7 +50,7 @@ class Trouble:
 def troubles(
     queues: Iterable[QueueOverview], at: datetime, died: Mapping[str, float] | None = None
 ) -> list[Trouble]:
-    """What is wrong with queues, the worst first.
+    """The problems of queues, the worst first.
 
     Args:
         at: when they were read.
@@ -79,12 +79,12 @@ def _of(queue: QueueOverview, at: datetime, died: float) -> Iterator[Trouble]:
         yield Trouble(name, "paused", "warn", stats.waiting, what, detail)
     elif not stats.paused and oldest > (OLD if stats.leased else UNTAKEN):
         what = f"{stats.ready:,} ready, the oldest for {span(oldest)}"
-        what += "" if stats.leased else ", and nobody takes them"
-        detail = why_still(stats) or "there is more work than the workers do: start more of them"
+        what += "" if stats.leased else ", and no consumer takes them"
+        detail = why_still(stats) or "the workers cannot keep up: start more of them"
         yield Trouble(name, "waiting", "bad", oldest, what, _held(queue, detail), _ago(at, oldest))
     elif not stats.paused and stats.leased and oldest > SLOW:
         what = f"{stats.ready:,} ready, the oldest for {span(oldest)}"
-        detail = _held(queue, "there is more work than the workers do")
+        detail = _held(queue, "the workers cannot keep up")
         yield Trouble(name, "waiting", "warn", oldest, what, detail, _ago(at, oldest))
     yield from _outages(queue)
     for redrive in queue.redrives:
@@ -99,7 +99,7 @@ def _outages(queue: QueueOverview) -> Iterator[Trouble]:
             what = f"{down.dependency}: {in_words(down)}"
             resume = f"rq-dlq queue resume {queue.name} --dependency {down.dependency}"
             level: Level = "warn" if down.paused else "bad"
-            detail = f"nobody is charged; `{resume}` lets all in"
+            detail = f"failures are not charged; `{resume}` delivers all messages"
             yield Trouble(queue.name, "outage", level, down.waiting, what, detail, down.since)
 
 

@@ -1,1 +1,1 @@
-"""What operators do to a queue as a whole: pause, reset, delete."""
+"""Managing a whole queue: pause, reset, delete."""

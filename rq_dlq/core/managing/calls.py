@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Until(NamedTuple):
-    """When a pause ends, milliseconds: a time, or a span from now on; neither: when somebody resumes."""
+    """When a pause ends, milliseconds: a time, or a duration from now; neither: at `resume`."""
 
     ends: int | None = None
     after: int | None = None
@@ -30,11 +30,11 @@ NO_END = Until()
 def pause(
     keys: QueueKeys, *, paused: bool, until: Until = NO_END, by: str = "", user: str = ""
 ) -> Call[bool]:
-    """Stop handing out messages, or go on. Reads as whether that changed anything.
+    """Pause or resume deliveries. Reads as whether anything changed.
 
     Args:
         until: when the pause ends.
-        by: who asks, as JSON.
+        by: the operator, as JSON.
         user: of Redis.
     """
     return Call("pause", keys, {"paused": int(paused), **until.arguments(), "by": by, "user": user}, (), bool)
@@ -50,7 +50,7 @@ def pause_lane(
     by: str = "",
     user: str = "",
 ) -> Call[bool]:
-    """Stop handing out the messages of a key or a dependency, or go on; else as `pause`."""
+    """Pause or resume deliveries of a key or a dependency; otherwise like `pause`."""
     args: dict[str, Argument] = {
         "number": lane_of(name, of),
         "of": of,
@@ -64,12 +64,12 @@ def pause_lane(
 
 
 def limit_lane(keys: QueueKeys, name: str, limit: int | None, *, by: str = "", user: str = "") -> Call[int]:
-    """Give a key a limit of its own; None: take it back.
+    """Set a key's own limit; None: remove it.
 
     Reads as 1 if that changed anything, 0 if not, -1 where the rule of the queue is no limit.
 
     Args:
-        by: who asks, as JSON.
+        by: the operator, as JSON.
         user: of Redis.
     """
     args: dict[str, Argument] = {

@@ -24,8 +24,8 @@ def delete(queue: QueueState[Any], *, force: bool, act: str = "") -> Steps[int]:
     The keys go first: if this is interrupted, an empty name is left, and a repetition removes it.
 
     Args:
-        force: also with messages in it. What jobs have committed is moved into the queue first, since
-            their commits for other queues are kept with it.
+        force: delete it even with messages. Committed messages of jobs are moved into the queue first, since
+            their commits for other queues are stored with them.
         act: for the audit (`core/queues/who.py`); empty: no note.
 
     Raises:
@@ -41,7 +41,7 @@ def delete(queue: QueueState[Any], *, force: bool, act: str = "") -> Steps[int]:
         if not force or found == before:
             message = (
                 f"{queue.name!r} was not deleted, since it is not empty: {found}. Drain or purge it first, "
-                "or delete it with all that is in it: `delete(force=True)`, "
+                "or delete it with its content: `delete(force=True)`, "
                 f"`rq-dlq queue rm {queue.name} --force`"
             )
             raise InvalidInput(message)

@@ -1,4 +1,4 @@
-"""What operators do to a queue as a whole, or to a lane: pause and resume it, limit it; reset the totals."""
+"""Managing a queue or a lane: pause, resume and limit it; reset the totals."""
 
 from __future__ import annotations
 
@@ -52,20 +52,21 @@ def set_limit(queue: QueueState[Any], key: str, limit: int | None, *, by: str | 
     """Give a key a limit of its own, or take it back; returns whether that changed anything.
 
     Raises:
-        InvalidInput: the limit is not valid, or the queue's rule is no limit, or it is one of dead letters.
+        InvalidInput: the limit is not valid, the queue's rule is not a limit, or it is a dead-letter or
+            expiry queue.
     """
     packed(key)  # raises if it cannot be one
     if limit is not None and (type(limit) is not int or not 1 <= limit <= MOST_SEATS):
         raise InvalidInput(
-            f"limit is {shown(limit)}. Pass a whole number, 1 to {MOST_SEATS}, or None for no own"
+            f"limit is {shown(limit)}. Pass a whole number, 1 to {MOST_SEATS}, or None to remove it"
         )
     name = who(by)
     user = yield from _user(queue, opens=limit is not None, what="limit")
     changed: int = yield calls.limit_lane(queue.keys, key, limit, by=name, user=user)
     if changed < 0:
         raise InvalidInput(
-            f"{queue.name} does not limit keys, so none has a limit of its own: pass "
-            "per_key=PerKey(limit=8), say, to broker.queue, or "
+            f"{queue.name} does not limit keys, so a key cannot have its own limit: pass "
+            "per_key=PerKey(limit=8), for example, to broker.queue, or "
             f'`rq-dlq policy set {queue.name} --per-key "limit 8"`'
         )
     return changed > 0
@@ -85,7 +86,7 @@ def until_of(until: datetime | Duration | None) -> calls.Until:
     """When a pause ends.
 
     Raises:
-        InvalidDuration: this is no duration, or the duration is below a millisecond.
+        InvalidDuration: it is not a duration of a millisecond or more.
         InvalidInput: the time has no zone.
     """
     if until is None:
@@ -93,7 +94,7 @@ def until_of(until: datetime | Duration | None) -> calls.Until:
     if not isinstance(until, datetime):
         return calls.Until(after=milliseconds(until, name="until", minimum=1))
     if until.tzinfo is None:
-        raise InvalidInput(f"until {shown(until)}: pass a time with its zone, or a duration")
+        raise InvalidInput(f"until {shown(until)}: pass a datetime with a time zone, or a duration")
     return calls.Until(ends=round(until.timestamp() * 1000))
 
 

@@ -1,4 +1,4 @@
-"""Ranges of indexes, divided to be read side by side, and their pages; it changes nothing."""
+"""Ranges of indexes, divided for concurrent reading, and their pages; read-only."""
 
 from __future__ import annotations
 

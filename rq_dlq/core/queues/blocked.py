@@ -1,4 +1,4 @@
-"""Ids that a dead letter blocks, or that came with another key: nothing was sent, and the log says so."""
+"""Warnings for sends that were ignored: a dead letter has the id, or the key differs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Blocked:
         if new := self._new(queue, ids, "dead"):
             logger.warning(
                 "%s: nothing was sent, since a dead letter has the id: %s. "
-                "`rq-dlq dlq redrive %s --id ID` brings it back, `rq-dlq dlq purge %s --id ID` frees the id",
+                "`rq-dlq dlq redrive %s --id ID` redrives it, `rq-dlq dlq purge %s --id ID` frees the id",
                 *(queue, new, queue, queue),
             )
 
@@ -43,8 +43,8 @@ class Blocked:
         """Warn that these ids came with another key than their messages have; once for each."""
         if new := self._new(queue, ids, "key"):
             logger.warning(
-                "%s: nothing was sent, and the known message keeps its key; its id came with another: %s. "
-                "Use an id for one key only",
+                "%s: nothing was sent, since messages with these ids have another key: %s. Use an id with "
+                "one key only",
                 *(queue, new),
             )
 

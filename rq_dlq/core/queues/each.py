@@ -24,7 +24,7 @@ class UnreachableQueue:
 
     Attributes:
         name: of the queue.
-        node: the address of its node, which does not answer; empty: it does, and `error` says what is wrong.
+        node: the address of its node, which does not answer; empty: it does, and `error` has the problem.
         error: the whole sentence.
     """
 

@@ -59,7 +59,7 @@ class Observers(list[Observer]):
         error: BaseException | str | None = None,
         cause: Cause = NO_CAUSE,
     ) -> None:
-        """Show them what became of messages."""
+        """Show them the outcomes of messages."""
         for token, (message_id, outcome, delay, _) in zip(held, settlements, strict=True):
             delivery = self._handled.get(token)
             settled = Settled(queue, message_id, outcome, delay, error, cause, delivery)

@@ -39,15 +39,16 @@ class QueueState(Generic[T]):
 
     Attributes:
         part: live, or the dead-letter or expiry queue of the same family.
-        declared: the policies that the program declares in code, which are written to Redis; None: none.
+        declared: the policies that the program declares in code, which are written to Redis; None: no
+            policies.
         given: the same as the program passed them, to make the queue object again elsewhere.
         consumer: the process that claims, as a JSON text.
         opened: whether the queue was opened.
         opening: the word for that; who deletes the queue ends it.
         senders: of its broker.
         blocked: ids that dead letters have, of which its broker has warned.
-        indeterminate_claims: claims whose outcome is not known; the next claim resumes one.
-        indeterminate: settlements whose outcome is not known.
+        indeterminate_claims: claims whose outcome is unknown; the next claim resumes one.
+        indeterminate: settlements whose outcome is unknown.
         view: the name is only one that policies gave to the dead letters or the expired messages of other
             queues, when `views.find` last looked.
         also_letters: it is such a name and a queue's, too.
@@ -55,10 +56,10 @@ class QueueState(Generic[T]):
         seen: where these letters are.
         viewed: this is such a member; its tokens name its family.
         takes: what the program takes of the queue; empty: bodies of the codec's type (`taken_of`).
-        said: which of key and dependency messages had that were to be sent.
-        struck_by: errors that count against a dependency; none: all that charge a message.
+        said: which of key and dependency sent messages had.
+        struck_by: errors that count against a dependency; empty: all that charge a message.
         tended: a worker extends the leases of what is claimed, so no extension may make one end sooner.
-        confirm: the replicas that have to confirm a send; None: none.
+        confirm: the replicas that must confirm a send; None: no confirmation.
         fingerprint: names the kind of an exception, as the user sees it.
         version: of the program, which stands in its failures; empty: none.
         observers: of its broker.
@@ -104,7 +105,7 @@ class QueueState(Generic[T]):
         return self.view or self.also_letters
 
     def cause(self, error: BaseException | str | None, values: Iterable[str] = ()) -> Cause:
-        """What went wrong; `values` are texts from the failing messages themselves."""
+        """The cause of a failure; `values` are texts from the failing messages."""
         cause = replace(Cause.of(error, values), version=self.version)
         if self.fingerprint is None or not isinstance(error, BaseException):
             return cause
@@ -180,28 +181,29 @@ def check_limit(limit: int | None, *, optional: bool = True) -> None:
 
 
 def only_live(queue: QueueState[Any], verb: str) -> None:
-    """Refuse a verb that makes no sense where nothing was sent to the name.
+    """Refuse a verb that does not apply to a dead-letter or expiry queue, or a view.
 
     Raises:
         InvalidInput: the queue is a dead-letter or expiry queue, or a view.
     """
     if queue.view:
         message = (
-            f"cannot {verb} {queue.name!r}: it takes only what failed in its queues, until it is sent to"
+            f"cannot {verb} {queue.name!r}: it has only the dead letters of other queues, until a message is "
+            "sent to it"
         )
         raise InvalidInput(message)
     only_own(queue, verb)
 
 
 def only_own(queue: QueueState[Any], verb: str) -> None:
-    """Refuse a verb that makes no sense on the dead-letter or expiry queue of one queue.
+    """Refuse a verb that does not apply to the dead-letter or expiry queue of one queue.
 
     Raises:
         InvalidInput: the queue is one.
     """
     if queue.part != "live":
         family = repr(queue.keys.family)
-        raise InvalidInput(f"cannot {verb} {queue.name!r}: it takes only what failed in {family}")
+        raise InvalidInput(f"cannot {verb} {queue.name!r}: it has only messages that failed in {family}")
 
 
 def encode_policy(redelivery: Mapping[str, object]) -> bytes:

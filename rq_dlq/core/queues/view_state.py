@@ -37,7 +37,7 @@ class Seen:
         members: the queues whose letters they are, and `known`, the same as a set.
         oldest: when the oldest letter of a member died, for each member that has letters.
         overdue: members where a claim may find letters that no index shows yet: leases have lapsed there,
-            messages have expired, or the outcome of an earlier claim is not known.
+            messages have expired, or the outcome of an earlier claim is unknown.
         turn: of a queue under whose name letters are, too: the next claim begins with these.
     """
 

@@ -1,4 +1,4 @@
-"""Who acts, and what the audit says of it."""
+"""The operator of an action, and its audit record."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MOST_TEXT = 1_000  # characters of which messages, and how
 
 
 def who(by: str | None) -> str:
-    """Who acts, as JSON; None: the user of this process, at this host.
+    """The operator as JSON; None: the user and host of this process.
 
     Raises:
-        InvalidInput: this is no name.
+        InvalidInput: it is not a name.
     """
     if by is None:
         by = user_at_host()[:MOST_NAME]
-    with suppress(UnicodeEncodeError):  # a lone surrogate, as of a command line that is not UTF-8
+    with suppress(UnicodeEncodeError):  # a lone surrogate, from a command line that is not UTF-8
         if isinstance(by, str) and 0 < len(by) <= MOST_NAME:
             return msgspec.json.encode(by).decode()
     raise InvalidInput(f"by {shown(by)}: pass a name, at most {MOST_NAME} characters")
@@ -49,13 +49,13 @@ def act(did: str, by: str | None, *, chosen: str = "", how: str = "") -> Steps[s
     """An act on a queue as the scripts note it (lua/lib/note_act.lua), however many calls it takes.
 
     Args:
-        did: what is done, in a word or two.
+        did: the action, in a word or two.
         by: see `who`.
-        chosen: which messages, in words.
-        how: what is changed in them, in words.
+        chosen: the chosen messages, in words.
+        how: the changes to them, in words.
 
     Raises:
-        InvalidInput: `by` is no name.
+        InvalidInput: `by` is not a name.
     """
     name = who(by)
     user = yield from whoami()

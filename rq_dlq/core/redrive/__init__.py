@@ -1,1 +1,1 @@
-"""Redrives: dead letters go back to their queue, at once or step by step, judged by what becomes of them."""
+"""Redrives: dead letters move back to their queue, in one or several steps, checked by their outcomes."""

@@ -1,4 +1,4 @@
-"""Redrives that are jobs: begun once, driven in steps by anybody, steered, undone."""
+"""Redrives as jobs: started once, driven in steps by any process, managed, undone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STARTED: dict[int, Verdict] = {1: "started", 0: "not whole", -1: "too many", -2
 
 
 class Stepped(NamedTuple):
-    """What a step of a redrive did; false: nothing came back.
+    """The result of a step of a redrive; false: no message was moved.
 
     Attributes:
         moved: how many messages came back.
@@ -37,11 +37,11 @@ class Stepped(NamedTuple):
 
 
 class Undone(NamedTuple):
-    """What a step of an undo did; false: nothing was taken back.
+    """The result of a step of an undo; false: no message was taken back.
 
     Attributes:
         undone: how many messages are dead again.
-        left: how many are to be looked at; None: there is no such redrive.
+        left: how many are still to check; None: there is no such redrive.
     """
 
     undone: int
@@ -65,12 +65,12 @@ class Offer(NamedTuple):
 
 
 class Offered(NamedTuple):
-    """What became of an offer; false: nothing came back.
+    """The result of an offer; false: no message was moved.
 
     Attributes:
         moved: how many messages came back.
         wait: milliseconds until it may go on; None: it does not run.
-        position: of the first message in the list that is to be offered next.
+        position: the position in the list of the next message to offer.
         known: ids that the other queue has.
         deleted: the other queue was deleted meanwhile.
     """
@@ -113,7 +113,7 @@ def start_redrive(
     Args:
         listed: how many ids were listed; None: it takes all.
         gone: how many of the ids that were asked for are not there.
-        grace: milliseconds until maintenance drives it, if nobody does.
+        grace: milliseconds until maintenance drives it, if no other process does.
     """
     args: dict[str, Argument] = {
         "job": job,
@@ -126,7 +126,7 @@ def start_redrive(
 
 
 def step_redrive(keys: QueueKeys, job: str, *, limit: int, grace: int) -> Call[Stepped]:
-    """Go on with a redrive."""
+    """Drive a redrive one step."""
     args: dict[str, Argument] = {"job": job, "limit": limit, "grace": grace}
     return Call("step_redrive", _keys_of(keys, job), args, (), lambda reply: Stepped(*map(_number, reply)))  # type: ignore[arg-type]
 
@@ -141,12 +141,12 @@ def offer_redrive(
     opening: str,
     offers: Sequence[Offer],
 ) -> Call[Offered]:
-    """Go on with a redrive of which only the caller can bring messages back.
+    """Drive a redrive whose messages only the caller can move.
 
     Args:
         target: the queue that they go to.
         position: of the first offer in the list; where that is not its turn, nothing is done.
-        grace: milliseconds until maintenance ends it, if nobody goes on.
+        grace: milliseconds until maintenance ends it, if its caller does not continue.
         opening: of the other queue; empty: they go back to their own.
     """
     args: dict[str, Argument] = {"job": job, "position": position, "grace": grace, "opening": opening}

@@ -1,4 +1,4 @@
-"""How people edit bodies: by a merge patch, or by hand where they see the body, but for its secrets."""
+"""Edits of bodies: by a merge patch, or of the shown body, without its secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rq_dlq.values.masks import HIDDEN
 
 
 def merging(patch: Any) -> Callable[[Any], Any]:
-    """The edit that merges this into each body (RFC 7396); a body that is no JSON object is refused."""
+    """The edit that merges this into each body (RFC 7396); a body that is not a JSON object is refused."""
 
     def edit(body: Any) -> Any:
         if isinstance(body, bytes):
@@ -71,9 +71,9 @@ def _carried(body: Any, shown: Any, edited: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value that somebody wrote: the mark of a hidden one is none."""
+    """A value written by a person, which must not be the mark of a hidden one."""
     if HIDDEN.encode() in _json(value):
-        raise InvalidInput(f"a value is hidden ({HIDDEN}), and would be lost: leave the field where it is")
+        raise InvalidInput(f"a hidden value ({HIDDEN}) would be lost: leave its field in place")
     return value
 
 
@@ -85,7 +85,7 @@ def read_json(text: str, what: str) -> Any:
     """A JSON text of a person.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is not JSON.
     """
     try:
         return msgspec.json.decode(text)

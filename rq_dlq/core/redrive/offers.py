@@ -1,8 +1,8 @@
-"""Redrives of which only the caller can bring messages back: it edits them, or they go to another queue.
+"""Redrives whose messages only the caller can move: it edits them, or they go to another queue.
 
 The caller reads the next messages of the list, and offers each as it has read it, together with its new
-record. The script brings back those that are still the same, and counts them. So each comes back once,
-whoever else redrives it meanwhile. What an edit refuses stays dead.
+record. The script moves those that have not changed, and counts them. So each is redriven once, even if
+another redrive chooses it. A message whose edit fails stays dead.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def check_reach(sources: Sequence[QueueState[Any]], target: QueueState[Any]) -> 
 
 
 class Editor:
-    """What a redrive makes of the messages.
+    """The changes of a redrive to its messages.
 
     Attributes:
         target: the queue that they go to.
@@ -100,7 +100,7 @@ class Editor:
             return b""
         body = self._edit(letter.body)
         if body is None:
-            raise InvalidInput("the edit returned nothing: it has to return the body")
+            raise InvalidInput("the edit returned nothing: it must return the body")
         payload = self.target.codec.packer(letter.priority, letter.headers, key=letter.key)(body)
         packed = bytes(record.FLAGS) + payload
         raw = bool(packed[record.FLAGS] & record.BYTES)
@@ -135,10 +135,10 @@ def drive_offered(
         if last.deleted or (redrive.asked.to and not opening):
             yield from _cancel(keys, found)
             raise InvalidInput(
-                f"{target.family!r} was deleted meanwhile, so what was not moved is still dead"
+                f"{target.family!r} was deleted in the meantime, so the remaining messages are still dead"
             )
         for known in last.known:
-            editor.refuse(known.decode(), f"{target.family} has a message of this id")
+            editor.refuse(known.decode(), f"{target.family} has a message with this id")
         if found.state != "running" or (position != START and deadline.is_over):
             return found
         offers = [] if position == START else offers[last.position - position :]

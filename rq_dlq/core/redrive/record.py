@@ -1,4 +1,4 @@
-"""Redrives as jobs: what was asked for, how far it came, and what became of the messages."""
+"""Redrives as jobs: the request, the progress, and the outcomes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,22 @@ NUMBERS = ("eligible", "moved", "gone", "acked", "died", "undone", "expired", "r
 """What is counted; the fields of a record beside its state (lua/lib/read_redrive.lua)."""
 
 
-MOST_REFUSALS = 100  # that are told
+MOST_REFUSALS = 100  # that are kept
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A dead letter that a redrive left dead, since it could not be changed as it was asked for.
+    """A dead letter that a redrive left dead, because it could not be changed as requested.
 
     Attributes:
-        id: of the message.
-        why: a sentence.
+        id: the message's id.
+        why: the reason, a sentence.
+
+    Examples:
+        >>> job = mails.dlq.redrive(all=True, edit=lambda mail: {"to": mail["address"]})
+        >>> for refusal in job.refusals:
+        ...     print(refusal.id, refusal.why)
+        mail-1 KeyError: 'address'
     """
 
     id: str
@@ -34,15 +40,20 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class RedrivePlan:
-    """What a redrive would bring back.
+    """The plan of a redrive.
 
     Attributes:
-        eligible: how many dead letters.
-        expired: of these, how many had a time to live that would be over by now. They come back like the
-            others, since a death ends it; with `ttl="keep"` they stay dead.
-        gone: of the ids that were asked for, how many are no dead letters here.
-        refused: of the eligible, how many the edit refuses: they stay dead.
-        refusals: which, and why; the first hundred.
+        eligible: how many dead letters would be redriven.
+        expired: how many of these are past their time to live. They are redriven like the others, since a
+            death ends it; with `ttl="keep"` they stay dead.
+        gone: how many of the given ids are not dead letters here.
+        refused: how many of the eligible ones the edit refuses: they stay dead.
+        refusals: the first hundred of these, with reasons.
+
+    Examples:
+        >>> plan = mails.dlq.redrive(all=True, dry_run=True)
+        >>> plan.eligible, plan.refused
+        (1, 0)
     """
 
     eligible: int
@@ -54,17 +65,23 @@ class RedrivePlan:
 
 @dataclass(frozen=True, slots=True)
 class RedriveCounts:
-    """How far a redrive came.
+    """The progress of a redrive.
 
     Attributes:
-        eligible: how many dead letters it was begun for.
-        moved: how many it has brought back.
-        gone: how many it did not find: ids that are no dead letters, and what others brought back or removed.
-        acked: of those that it brought back, how many were acked.
-        died: of those, how many are dead again, expired, or were discarded as such.
+        eligible: how many dead letters it was started for.
+        moved: how many were moved back.
+        gone: how many were not found: ids that are not dead letters, and messages redriven or removed by
+            others.
+        acked: how many of the moved ones were acked.
+        died: how many of them are dead again, expired, or were discarded as such.
         undone: how many an undo took back.
-        expired: how many stay dead, since the time to live that was to be kept is over.
-        refused: how many stay dead, since they could not be edited, or the other queue has their ids.
+        expired: how many stay dead, because the kept time to live has ended.
+        refused: how many stay dead, because their edit failed, or the target queue has their ids.
+
+    Examples:
+        >>> job = mails.dlq.redrive(all=True)
+        >>> job.counts.eligible, job.counts.moved
+        (1, 1)
     """
 
     eligible: int = 0
@@ -81,7 +98,7 @@ class RedriveCounts:
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What a redrive was asked for; the scripts read it, too.
+    """The request of a redrive, which scripts also read.
 
     Attributes:
         part: dead or expired.
@@ -96,7 +113,7 @@ class Asked(msgspec.Struct, frozen=True):
         ttl: the messages' time to live, milliseconds; 0: none, -1: they expire when they would have.
         to: the queue that they go to; empty: their own.
         how: what the redrive changes in the messages, in words.
-        offered: only its caller can bring them back, since it edits them, or they go to another queue.
+        offered: only its caller can move them, since it edits them, or they go to another queue.
     """
 
     part: str
@@ -121,8 +138,8 @@ class Redrive:
     Attributes:
         id: of the job.
         family: the queue.
-        why: why it is paused: "success", or who paused it, as JSON; or "left": its caller did not go on with
-            it, so it is cancelled; else empty.
+        why: why it is paused: "success", or who paused it, as JSON; or "left": its caller did not continue
+            it, so it is cancelled; otherwise empty.
     """
 
     id: str
@@ -134,17 +151,17 @@ class Redrive:
 
     @property
     def pause(self) -> str:
-        """Why it is paused, or was cancelled by itself, a sentence; empty: neither."""
+        """Why it is paused, or was cancelled automatically, a sentence; empty: neither."""
         if self.why == "left":
-            return "the process that began it did not go on with it, and no other can"
+            return "the process that began it did not continue it, and no other process can"
         if self.state != "paused":
             return ""
         if self.why != "success":
             return f"{name_of(self.why)} paused it"
         counts = self.counts
         return (
-            f"{counts.acked} of {counts.acked + counts.died} messages that came to an end were acked, "
-            f"and min_success asks for {self.asked.min_success * 100:g} %"
+            f"{counts.acked} of {counts.acked + counts.died} messages that ended were acked, and min_success "
+            f"requires {self.asked.min_success * 100:g} %"
         )
 
 

@@ -1,4 +1,4 @@
-"""Redrives that are jobs: begun once, driven by whoever is there, judged by what becomes of the messages.
+"""Redrives as jobs: started once, driven by any process, checked by the outcomes of the messages.
 
 1. `start.begin` lists the ids of the chosen messages, and starts the redrive; one of all takes what
    is there.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.redrive.calls import Steering, Stepped, Undone
     from rq_dlq.core.redrive.record import Redrive
 
-STEP = 15  # messages that one script brings back or takes back: each takes longer than in other changes
+STEP = 15  # messages that one script redrives or takes back: each takes longer than in other changes
 GRACE = 10_000  # milliseconds that a driver has between two steps before maintenance takes over
 LEFT = 600_000  # before maintenance ends a redrive that only its caller drives; an edit may take long
 LEADS_TO = {"pause": "paused", "resume": "running", "cancel": "cancelled"}
@@ -79,7 +79,7 @@ def drive(
 
 
 def go_on(keys: QueueKeys, limit: int) -> Steps[int]:
-    """Go on with redrives that nobody drives, and forget old ones; returns how many messages came back."""
+    """Continue abandoned redrives, and forget old ones; returns how many messages were moved."""
     moved = 0
     before = ""
     while moved < limit and (some := (yield calls.first(keys))):
@@ -103,13 +103,13 @@ def steer(queue: QueueState[Any], redrive: Redrive, verb: Steering, by: str | No
     grace = LEFT if redrive.asked.offered else GRACE
     did = yield calls.steer_redrive(keys, redrive.id, verb, by=name, user=user, grace=grace)
     found = yield from look(keys, redrive.id)
-    if not did and found.state != LEADS_TO[verb]:  # to which a call whose reply was lost has led
+    if not did and found.state != LEADS_TO[verb]:  # reached by a call whose reply was lost
         raise InvalidInput(f"cannot {verb} redrive {redrive.id}: it is {found.state}")
     return found
 
 
 def undo(queue: QueueState[Any], redrive: Redrive, by: str | None = None) -> Steps[Redrive]:
-    """End a redrive, and take back what nobody has touched since.
+    """End a redrive, and take back its unclaimed messages.
 
     Raises:
         InvalidInput: there is none, or it edited its messages or moved them to another queue.

@@ -1,4 +1,4 @@
-"""Beginning a redrive: how it is to go on, which messages it takes."""
+"""Starting a redrive: its terms, and its messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLACES: tuple[Place, ...] = ("dead", "expired")
 
 
 def plan(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[RedrivePlan]:
-    """Count what a redrive would bring back; an edit is tried."""
+    """Count the messages that a redrive would move; an edit is tried."""
     shown_queues = yield from sources(queue, choice)
     if terms.to is not None:
         yield from check_target(terms.to, shown_queues, "redrive dead letters to", create=terms.create)
@@ -121,7 +121,7 @@ def _start_all(
                 left.append(repr(redrive.family))
         if left:
             error.add_note(
-                f"it has begun in {', '.join(left)}, and was not cancelled: see dlq.jobs() of each"
+                f"it has started in {', '.join(left)}, and was not cancelled: see dlq.jobs() of each"
             )
         raise
     return started
@@ -152,7 +152,7 @@ class _Part:
         )
 
     def start(self, asked: Asked, listed: int | None, gone: int, grace: int) -> Steps[Redrive]:
-        """Start it, unless there is nothing to bring back: then nothing is left behind."""
+        """Start it, unless it has no messages."""
         verdict: calls.Verdict = "nothing"
         if listed != 0:
             verdict = yield calls.start_redrive(
@@ -166,7 +166,7 @@ class _Part:
             )
         if verdict == "too many":
             message = (
-                f"{self.keys.family!r} has a hundred redrives that are not over, so nothing was done: "
+                f"{self.keys.family!r} has a hundred running redrives, so nothing was done: "
                 "cancel some; dlq.jobs() lists them"
             )
             raise InvalidInput(message)

@@ -1,4 +1,4 @@
-"""How a redrive goes on, and what it changes in the messages."""
+"""The terms of a redrive, and its changes to the messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT = -1  # for KEEP, lua/lib/redriven_expiry.lua
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """How a redrive goes on, and what it changes in the messages.
+    """The terms of a redrive, and its changes to the messages.
 
     Args:
         rate: messages a second; None: no limit.
@@ -33,9 +33,10 @@ class Terms:
         by: who asks; None: this process.
         detach: leave it to workers and maintenance.
         to: another queue that they go to; None: their own.
-        create: make that queue if there is none of its name.
-        edit: gets the body of each, returns the new one, or raises an error to leave it dead; None: none.
-        ttl: their time to live from now on, or "keep" for what is left of theirs; None: none.
+        create: create that queue if it does not exist.
+        edit: takes the body of each message and returns the new one, or raises an error to leave it dead;
+            None: no edit.
+        ttl: their time to live from now, or "keep" for the rest of theirs; None: no ttl.
 
     Raises:
         InvalidInput: an argument is not valid, or two do not go together.
@@ -60,18 +61,18 @@ class Terms:
             )
         if canary is not None and not (type(canary) is int and 0 < canary <= MOST_CANARY):
             raise InvalidInput(
-                f"canary {shown(canary)}: pass how many messages come first, 1 to {MOST_CANARY:,}"
+                f"canary {shown(canary)}: pass how many messages are redriven first, 1 to {MOST_CANARY:,}"
             )
         if part is not None and not (_is_number(part) and 0 < part <= 1):
             raise InvalidInput(
-                f"min_success {shown(part)}: pass a part, more than 0 and at most 1, such as 0.95"
+                f"min_success {shown(part)}: pass a fraction, more than 0 and at most 1, such as 0.95"
             )
         if part is not None and rate is None and canary is None:
             raise InvalidInput(
-                "min_success needs a canary or a rate: without one, all are back before any has ended"
+                "min_success needs a canary or a rate: without one, all are moved before any has ended"
             )
         if self.create and self.to is None:
-            raise InvalidInput("create makes the queue that `to` names: pass both")
+            raise InvalidInput("create creates the queue `to`: pass both")
         if self.edit is not None and (not callable(self.edit) or iscoroutinefunction(self.edit)):
             raise InvalidInput(f"edit {shown(self.edit)}: pass a plain function from a body to the new one")
         self._check_together()
@@ -80,13 +81,16 @@ class Terms:
     def _check_together(self) -> None:
         if self.to is not None and (self.canary is not None or self.min_success is not None):
             message = (
-                "canary and min_success judge by what becomes of the messages, which is not counted in "
+                "canary and min_success depend on the outcomes of the messages, which are not counted in "
                 "another queue: leave them out, or redrive without `to`"
             )
             raise InvalidInput(message)
         if self.detach and self.offered:
             what = "edit" if self.edit is not None else "to"
-            message = f"detach leaves the redrive to others, who cannot do `{what}`: leave one of them out"
+            message = (
+                f"detach leaves the redrive to other processes, which cannot do `{what}`: leave one of them "
+                "out"
+            )
             raise InvalidInput(message)
 
     @property

@@ -1,1 +1,1 @@
-"""Results: what became of messages, for whoever asked for it."""
+"""Results of messages."""

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
 Found: TypeAlias = bytes | int
-"""The end of a message (lua/lib/keep_results); 1: it has none, and is in the queue; 0: it has none."""
+"""The end of a message (lua/lib/kept); 1: it has none, and is in the queue; 0: it has none."""
 
 
 def result(keys: QueueKeys, ids: Sequence[str]) -> Call[list[Found]]:
-    """What became of each of these messages."""
+    """The end of each of these messages."""
 
     def read_each(reply: Any) -> list[Found]:
         return whole(reply, len(ids))
@@ -25,12 +25,12 @@ def result(keys: QueueKeys, ids: Sequence[str]) -> Call[list[Found]]:
 
 
 def tell(channel: str) -> Command[int]:
-    """Have who listens on this channel look again."""
+    """Notify the listener on this channel, which then polls."""
     return Command((b"PUBLISH", channel, b""), int)
 
 
 def subscribe(*channels: str) -> tuple[Any, ...]:
-    """The Redis command after which a connection hears of what is published on these channels."""
+    """The Redis command that subscribes a connection to these channels."""
     return (b"SUBSCRIBE", *channels)
 
 
@@ -40,5 +40,5 @@ def unsubscribe(*channels: str) -> tuple[Any, ...]:
 
 
 def hearing(channel: str) -> tuple[Command[Any], Command[Any]]:
-    """Both of these as commands, for who grants the rights to them."""
+    """Both of these as commands, for granting their rights."""
     return Command(subscribe(channel)), Command(unsubscribe(channel))

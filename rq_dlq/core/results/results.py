@@ -1,4 +1,4 @@
-"""Results of messages: as an ack writes them, and as who asked for one gets it."""
+"""Results of messages: as written by an ack, and as returned to a caller."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PACK: Final = _ANY.packer(
 
 
 def packed(value: Any) -> bytes:
-    """A result as it is stored.
+    """The stored form of a result.
 
     Raises:
         InvalidMessage: it cannot be encoded, or is larger than 64 kB.
@@ -39,7 +39,7 @@ def packed(value: Any) -> bytes:
     try:
         return _PACK(value)
     except MessageTooLarge:
-        message = f"a result has at most {MOST:,} bytes: return where the data is, not the data"
+        message = f"a result has at most {MOST:,} bytes: return a reference to the data"
         raise MessageTooLarge(message) from None
     except InvalidMessage as error:
         raise InvalidMessage(f"the result: {error}") from None
@@ -49,13 +49,13 @@ def results_of(
     deliveries: Iterable[Leased[Any]],
     refused: Callable[[Leased[Any], InvalidMessage], None] | None = None,
 ) -> dict[str, bytes]:
-    """The results of messages that are about to be acked, of those whose results somebody asked for, by id.
+    """The results of messages that are about to be acked, if their results were requested, by id.
 
     Args:
-        refused: what to do about one that cannot be stored, which its message then goes without.
+        refused: called with a result that cannot be stored; its message is acked without it.
 
     Raises:
-        InvalidMessage: one cannot be stored, and nobody said what to do about it.
+        InvalidMessage: one cannot be stored, and there is no `refused`.
     """
     results: dict[str, bytes] = {}
     for one in deliveries:
@@ -70,13 +70,13 @@ def results_of(
 
 
 def find(queue: QueueState[Any], message_id: str) -> Steps[Found]:
-    """What became of a message."""
+    """The end of a message."""
     (found,) = yield calls.result(queue.keys, [message_id])
     return cast("Found", found)
 
 
 def is_over(found: Found) -> bool:
-    """Whether it is known what became of the message."""
+    """Whether the message has ended."""
     return isinstance(found, bytes)
 
 
@@ -84,19 +84,19 @@ def value_of(queue: QueueState[Any], message_id: str, found: Found, codec: Codec
     """The result.
 
     Args:
-        codec: of its type; None: any JSON value, or bytes.
+        codec: the codec of its type; None: any JSON value, or bytes.
 
     Raises:
         ResultError: the message ended without one.
-        ResultUnavailable: there is none (yet, or any more).
+        ResultUnavailable: there is no result yet, or no longer.
     """
     what = f"message {message_id} of {queue.name!r}"
     if not isinstance(found, bytes):
         if found:
             raise ResultUnavailable(f"{what} is not done yet: pass wait=…, or a longer one")
         raise ResultUnavailable(
-            f"{what} has no result here: it was never sent, or without result=True, or the time for which "
-            "its result is kept is over (`results` of the queue)"
+            f"{what} has no result here: it was never sent, or without result=True, or its result is no "
+            "longer kept (`results` of the queue)"
         )
     read = _END.fullmatch(found)
     word, rest = (read[1].decode(), read[3]) if read else ("unkept", b"")
@@ -107,7 +107,7 @@ def value_of(queue: QueueState[Any], message_id: str, found: Found, codec: Codec
         raise ResultUnavailable(message)
     if word == "acked":
         if not rest:
-            raise ResultUnavailable(f"{what} was acked without a result, as by a session or Spark")
+            raise ResultUnavailable(f"{what} was acked without a result, for example by a session or Spark")
         return (codec or _ANY).decode(rest[1:], raw=bool(rest[0] & record.BYTES))
     reason, _, cause = rest.partition(b"\t")
     text = _text_of(cause)
@@ -116,7 +116,7 @@ def value_of(queue: QueueState[Any], message_id: str, found: Found, codec: Codec
 
 
 def end_of(found: Found) -> tuple[str, int] | None:
-    """How and when a message ended, milliseconds; None: that is not known."""
+    """How and when a message ended, milliseconds; None: unknown."""
     read = _END.fullmatch(found) if isinstance(found, bytes) else None
     return (read[1].decode(), int(read[2])) if read else None
 

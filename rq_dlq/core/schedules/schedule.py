@@ -1,4 +1,4 @@
-"""Schedules: rules that say when to send, their records in Redis, and what a user sees of them."""
+"""Schedules: rules for when to send, their records in Redis, and their public values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rq_dlq.values.durations import Duration, human, milliseconds, shown
 from rq_dlq.values.failure import moment
 
 Missed: TypeAlias = Literal["last", "all", "skip"]
-"""What becomes of ticks at which nothing ran that could fire them."""
+"""What to do with ticks that passed while no process could send."""
 SECOND, MINUTE = 1_000, 60_000
 SHORTEST = SECOND  # interval
 GRACE = MINUTE  # how late a tick may be sent where missed ones are skipped
@@ -189,8 +189,8 @@ class Record(msgspec.Struct):
 
     Attributes:
         ttl: of the messages, milliseconds; 0: none.
-        key, dependency: of the messages; None: none.
-        declared: a task in code says it.
+        key, dependency: the key and the dependency of the messages; None: no key or dependency.
+        declared: a task in code declares it.
         due: the next tick, milliseconds.
         last: the last tick that was sent; 0: none was.
         last_id: the id of its message.
@@ -251,16 +251,21 @@ class Schedule:
 
     Attributes:
         queue: the queue's name.
-        name: its own.
+        name: its name.
         rule: when it sends, such as "every 1h" or "0 7 * * mon-fri Europe/Berlin".
-        missed: what becomes of missed ticks.
+        missed: what to do with missed ticks.
         next_at: the next tick; None: it is paused.
-        last_at: the last tick that was sent; None: none was.
+        last_at: the last sent tick; None: none was sent.
         last_id: the id of its message.
-        paused: nothing is sent until it is resumed.
-        declared: a task in code says it.
-        body: what it sends.
-        headers: what it sends beside it.
+        paused: it sends nothing until it is resumed.
+        declared: a task in code declares it.
+        body: the body of its messages.
+        headers: the headers of its messages.
+
+    Examples:
+        >>> schedule = orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
+        >>> schedule.name, schedule.rule, schedule.missed, schedule.next_at.hour
+        ('nightly', '0 3 * * *', 'last', 3)
     """
 
     queue: str
@@ -277,7 +282,7 @@ class Schedule:
 
     @classmethod
     def of(cls, queue: str, name: str, record: Record) -> Schedule:
-        """What a record says."""
+        """Make it from a record."""
         return cls(
             queue,
             name,

@@ -58,7 +58,9 @@ def recurring(
     packer(queue, options)(body)
     headers = dict(options.headers)
     if taken := {NAME, TICK} & headers.keys():
-        raise InvalidMessage(f"header {min(taken)!r}: it says which schedule sent the message; use another")
+        raise InvalidMessage(
+            f"header {min(taken)!r}: it names the schedule that sent the message; use another header"
+        )
     record = Record(
         rule=rule,
         body=msgspec.Raw(queue.codec.encode(body)),
@@ -70,7 +72,7 @@ def recurring(
         declared=declared,
     )
     if (size := len(record.written(b""))) > MOST_BYTES:
-        message = f"a schedule of {size:,} bytes: {MOST_BYTES:,} are the most; send a reference to the data"
+        message = f"a schedule of {size:,} bytes: the limit is {MOST_BYTES:,}; send a reference to the data"
         raise InvalidMessage(message)
     return record
 
@@ -135,7 +137,7 @@ def declare(queue: QueueState[Any], wanted: Mapping[str, Record]) -> Steps[None]
     for found in _readable(queue.name, (yield calls.records(queue.keys))):
         if found.declared and found.name not in wanted:
             logger.warning(
-                "%s: schedule %s goes on, but no task of this program declares it: "
+                "%s: schedule %s is active, but no task of this program declares it: "
                 "`rq-dlq schedule rm %s %s` removes it",
                 *(queue.name, found.name, queue.name, found.name),
             )

@@ -1,4 +1,4 @@
-"""What a send says of the ids that the queue knew."""
+"""The return value of a send for ids that the queue already had."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def answer(queue: QueueState[Any], ids: Sequence[str], known: Places, *, new: bo
     """The ids as a send returns them; the log says which of them dead letters have, and whose key is another.
 
     Raises:
-        KnownId: they were to be `new`, and some are not.
+        KnownId: `new` was passed, and the queue already has some of the ids.
     """
     if known and new:
         raise _known([ids[place] for place in sorted(known)])
@@ -34,7 +34,7 @@ def answer(queue: QueueState[Any], ids: Sequence[str], known: Places, *, new: bo
 def _known(ids: Sequence[str]) -> KnownId:
     what = ids[0] if len(ids) == 1 else f"{len(ids):,} ids"
     return KnownId(
-        f"{what}: the queue has it already, dead or alive, or remembers its ack, so nothing was sent "
-        "under it; `rq-dlq msg explain` says where it is",
+        f"{what}: the queue has it already, dead or alive, or remembers its ack, so nothing was sent with "
+        "this id; `rq-dlq msg explain` shows where it is",
         ids,
     )

@@ -1,4 +1,4 @@
-"""Keys and dependencies that a queue ignores: the first send is warned of, once a queue and broker."""
+"""Warns of keys and dependencies that a queue ignores, once for each queue and broker."""
 
 from __future__ import annotations
 

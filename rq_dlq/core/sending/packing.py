@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
+from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.key import given_of
 from rq_dlq.values.names import check_id
 
@@ -83,14 +84,23 @@ def joined(headers: Mapping[str, str], carried: Mapping[str, str]) -> Mapping[st
     return {**headers, **carried}
 
 
-def pack_message(queue: QueueState[Any], message: Message[Any], options: SendOptions) -> bytes:
-    """The payload of a message that may have a priority, headers, a key and a dependency of its own."""
-    own = replace(
+def own_options(message: Message[Any], options: SendOptions) -> SendOptions:
+    """The options of a message that may have some of its own."""
+    return replace(
         options,
+        delay=options.delay if message.delay is None else milliseconds(message.delay, name="delay"),
+        ttl=options.ttl if message.ttl is None else milliseconds(message.ttl, name="ttl"),
         priority=options.priority if message.priority is None else message.priority,
         headers=options.headers if message.headers is None else joined(message.headers, options.carried),
         key=options.key if message.key is None else message.key,
         dependency=options.dependency if message.dependency is None else message.dependency,
+        persistent=options.persistent if message.persistent is None else message.persistent,
+        result=options.result if message.result is None else message.result,
     )
+
+
+def pack_message(queue: QueueState[Any], message: Message[Any], options: SendOptions) -> bytes:
+    """The payload of a message that may have options of its own."""
+    own = own_options(message, options)
     queue.said |= own.said
     return packer(queue, own)(message.body)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate, groupby, islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.sending.answers import answer
 from rq_dlq.core.sending.ignored import warn_if_ignored
-from rq_dlq.core.sending.packing import SendOptions, pack_message, packed, packer
+from rq_dlq.core.sending.packing import SendOptions, own_options, pack_message, packed, packer
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
 from rq_dlq.core.steps.senders import answered
 from rq_dlq.core.steps.step import CHUNK, CHUNK_BYTES, WINDOW, Steps
@@ -32,6 +32,7 @@ R = TypeVar("R")
 
 
 PLAIN = SendOptions()
+_NO_TIMES = (None, None)
 
 
 def send_options(
@@ -77,7 +78,7 @@ def send_one(queue: QueueState[T], body: T, message_id: str | None, options: Sen
 
     Raises:
         Unconfirmed: too few replicas have it.
-        KnownId: it was to be new, and is not.
+        KnownId: `new` was passed, and the queue already has the id.
     """
     if not queue.observers:
         return _send_one(queue, body, message_id, options)
@@ -178,7 +179,8 @@ def send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendOp
     Raises:
         InvalidInput: `bodies` is one body.
         Unconfirmed: too few replicas have some of them; those after them were not sent.
-        KnownId: they were to be new, and some are not; those after this round trip were not sent.
+        KnownId: `new` was passed, and the queue already has some of the ids; those after this round trip were
+            not sent.
     """
     if not queue.observers:
         return _send(queue, bodies, options)
@@ -192,23 +194,37 @@ def _send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendO
         raise InvalidInput(message)
     yield from open_live(queue, "send to")
     sent: list[Sent] = []
-    source = iter(bodies)
     try:
-        while True:
-            ids: list[str] = []
-            chunks = _window(queue, source, options, ids)
-            if not chunks:
-                return sent
-            if queue.said:
-                yield from warn_if_ignored(queue, queue.said)
-            known, why = yield from _put(queue, chunks, options)
-            if why:
-                raise unconfirmed(ids, why)
-            sent += answer(queue, ids, known, new=options.new)
+        for (delay, ttl), run in groupby(bodies, _times_of):
+            own = own_options(Message(None, delay=delay, ttl=ttl), options)
+            yield from _send_run(queue, run, own, sent)
     except RqDlqError as error:
         if sent:
             error.add_note(f"{len(sent):,} messages before it were sent")
         raise
+    return sent
+
+
+def _send_run(
+    queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions, sent: list[Sent]
+) -> Steps[None]:
+    """Send messages that share their times, and add their ids to `sent`."""
+    while True:
+        ids: list[str] = []
+        chunks = _window(queue, source, options, ids)
+        if not chunks:
+            return
+        if queue.said:
+            yield from warn_if_ignored(queue, queue.said)
+        known, why = yield from _put(queue, chunks, options)
+        if why:
+            raise unconfirmed(ids, why)
+        sent += answer(queue, ids, known, new=options.new)
+
+
+def _times_of(body: object) -> tuple[Duration | None, Duration | None]:
+    """The delay and the time to live that a message has of its own; None: that of the call."""
+    return (body.delay, body.ttl) if isinstance(body, Message) else _NO_TIMES
 
 
 def _window(

@@ -1,22 +1,22 @@
-"""The end of a session: its acks and sends, all or nothing."""
+"""Acks and sends that take effect together: the end of a session, and the chain."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rq_dlq._keys import MoreKeys
 from rq_dlq.core.jobs.calls import member_of
-from rq_dlq.core.settling.calls import GONE
+from rq_dlq.core.settling.calls import GONE, NO_RESULTS
 from rq_dlq.core.steps.call import Argument, Call, Held, Sender, read_ids
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
-DELETED, STAGED_GONE = -1, -2  # lua/commit.lua
-FIRST = 3  # the position of the first item among the arguments of lua/commit.lua
+DELETED, STAGED_GONE, KNOWN = -1, -2, -3  # lua/commit.lua
+FIRST = 4  # the position of the first item among the arguments of lua/commit.lua
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +47,22 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The acks and sends of a session in one queue; a queue may have several."""
+    """The acks and sends of a session in one queue; a queue may have several.
+
+    Attributes:
+        results: by id, of those whose results were asked for (`results.packed`).
+    """
 
     keys: QueueKeys
     held: Sequence[Held]
     outgoing: Sequence[Outgoing]
     opening: str = ""
     staged: Staged | None = None
+    results: Mapping[str, bytes] = field(default_factory=lambda: NO_RESULTS)
 
 
 class Ended(NamedTuple):
-    """The end of a session. Nothing was done where anything is lost, deleted or gone.
+    """The end of a session. Nothing was done where anything is lost, deleted, gone or known.
 
     Attributes:
         lost: ids of messages that are not held.
@@ -65,6 +70,7 @@ class Ended(NamedTuple):
         gone: what was staged is not there any more.
         blocked: queues and ids of messages that were not sent, since a dead letter has their id.
         other_keys: those that were not sent, since the queue knows the id, with another key.
+        known: those whose ids their queues know, where none may be.
     """
 
     lost: Sequence[str] = ()
@@ -72,6 +78,7 @@ class Ended(NamedTuple):
     gone: bool = False
     blocked: Sequence[tuple[str, str]] = ()
     other_keys: Sequence[tuple[str, str]] = ()
+    known: Sequence[tuple[str, str]] = ()
 
 
 def ack_all(keys: QueueKeys, held: Sequence[Held]) -> Call[Ended]:
@@ -90,15 +97,19 @@ def ack_all(keys: QueueKeys, held: Sequence[Held]) -> Call[Ended]:
     return Call("ack_all", keys, {}, [*chain.from_iterable(held)], read, repetition_reader=read_repetition)
 
 
-def commit(sender: Sender, shares: Sequence[Share], *, grace: int = 0) -> Call[Ended]:
+def commit(sender: Sender, shares: Sequence[Share], *, grace: int = 0, strict: bool = False) -> Call[Ended]:
     """Send and ack in several queues, all or nothing.
 
     Args:
         grace: milliseconds that the caller has to move what is staged before maintenance does.
+        strict: do nothing where a queue knows the id of a message that is sent to it.
     """
     items: list[Argument] = []
     for share in shares:
-        items += (share.opening, len(share.held), *chain.from_iterable(share.held), len(share.outgoing))
+        items += share.opening, len(share.held)
+        for message_id, token in share.held:
+            items += message_id, token, share.results.get(message_id, b"")
+        items.append(len(share.outgoing))
         for group in share.outgoing:
             items += (group.delay, group.ttl, len(group.items) // 2, *group.items)
         staged = share.staged
@@ -115,6 +126,8 @@ def commit(sender: Sender, shares: Sequence[Share], *, grace: int = 0) -> Call[E
         pairs: list[tuple[int, int]] = list(zip(reply[1::2], reply[2::2], strict=True))
         for n, at in pairs:
             known[at > 0].append((shares[n - 1].keys.family, str(items[abs(at) - FIRST])))
+        if verdict == KNOWN:
+            return Ended(known=tuple(known[True]))
         return Ended(
             deleted=verdict == DELETED,
             gone=verdict == STAGED_GONE,
@@ -122,7 +135,7 @@ def commit(sender: Sender, shares: Sequence[Share], *, grace: int = 0) -> Call[E
             other_keys=tuple(known[False]),
         )
 
-    args: dict[str, Argument] = {"number": sender.number, "grace": grace}
+    args: dict[str, Argument] = {"number": sender.number, "grace": grace, "strict": int(strict)}
     return Call("commit", sender.keys, args, items, read, [_keys_of(share) for share in shares])
 
 

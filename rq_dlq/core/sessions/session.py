@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rq_dlq.core.jobs.jobs import GRACE
 from rq_dlq.core.opening import open_again, open_live
@@ -14,6 +14,7 @@ from rq_dlq.core.sending.packing import packed
 from rq_dlq.core.sending.send import observed
 from rq_dlq.core.sessions import calls, staging
 from rq_dlq.core.sessions.shares import ids_of, shares_of
+from rq_dlq.core.settling.calls import NO_RESULTS
 from rq_dlq.core.settling.settle import family_of, nack, release, settle_by_error, values_of
 from rq_dlq.core.steps.call import repetition
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
@@ -25,6 +26,7 @@ from rq_dlq.errors import (
     BrokerUnavailable,
     CrossSlot,
     InvalidInput,
+    KnownId,
     LeaseLost,
     Poison,
     Redeliver,
@@ -57,8 +59,14 @@ class Session:
         targets: the queues that it sends to.
         sender: of the current commit.
         shares: what the current commit acks and sends.
-        indeterminate: a commit whose outcome is not known; the next one repeats it (I12).
+        indeterminate: a commit whose outcome is unknown; the next one repeats it (I12).
+        results: by id, of what it acks.
+        strict: a known id refuses its commit; it stages nothing.
+        again: what the caller says to repeat a commit.
     """
+
+    strict: ClassVar[bool] = False
+    again: ClassVar[str] = "commit"
 
     queue: QueueState[Any]
     claimed: list[Leased[Any]] = field(default_factory=list["Leased[Any]"])
@@ -70,6 +78,7 @@ class Session:
     sender: Sender | None = None
     shares: Sequence[calls.Share] = ()
     indeterminate: Call[calls.Ended] | None = None
+    results: Mapping[str, bytes] = field(default_factory=lambda: NO_RESULTS)
 
     @property
     def held(self) -> list[Leased[Any]]:
@@ -87,7 +96,7 @@ def capacity_for(session: Session, count: int) -> int:
     """How many of `count` messages may be claimed: the end of a session is one script, so it has a limit.
 
     Raises:
-        InvalidInput: none, or the outcome of the last commit is not known.
+        InvalidInput: none, or the outcome of the last commit is unknown.
     """
     _check_determinate(session)
     capacity = MOST - len(session.held)
@@ -102,7 +111,7 @@ def send(
     """Keep a message until the end of the session; its id.
 
     Raises:
-        InvalidInput: an argument makes no sense, or the session sends too much.
+        InvalidInput: an argument is not valid, or the session sends too much.
     """
     if not queue.observers:
         return _stage(session, queue, body, message_id, options)
@@ -130,9 +139,7 @@ def _stage(
 
 def _check_determinate(session: Session) -> None:
     if session.indeterminate is not None:
-        raise InvalidInput(
-            "the outcome of the last commit is not known: commit() again or rollback() before anything else"
-        )
+        raise InvalidInput("the outcome of the last commit is unknown: commit() again or rollback() first")
 
 
 def commit(session: Session) -> Steps[int]:
@@ -146,14 +153,14 @@ def commit(session: Session) -> Steps[int]:
         BrokerRefused: the server refused it, or lost what was staged; nothing was done.
         InvalidInput: it sends a message under the id of one that it acks, or to a name that a policy has
             given to dead letters since; nothing was done.
+        KnownId: it is strict, and a queue knows the id of a message that it sends; nothing was done.
     """
     held = session.held
     if before := session.indeterminate:
         call = repetition(before)
     else:
-        session.shares = yield from staging.staged(
-            shares_of(session.queue, held, session.outgoing, session.targets)
-        )
+        shares = shares_of(session.queue, held, session.outgoing, session.targets, session.results)
+        session.shares = shares if session.strict else (yield from staging.staged(shares))
         if not session.shares:
             return 0
         call = session.indeterminate = _ending(session, session.shares)
@@ -169,8 +176,8 @@ def commit(session: Session) -> Steps[int]:
         for queue in session.targets.values():
             yield from open_again(queue, "send to")
         return (yield from commit(session))
-    if why and not (ended.lost or ended.gone):
-        raise unconfirmed(ids_of(session.outgoing), why, "commit() again, which does nothing twice")
+    if why and not (ended.lost or ended.gone or ended.known):
+        raise unconfirmed(ids_of(session.outgoing), why, f"{session.again}() again, which is safe")
     session.indeterminate = None
     _check_done(ended)
     _note_acked(session.queue, held)
@@ -187,8 +194,16 @@ def _check_done(ended: calls.Ended) -> None:
         )
     if ended.gone:
         raise BrokerRefused(
-            "the session was not committed, nothing was sent or acked: what it had staged is gone, since it "
-            f"waits {human(staging.WAITS)} for the commit, or the server lost it. Commit again"
+            "the session was not committed, nothing was sent or acked: its staged messages are gone, since "
+            f"they wait {human(staging.WAITS)} for the commit, or the server lost them. Commit again"
+        )
+    if ended.known:
+        known = [f"{message_id} in {family!r}" for family, message_id in ended.known]
+        raise KnownId(
+            f"{some(known, NAMED)}: the queue has it already, dead or alive, or remembers its ack, so "
+            "nothing was sent or acked. If it is what this message leads to, ack() without it; `rq-dlq msg "
+            "explain` says where it is",
+            [message_id for _, message_id in ended.known],
         )
 
 
@@ -219,11 +234,11 @@ def _ending(session: Session, shares: Sequence[calls.Share]) -> Call[calls.Ended
     if len(shares) == 1 and not session.sent:
         return calls.ack_all(shares[0].keys, shares[0].held)
     session.sender = session.queue.senders.lend(shares[0].keys)
-    return calls.commit(session.sender, shares, grace=GRACE)
+    return calls.commit(session.sender, shares, grace=GRACE, strict=session.strict)
 
 
 def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:
-    """Send nothing, and settle each delivery by itself; how many were still held."""
+    """Send nothing, and settle each delivery individually; returns how many were still held."""
     session.outgoing, session.targets, session.sent = {}, {}, 0
     held = session.held
     failed = error if isinstance(error, BaseException) else RolledBack(error or "the session was rolled back")

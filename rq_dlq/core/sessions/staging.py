@@ -1,4 +1,4 @@
-"""What a session sends, where that is too large for one script.
+"""The messages of a session that are too large for one script.
 
 It is staged, half a megabyte at a time, in lists as those of a job's tasks. The commit adds the lists to the
 queues, all or nothing, and moves no body. Then the messages move to their queues, a script for half a
@@ -17,7 +17,8 @@ from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.jobs.jobs import move
 from rq_dlq.core.jobs.stage import parts
 from rq_dlq.core.sessions.calls import Share, Staged
-from rq_dlq.core.steps.step import CHUNK_BYTES, Batch, Steps
+from rq_dlq.core.sessions.shares import is_large, sizes_of
+from rq_dlq.core.steps.step import Batch, Steps
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, RqDlqError
 
 if TYPE_CHECKING:
@@ -35,23 +36,13 @@ def staged(shares: list[Share]) -> Steps[list[Share]]:
     Raises:
         BrokerUnavailable: it cannot be; nothing was done.
     """
-    if not _is_large(shares):
+    if not is_large(group.items for share in shares for group in share.outgoing):
         return shares
     try:
         return (yield from _stage_all(shares))
     except (BrokerUnavailable, BrokerRefused) as error:
         error.indeterminate = False  # what is staged is not sent
         raise
-
-
-def _is_large(shares: Sequence[Share]) -> bool:
-    """Whether what a session sends is more than half a megabyte, and more than one message."""
-    sizes = [size for share in shares for group in share.outgoing for size in _sizes(group)]
-    return len(sizes) > 1 and sum(sizes) > CHUNK_BYTES
-
-
-def _sizes(group: Outgoing) -> list[int]:
-    return [len(payload) for payload in cast("Sequence[bytes]", group.items[1::2])]
 
 
 def _stage_all(shares: Sequence[Share]) -> Steps[list[Share]]:
@@ -68,7 +59,7 @@ def _stage_all(shares: Sequence[Share]) -> Steps[list[Share]]:
 
 def _stage(keys: QueueKeys, job: str, group: Outgoing) -> Steps[Staged]:
     attempt = job_calls.attempt_of("session", delay=group.delay, ttl=group.ttl)
-    sizes, length = _sizes(group), 0
+    sizes, length = sizes_of(group.items), 0
     for part in cast("Iterator[Sequence[bytes]]", parts(group.items, sizes)):
         length += len(part)
         yield Batch([
@@ -89,7 +80,7 @@ def move_all(shares: Sequence[Share]) -> Steps[None]:
                 pass
         except RqDlqError as error:
             logger.warning(
-                "%s: a session is committed, but maintenance has to move the rest of what it sent: %s",
+                "%s: a session is committed, but maintenance must move the rest of its messages: %s",
                 *(share.keys.family, error),
             )
             return

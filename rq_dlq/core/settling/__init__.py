@@ -1,1 +1,1 @@
-"""What becomes of a delivery: ack, nack, poison, release, extend."""
+"""Settling deliveries: ack, nack, poison, release, extend."""

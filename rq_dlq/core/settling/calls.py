@@ -27,7 +27,7 @@ def ack(
     """Ack: the messages are done.
 
     Args:
-        results: by id, of those whose results were asked for (`results.packed`).
+        results: requested results by id (`results.packed`).
     """
     given: list[Argument] = [cell for pair in results.items() for cell in pair]
     return _settle("ack", keys, {"with_results": len(results)}, held, done="acked", before=given)
@@ -76,7 +76,7 @@ def poison(
     seed: float,
     default_policy: bytes,
 ) -> Call[list[Settlement]]:
-    """Poison: the messages are dead at once; the policy says how long a dead letter rests."""
+    """Poison: the messages die immediately; the policy determines how long a dead letter rests."""
     args: dict[str, Argument] = {
         "consumer": consumer,
         "seed": seed,
@@ -119,7 +119,7 @@ def pass_on(
 
 
 def progress(keys: QueueKeys, held: Held, *, part: float, text: str) -> Call[bool]:
-    """Note how far the call of a message is. Reads as whether it is still held.
+    """Note the progress of a message's call. Reads as whether it is still held.
 
     Args:
         part: 0 to 1.
@@ -178,7 +178,7 @@ def _settle(
     """A call that settles.
 
     Args:
-        done: what became of a message if the verdict is just "settled".
+        done: the outcome of a message if the verdict is just "settled".
         before: items before those that name the messages.
     """
     ids, items = _items(held)

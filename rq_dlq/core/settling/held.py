@@ -1,4 +1,4 @@
-"""What a settlement says of whoever made it: did it still hold the message?"""
+"""Whether the caller of a settlement still held the message."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def held_or_raise(settlement: Settlement, before: Fate | None = None) -> Settlem
         raise LeaseLost(message)
     if settlement.outcome == "lost":
         message = (
-            f"message {settlement.id}: the lease was lost, so nothing was changed; "
-            "it is redelivered to someone else. Use a longer lease or extend it"
+            f"message {settlement.id}: the lease was lost, so nothing was changed; another consumer gets the "
+            "message. Use a longer lease or extend it"
         )
         raise LeaseLost(message)
     if settlement.outcome == "gone":

@@ -1,4 +1,4 @@
-"""What a failure says of the dependency of a message, and of whom the log tells that it is down."""
+"""Failures that count against a dependency, and the log of dependencies that count as down."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def counts_against(queue: QueueState[Any], error: BaseException | str | None) ->
 
 
 def log_opened(queue: QueueState[Any], settlements: Iterable[Settlement]) -> None:
-    """Tell the log of dependencies that count as down since these failures."""
+    """Log the dependencies that count as down since these failures."""
     for opened in {one.opened for one in settlements if one.opened}:
         logger.warning(
-            "%s: %s counts as down: its messages wait, uncharged; `rq-dlq queue ls --dependencies` says more",
+            "%s: %s counts as down: its messages wait, uncharged; `rq-dlq queue ls --dependencies` shows "
+            "more",
             *(queue.name, opened),
         )

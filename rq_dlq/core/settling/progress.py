@@ -1,4 +1,4 @@
-"""How far the call of a message is, in its own words."""
+"""The progress of a message's call."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ MOST = 100  # characters
 
 
 def progress(queue: QueueState[Any], one: Leased[Any], part: float, text: str) -> Steps[None]:
-    """Note how far a call is. What the server does not take in now is left out: the call is not its fault.
+    """Note the progress of a call. A refusal by the server is only logged.
 
     Raises:
-        InvalidInput: the part is no number from 0 to 1, or the text is none.
+        InvalidInput: the part is not a number from 0 to 1, or the text is not text.
         LeaseLost: the token is stale.
     """
     if isinstance(part, bool) or not isinstance(part, int | float) or not 0 <= part <= 1:
-        raise InvalidInput(f"progress {shown(part)}: pass how much is done, a number from 0 to 1")
+        raise InvalidInput(f"progress {shown(part)}: pass the fraction that is done, a number from 0 to 1")
     if not isinstance(text, str):
-        raise InvalidInput(f"progress of {shown(text)}: say in a text how far it is, or leave it out")
+        raise InvalidInput(f"progress of {shown(text)}: pass a text, or leave it out")
     try:
         still = yield calls.progress(family_of(queue, one.token), one._held, part=part, text=text[:MOST])
     except (BrokerRefused, BrokerUnavailable) as error:

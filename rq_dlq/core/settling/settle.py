@@ -63,7 +63,7 @@ def nack(
     """Nack: the messages failed; they are dead if the error is one of the policy's `fatal` ones.
 
     Args:
-        pause_key: pause the keys of the messages for the delay, and charge nobody.
+        pause_key: pause the keys of the messages for the delay, without a charge.
         values: what the messages say themselves (`Received._values`).
 
     Raises:
@@ -99,7 +99,7 @@ def poison(
     reason: Literal["poison", "unprocessable"] = "poison",
     values: Iterable[str] = (),
 ) -> Steps[list[Settlement]]:
-    """Poison: the messages are dead at once; dead letters stay what they are, as after a nack."""
+    """Poison: the messages die immediately; dead letters stay dead letters, as after a nack."""
     cause = queue.cause(error, values)
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
@@ -118,7 +118,7 @@ def release(
 
     Args:
         begun: whether a handler may have seen them. If not, this delivery was no attempt.
-        delay: time until they are due; None: none.
+        delay: time until they are due; None: no delay.
 
     Raises:
         InvalidInput: the delay or `begun` is not valid; nothing was done.

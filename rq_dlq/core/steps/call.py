@@ -65,7 +65,7 @@ class Run(bytes):
 
     Attributes:
         words: how many words these commands have in common.
-        packed: these words as they are sent, kept by whoever sends them; empty: not yet.
+        packed: these words in the form for sending, kept by the sender; empty: not yet packed.
     """
 
     words: int
@@ -87,7 +87,7 @@ class Call(NamedTuple, Generic[R]):  # a tuple is made faster than a frozen data
         items: the values of all items, flat.
         reader: turns the reply into the result.
         families: the queues of a script on several queues, or the lists of a job.
-        repetition_reader: the same for a repetition of a call whose outcome is not known; None: `reader`.
+        repetition_reader: the same for a repetition of a call with an unknown outcome; None: `reader`.
     """
 
     script: str
@@ -99,7 +99,7 @@ class Call(NamedTuple, Generic[R]):  # a tuple is made faster than a frozen data
     repetition_reader: Callable[[Any], R] | None = None
 
     def read(self, reply: Any, repeated: bool) -> R:
-        """The result; `repeated`: the call repeats one whose outcome is not known.
+        """The result; `repeated`: the call repeats one with an unknown outcome.
 
         Raises:
             WrongReply: the reply is of another kind than this call has.
@@ -139,7 +139,7 @@ class Sender:
 
 
 def repetition(call: Call[R]) -> Call[R]:
-    """The same call, as a repetition of one whose outcome is not known."""
+    """The same call, as a repetition of one with an unknown outcome."""
     return call._replace(reader=call.repetition_reader or call.reader)
 
 
@@ -169,11 +169,11 @@ class WrongReply(Exception):  # noqa: N818 - never leaves `_redis`
     """The reply is of another kind than the call has.
 
     Something else in the process closed the descriptor of a connection, and a new connection got its number:
-    two share a socket, and read each other's replies. Or someone else wrote to the queue's keys.
+    two share a socket, and read each other's replies. Or another program wrote to the queue's keys.
     """
 
     def __init__(self) -> None:
-        super().__init__("the reply is to another call, or someone else wrote to the keys")
+        super().__init__("the reply is for another call, or another program wrote to the keys")
 
 
 def whole(reply: Any, length: int, *, and_each: int = 0) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Durability "replicated": whether replicas have what was sent, asked in the same round trip."""
+"""Durability "replicated": asks in the same round trip whether replicas have the messages."""
 
 from __future__ import annotations
 

@@ -65,12 +65,12 @@ def drive(
 
 
 def as_it_is(step: Step) -> Steps[Any]:
-    """For `drive`: leave a step to whoever runs this."""
+    """For `drive`: leave a step to the caller."""
     return (yield step)
 
 
 def unrepeated(steps: Steps[R]) -> Steps[R]:
-    """Run steps, none of which waits, without repetitions in a cluster: whoever runs them comes again soon.
+    """Run steps without waits or repetitions in a cluster, for callers that repeat them soon.
 
     Raises:
         NodeUnavailable: a node cannot be reached, or cannot carry out a step now.
@@ -92,7 +92,7 @@ def lost_among(results: Iterable[Any]) -> NodeUnavailable | None:
 
 
 def together(several: Sequence[Steps[R]]) -> Steps[list[R]]:
-    """Run generators side by side, with the next calls of all of them in one round trip; their results.
+    """Run generators concurrently, with the next calls of all in one round trip; returns their results.
 
     None of them may wait. An error ends all.
     """

@@ -1,4 +1,4 @@
-"""Calls whose outcome is not known; a repetition of one reports that it was done before (I12)."""
+"""Calls with unknown outcomes; a repetition of one reports that it was done before (I12)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_indeterminate(error: BaseException) -> bool:
 
 
 class Settlements:
-    """Settlements whose outcome is not known, by verb, message and token (I12)."""
+    """Settlements with unknown outcomes, by verb, message and token (I12)."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, Held], None] = OrderedDict()
@@ -59,7 +59,7 @@ def _read_each(call: Call[list[Settlement]], again: Sequence[bool], reply: Any) 
 
 
 class Claims(deque[tuple[int, str]]):
-    """Processes and tokens of claims whose outcome is not known; any thread may take one (I12)."""
+    """Processes and tokens of claims with unknown outcomes; any thread may take one (I12)."""
 
     def note(self, token: str) -> None:
         """Keep a claim of this process, until its next claim resumes it."""

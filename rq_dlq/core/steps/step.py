@@ -14,7 +14,7 @@ from rq_dlq.errors import BrokerUnavailable
 R = TypeVar("R")
 
 CHUNK = 250  # messages in one script
-CHUNK_BYTES = 1 << 19  # and about so many bytes: 2 ms of Redis
+CHUNK_BYTES = 1 << 19  # and about this many bytes: 2 ms of Redis
 CHANGED = 20  # messages in one script that judges, moves or removes them: 4 ms where histories are full
 WINDOW = 4  # scripts in one round trip
 MOST = 1_000  # messages in one claim: Redis' Lua cannot unpack 8,000 values
@@ -47,7 +47,7 @@ class Wait:
 
 
 class Deadline:
-    """The end of a wait, however much there is to do until then.
+    """The deadline of a wait.
 
     Args:
         clock: seconds; it never goes back.
@@ -60,11 +60,11 @@ class Deadline:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is reached."""
+        """Whether the deadline has passed."""
         return self.clock() >= self._end
 
     def wait(self, key: str, milliseconds: int) -> Wait:
-        """Sleep so long, but not beyond the end, and at most a second."""
+        """Wait this long, at most until the deadline, and at most a second."""
         left = (self._end - self.clock()) * 1000
         return Wait(key, int(max(1, min(milliseconds, MAX_BLOCK, left))))
 

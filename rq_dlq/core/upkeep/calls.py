@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def sweep(keys: QueueKeys, *, limit: int, seed: float, default_policy: bytes) -> Call[int]:
-    """Bring back the messages of lapsed leases. Reads as how many messages were checked."""
+    """Redeliver the messages of lapsed leases. Reads as how many messages were checked."""
     args: dict[str, Argument] = {
         "limit": limit,
         "seed": seed,
@@ -28,12 +28,12 @@ def promote(keys: QueueKeys, *, limit: int) -> Call[int]:
 
 
 def expire(keys: QueueKeys, *, limit: int) -> Call[int]:
-    """Move messages whose time to live is over. Reads as how many were checked."""
+    """Move messages whose time to live has expired. Reads as how many were checked."""
     return Call("expire", keys, {"limit": limit}, (), int)
 
 
 def retire(keys: QueueKeys, *, limit: int) -> Call[int]:
-    """Drop dead and expired messages whose retention is over. Reads as how many."""
+    """Drop dead and expired messages after their retention. Reads as how many."""
     return Call("retire", keys, {"limit": limit}, (), int)
 
 
@@ -48,7 +48,7 @@ def reindex(keys: QueueKeys, *, limit: int) -> Call[int]:
 
 
 def strategy(keys: QueueKeys) -> Command[bytes]:
-    """What becomes of dead letters and expired messages, as JSON; empty: the default."""
+    """Where dead letters and expired messages go, as JSON; empty: the default."""
     return Command((b"HGET", keys["settings"], b"dead_letter"), lambda reply: reply or b"")
 
 

@@ -1,4 +1,4 @@
-"""Maintenance of one queue, by whoever asks for it: to its end."""
+"""Maintenance of one queue on request, until nothing is due."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Due:
 
 
 def one_round(watch: MaintainedNamespace, stopped: Callable[[], bool]) -> Steps[float | None]:
-    """Do what is due in all queues, or a good part of it.
+    """Do the work that is due in all queues, or a good part of it.
 
     Args:
         stopped: checked between two steps.

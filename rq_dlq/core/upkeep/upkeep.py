@@ -58,7 +58,7 @@ def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Steps
 def script(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Call[int]:
     """The same as one call, for a step that is one call."""
     if name in {"swept", "grouped", "reindexed"}:
-        limit = min(limit, CHANGED)  # it looks at each message by itself
+        limit = min(limit, CHANGED)  # it checks each message individually
     if name == "swept":
         return calls.sweep(keys, limit=limit, seed=seed(), default_policy=default_policy)
     return CALLS[name](keys, limit=limit)

@@ -26,12 +26,12 @@ _BEGINNING = "0-0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
-    """What a run archived.
+    """The result of a run.
 
     Attributes:
         queues: their names, sorted.
-        events: of the outcome history, new in the archive.
-        dead_letters: new in the archive.
+        events: new events of the outcome history in the archive.
+        dead_letters: new dead letters in the archive.
         trimmed: events dropped from Redis.
     """
 
@@ -46,10 +46,10 @@ class Archive:
     """Outcome histories and dead letters, kept by queue and day beyond what Redis keeps.
 
     Attributes:
-        out: where it is: a URL of any file system that Spark can write to, or a directory that the driver and
-            all executors can reach by this name.
+        out: its location: a URL of any file system that Spark can write to, or a directory that the driver
+            and all executors can reach by this name.
         format: parquet or delta.
-        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
+        url: the URL of Redis; None: $RQ_DLQ_URL, or the embedded server if that is unset.
         namespace: the prefix of all keys.
 
     Raises:
@@ -93,23 +93,23 @@ class Archive:
         return self._store.read(LETTERS)
 
     def add(self, queue: str, *, trim: bool = False) -> Archived:
-        """Archive what is new in queues. After an interruption, call it again: nothing is archived twice.
+        """Archive new events and dead letters. After an interruption, repeat it: no row is added twice.
 
-        Only in a local directory does it notice that another run uses it.
+        Another run in the same place is only detected in a local directory.
 
         Args:
             queue: a name, several separated by commas or as a JSON array, or patterns with `*`.
             trim: drop the archived events from Redis, once they are read back.
 
         Returns:
-            How much is new.
+            The counts of new rows.
 
         Raises:
             InvalidInput: there is no such queue; or the directory cannot be written, is in use, or has the
                 archive of another server, namespace or format.
-            ConfigurationError: the format is delta, and nothing installed can write it.
+            ConfigurationError: the format is delta, and no installed package can write it.
             BrokerUnavailable: Redis cannot be reached.
-            RqDlqError: the archive does not have what was written; nothing was trimmed.
+            RqDlqError: the archive lacks written rows; nothing was trimmed.
         """
         source = Source.of(self.spark, self.url, self.namespace, queue)
         place = {"url": source.broker.url, "namespace": self.namespace, "form": self.format}

@@ -61,14 +61,16 @@ def store_at(spark: SparkSession, folder: str, form: str) -> Store:
     """The archive of a directory, by its URL.
 
     Raises:
-        ConfigurationError: nothing installed can write Delta there.
+        ConfigurationError: no installed package can write Delta there.
     """
     if form == "parquet":
         return ParquetStore(spark, folder)
     if "io.delta." in (spark.conf.get("spark.sql.extensions", "") or ""):
         return SparkDeltaStore(spark, folder)
     if importlib.util.find_spec("deltalake") is None:
-        message = "nothing here writes Delta: pip install deltalake, add Spark's Delta jar, or use parquet"
+        message = (
+            "no installed package writes Delta: pip install deltalake, add Spark's Delta jar, or use parquet"
+        )
         raise ConfigurationError(message)
     if not folder.startswith(LOCAL):
         raise ConfigurationError(
@@ -198,7 +200,7 @@ def check(store: Store, table: Table, rows: DataFrame) -> None:
     )
     distinct = F.count_distinct(F.struct(*table.key)).alias("wanted")
     counts = found.groupBy("queue").agg(distinct, F.count("*").alias("all"), F.count("there").alias("there"))
-    for row in counts.orderBy("queue").collect():
+    for row in sorted(counts.collect()):
         if not row["wanted"] == row["all"] == row["there"]:
             has, wanted = row["there"], row["wanted"]
             raise RqDlqError(

@@ -1,8 +1,8 @@
-"""What operators do at once: purge, redrive or edit dead letters, cancel a message, pause or resume a queue.
+"""Actions of operators: purge, redrive or edit dead letters, cancel a message, pause or resume a queue.
 
-Each act has a page that asks once, and says what it will do in numbers. It takes rows that were ticked, what
-meets a condition, or one message. `OF_LETTERS` and `OF_QUEUES` are the acts; those of a queue have a sentence
-that says their numbers.
+Each action has a confirmation page with the number of affected messages. It applies to ticked rows, to a
+condition, or to one message. `OF_LETTERS` and `OF_QUEUES` are the actions; those of a queue have a sentence
+with their numbers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 
 from rq_dlq.client.choosing import dead_choice
+from rq_dlq.core.choosing.counting import count_leased
 from rq_dlq.core.redrive.edits import merging, read_json, rewriting
 from rq_dlq.core.redrive.terms import Terms
 from rq_dlq.errors import InvalidInput, UnprocessableMessage
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from rq_dlq.asyncio.queue import Queue
+    from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.redrive.record import RedrivePlan
     from rq_dlq.values.counts import QueueStats
@@ -43,23 +45,23 @@ if TYPE_CHECKING:
 OF_LETTERS = {"redrive": "Redrive", "edit": "Edit and redrive", "purge": "Purge"}
 OF_QUEUES: Mapping[str, Callable[[QueueStats], str]] = {
     "pause": lambda stats: (
-        f"{many(stats.waiting, 'message')} will wait until somebody resumes it, and so will what is sent. "
-        f"{many(stats.leased, 'message')} in work may finish."
+        f"{many(stats.waiting, 'message')} will wait until it is resumed, and so will new messages. "
+        f"{many(stats.leased, 'message')} being processed may finish."
     ),
     "resume": lambda stats: f"{many(stats.waiting, 'message')} will be delivered as they are due.",
 }
-CANCEL = "cancel"  # of one message that waits or is in work
+CANCEL = "cancel"  # of one waiting or leased message
 QUOTED = re.compile(r"""'(?:[^']|'')*'""")  # texts in a condition
 NAMES = re.compile(r"[\w.$\"-]+")
-CHANGES = "{}"  # what the field of an edit has in it at first, of several messages
+CHANGES = "{}"  # the initial text of an edit of several messages
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The dead letters that a form chooses: all that it says has to be met.
+    """The dead letters that a form chooses: all its conditions must be met.
 
     Attributes:
-        ids: those that were ticked, or the one whose page it is.
+        ids: the ticked messages, or the message of the page.
         where: a condition in words.
         group: the fingerprint of their group.
     """
@@ -73,25 +75,25 @@ class Chosen:
         """Read a form.
 
         Raises:
-            HTTPException: it chooses nothing, or by what is hidden, which could be found out by trying.
+            HTTPException: it chooses no messages, or chooses by a hidden value, which could then be guessed.
         """
         ids = [str(one) for one in given.getlist("id") if one]
-        where = visible(str(given.get("where") or "").strip())  # as the page shows it
+        where = visible(str(given.get("where") or "").strip())  # as shown on the page
         found = cls(ids, where, str(given.get("group") or ""))
         if not (found.ids or found.where or found.group):
-            raise HTTPException(400, "nothing is chosen: tick messages, or give a condition")
+            raise HTTPException(400, "no messages are chosen: tick messages, or enter a condition")
         if hidden := [name for name in NAMES.findall(QUOTED.sub("''", found.where)) if masks.hides(name)]:
-            raise HTTPException(400, f"{hidden[0]} is hidden on this page, so no condition can ask for it")
+            raise HTTPException(400, f"{hidden[0]} is hidden on this page, so conditions cannot use it")
         return found
 
     @property
     def conditions(self) -> dict[str, Any]:
-        """As `queue.dlq` takes them."""
+        """The arguments for `queue.dlq`."""
         return {"ids": list(self.ids) or None, "where": self.where or None, "group": self.group or None}
 
 
 async def ask(site: Site, request: Request) -> Response:
-    """Say what an act will do, and ask."""
+    """Show the effect of an action, and ask for confirmation."""
     if not site.access.write:
         raise HTTPException(403, READ_ONLY)
     queue, verb = await site.queue(request), asked(request, "verb")
@@ -109,7 +111,7 @@ async def ask(site: Site, request: Request) -> Response:
             explained=explained,
         )  # fmt: skip
     if verb not in OF_LETTERS:
-        raise HTTPException(404, f"there are {', '.join((*OF_LETTERS, *OF_QUEUES, CANCEL))}")
+        raise HTTPException(404, f"the actions are {', '.join((*OF_LETTERS, *OF_QUEUES, CANCEL))}")
     chosen = Chosen.of(request.query_params, site.masks)
     text = await _text_to_edit(site, queue, chosen) if verb == "edit" else ""
     return await _asked(site, request, queue, verb, chosen, text=text)
@@ -117,33 +119,37 @@ async def ask(site: Site, request: Request) -> Response:
 
 @act
 async def do(site: Site, request: Request) -> Response:
-    """Do it; of an edit first say what it will do."""
+    """Carry out an action; for an edit first show the effect."""
     verb = verb_of(request, (*OF_LETTERS, CANCEL), "an act")
     queue, form = await site.queue(request), await request.form()
     if verb == CANCEL:
         became = await queue.cancel(str(form.get("id") or ""), by=site.by(request))
         if became != "cancelled":
-            raise HTTPException(409, f"it was not cancelled: it is {became} by now")
+            raise HTTPException(409, f"it was not cancelled, since it is now {became}")
         return go_to(request, "redrives#audit")
     chosen = Chosen.of(form, site.masks)
-    text = visible_json(str(form.get("edit") or "").replace("\r\n", "\n"))  # as browsers end lines
+    text = visible_json(str(form.get("edit") or "").replace("\r\n", "\n"))  # the line ends of browsers
     if verb == "edit" and "number" not in form:
         return await _asked(site, request, queue, verb, chosen, text=text, tried=True)
     number = number_of(form, "number", int) or 0
     conditions: dict[str, Any] = {**chosen.conditions, "limit": number}
     if verb == "purge":
-        await queue.dlq.select(**conditions).purge(by=site.by(request))
+        removed = await queue.dlq.select(**conditions).purge(by=site.by(request))
+        if removed.leased and not removed:
+            raise HTTPException(
+                409, f"nothing was removed: {many(removed.leased, 'dead letter')} being processed"
+            )
         return go_to(request, "redrives#audit")
     if verb == "redrive":
         job = await queue.dlq.redrive(**conditions, by=site.by(request), detach=True)
     else:
-        where = conditions.pop("where")
-        limit = conditions.pop("limit")
-        wanted = dead_choice(conditions, where=where, limit=limit)
+        wanted = _choice_of(chosen, number)
         terms = Terms(edit=await _edit_of(site, queue, chosen, text), by=site.by(request))
         job = await queue.dlq._begun(wanted, terms)  # noqa: SLF001 - `redrive` would wait for it
     if not job.counts.eligible:
-        raise HTTPException(409, "nothing of this is dead any more: others redrove or removed it meanwhile")
+        raise HTTPException(
+            409, "none of these messages is dead any more: they were redriven or removed in the meantime"
+        )
     drive(site, job)
     return go_to(request, "redrive", queue=queue.name, id=job.id)
 
@@ -158,25 +164,32 @@ async def _asked(
     text: str = "",
     tried: bool = False,
 ) -> Response:
-    """The page that asks; of an edit with what it made of the messages, once it was tried."""
+    """The confirmation page; for an edit with the changed messages, once it was tried."""
     plan: RedrivePlan | None = None
     wrong = ""
     try:
         count = await queue.dlq.select(**chosen.conditions).count()
+        leased = await site.broker._run(count_leased(queue.dlq._core, _choice_of(chosen)))
         if tried:
             edit = await _edit_of(site, queue, chosen, text)
             plan = await queue.dlq.redrive(**chosen.conditions, dry_run=True, edit=edit)
-    except InvalidInput as error:  # in the form, where it can be mended
-        count, wrong = 0, str(error)
+    except InvalidInput as error:  # in the form, for correction
+        count, leased, wrong = 0, 0, str(error)
     return site.page(
         request, "act.html", queue=queue, verb=verb, title=OF_LETTERS[verb], of_queue=False, chosen=chosen,
         words=dead_choice({"group": chosen.group or None}).in_words if chosen.group else "", count=count,
-        text=text, plan=plan, wrong=wrong, one=len(chosen.ids) == 1, effect="",
+        leased=leased, text=text, plan=plan, wrong=wrong, one=len(chosen.ids) == 1, effect="",
     )  # fmt: skip
 
 
+def _choice_of(chosen: Chosen, limit: int | None = None) -> Choice:
+    """The dead letters that a form chooses, as the steps take them."""
+    conditions = chosen.conditions
+    return dead_choice(conditions, where=conditions.pop("where"), limit=limit)
+
+
 async def _text_to_edit(site: Site, queue: Queue[Any], chosen: Chosen) -> str:
-    """The body of one message without its secrets; of several a patch that changes nothing."""
+    """The body of one message without its secrets; for several an empty patch."""
     if len(chosen.ids) != 1:
         return CHANGES
     letters = await queue.dlq.browse(ids=chosen.ids, limit=1)
@@ -187,14 +200,14 @@ async def _text_to_edit(site: Site, queue: Queue[Any], chosen: Chosen) -> str:
 
 
 async def _edit_of(site: Site, queue: Queue[Any], chosen: Chosen, text: str) -> Callable[[Any], Any]:
-    """The edit that a form describes; its result has to fit the type of the queue, where that is known.
+    """The edit in a form; its result must fit the type of the queue, if that is known.
 
     Raises:
-        InvalidInput: it is not JSON, or no patch.
+        InvalidInput: it is not JSON, or not a patch.
     """
     edited = read_json(text, "the body" if len(chosen.ids) == 1 else "the patch")
     if len(chosen.ids) == 1:
-        before = read_json(await _text_to_edit(site, queue, chosen), "the body that is there")
+        before = read_json(await _text_to_edit(site, queue, chosen), "the present body")
         change = rewriting(before, edited)
     elif isinstance(edited, dict):
         change = merging(edited)
@@ -216,7 +229,7 @@ async def _edit_of(site: Site, queue: Queue[Any], chosen: Chosen, text: str) -> 
 
 
 def _codec_of(site: Site, queue: Queue[Any]) -> Codec[Any] | None:
-    """That of the type which a handler of this program takes from the queue; None: it is not known here."""
+    """The codec for the type of this program's handler for the queue; None: unknown."""
     for handler in site.broker._handlers:
         core: QueueState[Any] = handler.queue._core
         if core.name == queue.name and core.codec.type is not Any:

@@ -1,4 +1,4 @@
-"""One kind of failure: a story, the letters, the redrive."""
+"""One kind of failure: its story, its dead letters, its redrives."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 LETTERS, MOST_PAGES = 20, 25
 VERBS = ("mute", "unmute")
-CANARY = 10  # messages that go first if nothing else is said
+CANARY = 10  # the default size of a canary
 
 
 async def group(site: Site, request: Request) -> Response:
-    """Show a group; with `plan`, what a redrive of it would bring back."""
+    """Show a group; with `plan`, also the plan of its redrive."""
     queue, mark = await site.queue(request), asked(request, "id")
     found = await group_of(queue, mark)
     number = min(max(number_of(request.query_params, "letters", int) or 1, 1), MOST_PAGES)
@@ -54,27 +54,29 @@ async def steer(site: Site, request: Request) -> Response:
         await queue.dlq.mute(group=mark, until=str(form.get("until") or "") or None, by=site.by(request))
     else:
         await queue.dlq.unmute(group=mark, by=site.by(request))
-    with suppress(RqDlqError):  # it is done; the next page says that Redis is away
+    with suppress(RqDlqError):  # it is done; the next page shows that Redis is down
         await site.hub.now(within=0)
     return go_to(request, "group", queue=queue.name, id=mark)
 
 
 async def group_of(queue: Queue[Any], mark: str) -> ErrorGroup:
-    """The group of a fingerprint.
+    """The group with a fingerprint.
 
     Raises:
-        HTTPException: there is none, or none any more.
+        HTTPException: it does not exist, or no longer.
     """
     groups = await queue.dlq.groups(group=mark) if is_group(mark) else []
     for found in groups:
         if found.fingerprint == mark:
             return found
-    gone = f"there is no group {mark!r} of {queue.name!r} (any more): its letters were redriven or removed"
+    gone = (
+        f"there is no group {mark!r} of {queue.name!r} (any more): its dead letters were redriven or removed"
+    )
     raise HTTPException(404, gone)
 
 
 def terms_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """How a redrive is to go on, as a form says it."""
+    """The terms of a redrive in a form."""
     success = number_of(given, "min_success", float)
     return {
         "canary": number_of(given, "canary", int) or None,
@@ -89,7 +91,7 @@ async def _planned(queue: Queue[Any], mark: str, given: Mapping[str, Any]) -> di
     try:
         terms = terms_of(given)
         plan = await queue.dlq.redrive(group=mark, dry_run=True, **terms)
-    except InvalidInput as error:  # in the form, where it can be mended
+    except InvalidInput as error:  # in the form, for correction
         return {"plan": None, "terms": None, "wrong": str(error)}
     if terms["canary"]:
         terms["canary"] = min(terms["canary"], plan.eligible) or None

@@ -1,4 +1,4 @@
-"""A part of a queue that operators pause and resume: the messages of a key, or those that need one thing."""
+"""A part of a queue that operators pause and resume: the messages with a key or a dependency."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
     Given = QueryParams | FormData
 
-COUNTED = 10_000  # messages, at most, that are counted before the page asks
+COUNTED = 10_000  # the most messages that the confirmation page counts
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The messages that a form names.
+    """The messages named in a form.
 
     Attributes:
         of: key or dependency.
-        text: which one.
+        text: its text.
     """
 
     of: str
@@ -36,7 +36,7 @@ class Lane:
 
     @classmethod
     def of_form(cls, given: Given) -> Lane | None:
-        """Read a form; None: it is about the whole queue.
+        """Read a form; None: it concerns the whole queue.
 
         Raises:
             HTTPException: it names neither a key nor a dependency.
@@ -52,16 +52,16 @@ class Lane:
         return f"with the key {self.text}" if self.of == "key" else f"that need {self.text}"
 
     def among(self, queue: Queue[Any]) -> Key | Dependency:
-        """What pauses and resumes them."""
+        """The object that pauses and resumes them."""
         return queue.key(self.text) if self.of == "key" else queue.dependency(self.text)
 
     async def effect(self, queue: Queue[Any], verb: str) -> str:
-        """What the act will do, in numbers."""
+        """The effect of the action, in numbers."""
         quoted = self.text.replace("'", "''")
         chosen = queue.select(where=f"{self.of} = '{quoted}'", places=WAITING, limit=COUNTED)
         waiting = await chosen.count()
         number = f"at least {many(waiting, 'message')}" if waiting == COUNTED else many(waiting, "message")
         if verb == "pause":
-            return f"{number} {self} will wait until somebody resumes them. All others go on."
-        how = "" if self.of == "key" else ", 32 at a time and then by success"
+            return f"{number} {self} will wait until they are resumed. All others continue."
+        how = "" if self.of == "key" else ", 32 at first, then as earlier ones succeed"
         return f"{number} {self} will be delivered as they are due{how}."

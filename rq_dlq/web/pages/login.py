@@ -1,4 +1,4 @@
-"""The token is asked for once."""
+"""The login with the token."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 async def ask(site: Site, request: Request) -> Response:
-    """The page for who has not logged in."""
+    """The page for senders who are not logged in."""
     if not site.access.token:
         detail = "log in at the host of this page first"
         return site.page(request, "error.html", 401, detail=detail)
@@ -50,7 +50,7 @@ async def logout(site: Site, request: Request) -> Response:
 
 
 def _own(after: str, request: Request) -> str:
-    """Where to go after the login: a page of ours, nowhere else."""
+    """The page after the login, which must be one of ours."""
     root = root_of(request)
     plain = after.startswith(f"{root}/") and not after.startswith(("//", f"{root}//")) and "\\" not in after
     return after if plain else f"{root}/"

@@ -1,4 +1,4 @@
-"""One message: its whole story, its body, its headers."""
+"""One message: its story, body and headers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def message(site: Site, request: Request) -> Response:
-    """Show a message, wherever it is."""
+    """Show a message, in any state."""
     queue, wanted = await site.queue(request), asked(request, "id")
     explained = await queue.explain(wanted)
     if (found := explained.message) is None:

@@ -1,4 +1,4 @@
-"""All queues: is something wrong, what, and since when."""
+"""All queues: the problems, and since when."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def overview(site: Site, request: Request) -> Response:
-    """Show all queues, or those that were searched for."""
+    """Show all queues, or the ones found by a search."""
     values = live.overview(site, await site.hub.now(), request.query_params)
     points = msgspec.json.encode(site.hub.monitor.columns(ALL)).decode()
     return site.page(request, "overview.html", points=points, **values)

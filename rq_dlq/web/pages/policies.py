@@ -1,4 +1,4 @@
-"""Policies: what is set, how long a message waits by them, and what they do in an outage."""
+"""Policies: the entries, the waits, and a simulated outage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = 30  # redeliveries
 
 
 async def policies(site: Site, request: Request) -> Response:
-    """Show the entries of the map; of a queue that is asked for, its waits and a simulated outage."""
+    """Show the entries of the map; for a given queue, its waits and a simulated outage."""
     given = request.query_params
     stored = await site.broker.policies.read()
     name = given.get("queue", "")

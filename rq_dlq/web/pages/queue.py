@@ -1,4 +1,4 @@
-"""One queue: its counts, what died, what waits, why nothing moves."""
+"""One queue: its counts, its dead and waiting messages, and why it is stuck."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from rq_dlq.web.site import Site
 
 PEEKED = 10  # messages
-COUNTED, ROWS = 10_000, 20  # messages that are counted by a header, values that are shown
+COUNTED, ROWS = 10_000, 20  # how many messages are counted by a header, how many values are shown
 VERBS = ("pause", "resume")
 
 
 async def queue(site: Site, request: Request) -> Response:
-    """Show a queue; of the name of dead or expired messages, their queue, or the list of their queues."""
+    """Show a queue; for the name of a dead-letter or expiry queue, its queue, or a list of its queues."""
     name = asked(request, "name")
     if (meant := await site.meant(name)) != [Address(name)]:
         seen = await site.hub.now()
@@ -64,10 +64,10 @@ async def _counted(site: Site, queue: Queue[Any], given: Mapping[str, str]) -> d
 
 @act
 async def steer(site: Site, request: Request) -> Response:
-    """Pause or resume a queue, the messages of a key, or those that need one thing."""
+    """Pause or resume a queue, or its messages with a key or a dependency."""
     found, verb = await site.queue(request, "name"), verb_of(request, VERBS, "a queue")
     lane = Lane.of_form(await request.form())
     await getattr(lane.among(found) if lane else found, verb)(by=site.by(request))
-    with suppress(RqDlqError):  # it is done; the next page says that Redis is away
+    with suppress(RqDlqError):  # it is done; the next page shows that Redis is down
         await site.hub.now(within=0)
     return go_to(request, "queue", name=found.name)

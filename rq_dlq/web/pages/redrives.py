@@ -1,4 +1,4 @@
-"""Redrives: begin one, watch it, steer it; and what operators did before."""
+"""Redrives: begin, watch and manage them; and the audit."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ async def redrives(site: Site, request: Request) -> Response:
 
 
 async def redrive(site: Site, request: Request) -> Response:
-    """Show a redrive and how far it is."""
+    """Show a redrive and its progress."""
     queue = await site.queue(request)
     try:
         values = live.redrive(site, await site.hub.now(), request.query_params)
-    except HTTPException:  # it has only just begun
+    except HTTPException:  # it has just begun
         values = live.redrive(site, await site.hub.now(within=0), request.query_params)
     return site.page(request, "redrive.html", queue=queue, **values)
 
@@ -52,7 +52,9 @@ async def begin(site: Site, request: Request) -> Response:
     terms = terms_of(form)
     job = await queue.dlq.redrive(**which, **terms, by=site.by(request), detach=True)
     if not job.counts.eligible:
-        raise HTTPException(409, "nothing of this is dead any more: others redrove or removed it meanwhile")
+        raise HTTPException(
+            409, "none of these messages is dead any more: they were redriven or removed in the meantime"
+        )
     drive(site, job)
     return go_to(request, "redrive", queue=queue.name, id=job.id)
 
@@ -65,18 +67,18 @@ async def steer(site: Site, request: Request) -> Response:
     await getattr(job, verb)(by=site.by(request))
     if verb == "resume":
         drive(site, job)
-    with suppress(RqDlqError):  # it is done; the next page says that Redis is away
+    with suppress(RqDlqError):  # it is done; the next page shows that Redis is down
         await site.hub.now(within=0)
     return go_to(request, "redrive", queue=queue.name, id=job.id)
 
 
 def drive(site: Site, job: RedriveJob) -> None:
-    """Drive a redrive beside the pages; if this process ends, workers and maintenance go on with it."""
+    """Drive a redrive in the background; if this process ends, workers and maintenance continue it."""
 
     async def go_on() -> None:
         try:
             await job.wait()
-        except RqDlqError:  # Redis went away; others go on
+        except RqDlqError:  # Redis is down; others continue
             return
 
     task = asyncio.create_task(go_on())

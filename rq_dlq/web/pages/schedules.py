@@ -1,4 +1,4 @@
-"""What is sent again and again, and when."""
+"""The schedules."""
 
 from __future__ import annotations
 

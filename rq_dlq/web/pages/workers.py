@@ -1,4 +1,4 @@
-"""Who works, where, on which version, and what is held for how long."""
+"""The worker processes: host, version, and held messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def workers(site: Site, request: Request) -> Response:
-    """Show the processes that work on queues, the one that holds a message longest first."""
+    """Show the worker processes, the one with the longest held message first."""
     found = await site.broker.workers()
     found.sort(key=lambda one: (one.state != "silent", -(one.oldest or 0), one.process))
     return site.page(request, "workers.html", found=found)

@@ -96,7 +96,7 @@ async def art_b100(broker: Any) -> None:
 async def art_b101(broker: Any) -> None:
     queue = broker.queue("a")
     await queue.send_many(range(3))
-    with pytest.raises(InvalidInput, match="where they come from"):
+    with pytest.raises(InvalidInput, match="is their own queue"):
         await queue.select(all=True).move("a")
     assert await bodies(queue) == [0, 1, 2]
 

@@ -36,6 +36,7 @@ class _Works:
         if self.failed:
             raise pytest.UsageError(self.failed)
         _small_model()
+        _all_stops()
         self.work([item for item in session.items if on_a_server(item)])
         return True
 
@@ -68,6 +69,13 @@ def with_tests(work: Callable[[list[pytest.Item]], None], paths: Sequence[str]) 
         ]
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning", "--timeout=60"]
         return pytest.main([*options, *paths], plugins=[_Works(work)])
+
+
+def _all_stops() -> None:
+    """At each point, so that the same tests kill a mutant in each run."""
+    module: Any = sys.modules.get("tests.model.test_stops")
+    if module is not None:
+        module.EVERY = 1
 
 
 def _small_model() -> None:

@@ -18,6 +18,8 @@ COMPARED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "~=", "~=": "=="}
 COUNTED = {"+": "-", "-": "+", "*": "/", "/": "*", "%": "*", "^": "*"}
 JOINED = {"and": "or", "or": "and", "true": "false", "false": "true"}
 BEFORE_A_VALUE = {"(", "{", "[", ",", "=", "return", "and", "or", "not", "then", *COMPARED, *COUNTED, ".."}
+BELONGING = {".", "="}
+"""Behind a name that is no value by itself: the table of a function, the name of a field."""
 
 
 FACTOR = 100  # by which a time or a bound is changed, too: a round number, unlike those of the format
@@ -225,9 +227,9 @@ def _bounds(statement: Statement) -> Iterator[_Edit]:
     """The highest score and the number of rows that a command asks for."""
     own = statement.own
     for i, token in enumerate(own):
-        bound = own[i + 2 : i + 3] if token.text == "'-inf'" else []
-        bound = own[i + 4 : i + 5] if token.text == "'LIMIT'" else bound
-        for name in bound:
-            if name.kind == "name":
+        bound = own[i + 2 : i + 4] if token.text == "'-inf'" else []
+        bound = own[i + 4 : i + 6] if token.text == "'LIMIT'" else bound
+        for name, after in pairwise(bound):
+            if name.kind == "name" and after.text not in BELONGING:
                 yield _Edit("bound", name.end, name.end, " + 1")
                 yield _Edit("bound", name.end, name.end, " - 1")

@@ -115,7 +115,7 @@ def _look(person: Person, outage: Outage) -> None:
     with person.step("group: how many, since when"):
         person.click("link", ERROR)
         person.sees_tile("dead letters", letters)
-        person.sees("The newest, as an example")
+        person.sees("Newest message, as an example")
     with person.step("story: of one of them"):
         person.page.locator("section:has-text('The newest') a").first.click()
         person.clicked.append("its newest message")

@@ -16,7 +16,7 @@ def test_the_walk_leads_there(capsys: pytest.CaptureFixture[str]) -> None:
     ended = triage.main(["--letters", "40", "--poisons", "10"])
     said = capsys.readouterr().out
     assert ended == 0, said
-    assert "0 of 2 messages that came to an end were acked" in said
+    assert "0 of 2 messages that ended were acked" in said
     assert "killed (SIGKILL) after 2" in said
     assert "of 40 orders waited; none died" in said
     assert "90 orders: 82 charged, each once; 0 dead, 8 purged; none lost" in said

@@ -63,9 +63,10 @@ local function let_in(...)
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
     -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-    --   some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+    --   and some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+    --   message is gone or dead; rule.holds: and by a dead letter;
     --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
     --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
@@ -288,17 +289,26 @@ local function let_in(...)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+    local function digits(number)
+      return string.format(WHOLE, number)
+    end
     -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
-    local BY_RATE = 0.5
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
+    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+    -- is.
+    local BY_RATE = '.5'
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+    -- none is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
-      local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+      local score = digits(lane)
+      local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
       if rule.interval and free > 0 then
         -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
         -- counts as now: the clock stepped back.
@@ -306,13 +316,13 @@ local function let_in(...)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
         end
-        free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+        free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
       end
       return free
     end
 
     local function seat_in(lane)
-      return rule.interval and lane + BY_RATE or lane
+      return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
     -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
     -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
@@ -325,11 +335,13 @@ local function let_in(...)
     -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
     local function next_score(first)
       local band = score_of(9 - first, 0)
-      if not place_of[first] then
-        local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+      if not rule.in_turn then
+        return digits(band + now + 1)
+      elseif not place_of[first] then
+        local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
         place_of[first] = last > now and last < now + 60000 and last or now + 1
       end
-      place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+      place_of[first] = place_of[first] + STEP
       return string.format('%.17g', band + place_of[first])
     end
 
@@ -339,8 +351,8 @@ local function let_in(...)
       for _, lane in ipairs(lanes) do
         local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
         if free > 0 then
-          local score = string.format('%.0f', BLOCKED + lane)
-          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+          local score = digits(BLOCKED + lane)
+          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', digits(free))) do
             rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
           end
         end
@@ -468,19 +480,15 @@ if #settled > 0 then
   local ids, texts = settled, settled_texts
   -- Removes messages that were acked, and accounts for them. Statements, as in lib/chosen.
   --   ids, texts: of the messages, and the states that they had
-  --   given: id → its result (lib/keep_results)
+  --   given: id → its result (lib/kept)
   local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
-  local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated')
+  local values = redis.call(
+    'HMGET', settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated', 'results', 'results_bytes'
+  )
   local noted, dedup_window, per_key, gated = values[1], values[2], values[3], values[5]
-  local acked, note, heads, once_gone, count_success
+  local acked, note, heads, once_gone, successes, probes
   if (values[4] or gated) and redis.call('EXISTS', strikes, lanes) > 0 then
-    -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
-    local PASS = '\1'
-    -- The flag of a record (lib/record) that has an expiry.
     local EXPIRES = 0x10
-    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-    -- of all that its sender packed beside the body. nil: it has none.
-    --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
     local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
     local function lanes_in(text, first)
@@ -494,7 +502,6 @@ if #settled > 0 then
       end
       return lanes[KEY], lanes[DEPENDENCY]
     end
-    -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
     local HEADERS = 0x20
 
     local function lanes_of(record)
@@ -513,467 +520,26 @@ if #settled > 0 then
       local _, needs = lanes_of(record or '')
       return needs
     end
-    -- Looks at messages that were acked before they go: of which dependencies something is known, since they failed of late. Returns
-    -- what counts these successes, once they are gone. What is needed where one is down is defined only there.
-    local function count(number, acks, probed)
-      local name = string.format('%.0f acks', number)
-      if redis.call('HEXISTS', strikes, name) == 1 then
-        redis.call('HINCRBY', strikes, name, acks)
-      end
-      if gated then
-        -- The server's clock in whole milliseconds, read once a script (I11).
-        local clock = redis.call('TIME')
-        local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
-        local found
-        local function setting(name)
-          found = found or redis.call(
-            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
-          )
-          return found[FIELDS[name]]
-        end
-        -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
-        --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
-        --   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
-        --   breaker.probe: until the first probe; breaker.longest: the longest time between two
-        local said = setting('breaker') or ''
-        local breaker = {
-          distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
-          within = tonumber(said:match(' within=(%d+)ms') or nil) or 0,
-          share = tonumber(said:match(' share=([%d.]+)') or nil) or 1,
-          probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
-          longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
-        }
-        -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is any more, but for a
-        -- limit of its own.
-        local function write_lane(number, lane)
-          local name, before = string.format('%.0f', number), lanes_read[number]
-          lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
-          local is_closed_at_times = lane and (lane.paused or lane.open or lane.due)
-          if lane and not is_closed_at_times and not lane.limit then
-            lane = nil
-          end
-          lanes_read[number] = lane or false
-          if not lane then
-            redis.call('HDEL', lanes, name)
-            redis.call('ZREM', gates, name)
-            return
-          end
-          if is_closed_at_times then
-            redis.call('HSET', settings, 'gated', 1)
-          end
-          if lane.limit then
-            redis.call('HSET', settings, 'limited', 1)
-          end
-          if lane.due then
-            redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
-          else
-            redis.call('ZREM', gates, name)
-          end
-          redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
-        end
-        -- The id in a member of an index (lib/order says what precedes it).
-        local function id_of(member)
-          return member:sub(member:byte(1) < 16 and 9 or 3)
-        end
-        -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-        -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-        -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-        -- that it blocks no other message, and a version that can read it finds it.
-        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
-
-        local function is_later(record, text)
-          return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
-        end
-        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-        local TRANSIENT = 0x80
-
-        local function unpack_number(text, first, width)
-          local value = 0
-          for i = first, first + width - 1 do
-            value = value * 256 + text:byte(i)
-          end
-          return value
-        end
-
-        local function has_expiry(record)
-          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-        end
-
-        -- lane: of its key; needs: the lane of its dependency.
-        local function as_head(birth, flags, expires, lane, needs)
-          return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
-            lane = lane, needs = needs,
-          }
-        end
-
-        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-        -- something.
-        local function read_record(record)
-          if #record < 14 and (#record < 8 or has_expiry(record)) then
-            return { birth = 0, priority = 4 }
-          end
-          local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-          local lane, needs = lanes_of(record)
-          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
-        end
-        -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-        -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-        --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-        -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-        -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-        -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-        -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
-        local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
-        local MORE = ' [%w_]+=%S*'
-        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
-
-        local function new_state(due)
-          return {
-            part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
-            deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
-          }
-        end
-
-        local function parse_state(text, birth)
-          local s = new_state(math.floor(birth / 4096))
-          local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
-          if text then
-            part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
-              text:match(STATE)
-          end
-          if part and (more == '' or more:gsub(MORE, '') == '') then
-            s.part, s.reason, s.mark, s.token = part, reason, mark, token
-            local at = tonumber(due)
-            s.due = at > 0 and at < LATER and at or s.due
-            s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
-            s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-            s.delay, s.more = tonumber(delay), more
-          end
-          return s
-        end
-
-        local function format_state(s)
-          local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
-          return table.concat({
-            part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-          }, ' ') .. s.more
-        end
-
-        -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-        -- redrive gave it another (lib/redriven_expiry).
-        local function expiry_of(head, state)
-          if state.redriven == 0 then
-            return head.expires
-          end
-          return tonumber(state.more:match(' expires=(%d+)') or nil)
-        end
-        -- The immutable half of a message, written once by send:
-        --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-        --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-        --            when it fails (persistent=False); the other bits are the sender's
-        --   6 bytes  expiry in milliseconds, only with that flag
-        --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-        -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-
-        -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
-        local function pack_number(value, width)
-          local g = value % 256
-          value = (value - g) / 256
-          local f = value % 256
-          value = (value - f) / 256
-          local e = value % 256
-          value = (value - e) / 256
-          local d = value % 256
-          value = (value - d) / 256
-          local c = value % 256
-          value = (value - c) / 256
-          local b = value % 256
-          return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
-        end
-        -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-        -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-        -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-        -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-        -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-        -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
-        -- reads the priority from the member.
-        local BAND = 2 ^ 42
-
-        local function score_of(priority, due)
-          return (9 - priority) * BAND + due
-        end
-
-        -- The send order but its last byte, which is that of the birth.
-        local function order_of(head, due)
-          local number = head.birth % 4096
-          local last = number % 256
-          if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
-            return string.char(16 + (number - last) / 256)
-          end
-          return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
-        end
-
-        local function member_of(id, head, due)
-          return order_of(head, due) .. string.char(head.birth % 256) .. id
-        end
-        -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-        -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-        --   text, record: its state and its record, as they were read
-        local function is_blocked_row(row, id, text, record)
-          if not record then
-            return false
-          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-            return true -- as most: nobody has touched it
-          elseif is_later(record, text) then
-            return true
-          end
-          local head = read_record(record)
-          local state = parse_state(text, head.birth)
-          return state.mark == '-' and member_of(id, head, state.due) == row
-        end
-        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
-        local LONGEST = 2 ^ 42 -- milliseconds
-        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
-
-        local function interval_of(rate)
-          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
-          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
-          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
-            return nil
-          end
-          local interval = spans * UNITS[unit] / count
-          return interval > 0 and interval <= LONGEST and interval or nil
-        end
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-        --   some may be blocked
-        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-        --   next; nil: keys have no rate
-        local per_key_text = setting('per_key') or ''
-        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
-        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
-        local interval = rate and interval_of(rate)
-        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
-        local is_read = seats_of_lane > 0 and (interval or not rate)
-        local rule = {
-          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
-          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
-          interval = is_read and interval or nil,
-        }
-        -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
-        local function is_closed(number)
-          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
-        end
-        -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
-        local function limit_of(number)
-          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
-          return lane and tonumber(lane.limit) or rule.limit
-        end
-        -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
-        local BY_RATE = 0.5
-        -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-        -- is ready that has come so. And the score of the seat that it takes.
-        local function free_seats(lane)
-          local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
-          if rule.interval and free > 0 then
-            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-            -- counts as now: the clock stepped back.
-            local function slot_of(lane)
-              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
-              return at and at > now and at <= now + rule.interval and at or nil
-            end
-            free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
-          end
-          return free
-        end
-
-        local function seat_in(lane)
-          return rule.interval and lane + BY_RATE or lane
-        end
-        -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-        -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-        -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-        -- twice, or to give one back twice, changes nothing.
-        --   full: lanes that were found full, for a call that only enters; nil: look
-        local function enter(id, lane, full)
-          if rule.limit == math.huge then
-            return true
-          end
-          local has_room = not (full and full[lane] or is_closed(lane))
-          if has_room then
-            local score = BLOCKED + lane
-            local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-            -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
-            has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
-          end
-          if has_room then
-            redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
-            return true
-          elseif full then
-            full[lane] = true
-          end
-          local own = redis.call('ZSCORE', seats, id)
-          if own and rule.interval then
-            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-            -- counts as now: the clock stepped back.
-            local function slot_of(lane)
-              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
-              return at and at > now and at <= now + rule.interval and at or nil
-            end
-            -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
-            -- keeps its seat and is due then, as nobody else is let in before.
-            --   own: the score of its seat
-            local function comes_by_rate(id, lane, own)
-              local slot = own == lane and slot_of(lane)
-              if slot then
-                return false, rule.in_order and slot or nil
-              elseif own == lane then
-                if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
-                  return false
-                end
-                redis.call('ZADD', seats, lane + BY_RATE, id)
-              end
-              return true
-            end
-            return comes_by_rate(id, lane, tonumber(own))
-          end
-          return own ~= false -- its own counts as free
-        end
-        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-        -- So no client polls, and a message wakes one of a thousand.
-        local function wake_one()
-          if redis.call('LLEN', wake) == 0 then
-            redis.call('LPUSH', wake, 1)
-            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
-          end
-        end
-        -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has a seat of its key or gets one,
-        -- else it waits for that in the lane of its key. Who lets through checks record and state, as lib/let_in does.
-        --   count: at most so many; first: from this place in the lane on
-        local SPARE = 20 -- rows that it looks at besides, in place of those that do not come through (I9)
-
-        -- Whether it may be ready now.
-        local function has_seat(id, record)
-          local lane = read_record(record).lane
-          if not lane or not is_closed(lane) and enter(id, lane) then
-            return true
-          end
-          return false, lane
-        end
-
-        local function let_through(number, count, first)
-          local score, through = string.format('%.0f', BLOCKED + number), 0
-          if count < 1 then
-            return
-          end
-          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', first, count + SPARE)) do
-            local id = id_of(row)
-            local record = redis.call('HGET', messages, id)
-            if through == count then
-              break
-            elseif not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
-              redis.call('ZREM', scheduled, row)
-            else
-              local seated, lane = has_seat(id, record)
-              if seated then
-                redis.call('ZADD', seats, number, PASS .. id)
-                redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)
-                redis.call('ZREM', scheduled, row)
-                through = through + 1
-              else
-                redis.call('ZADD', scheduled, BLOCKED + lane, row)
-                redis.call('ZREM', seats, id) -- in order it kept one
-              end
-            end
-          end
-          if through > 0 then
-            wake_one()
-          end
-        end
-        -- Lets messages of a dependency in that is up again, never more than 32 at a time: so the others are not flooded. Where nobody
-        -- waits and none is in work, it is over.
-        --   count: at most so many
-        local AT_ONCE = 32 -- ready or in work
-
-        local function drain(number, lane, count)
-          local score = string.format('%.0f', BLOCKED + number)
-          let_through(number, math.max(0, math.min(count, AT_ONCE - redis.call('ZCOUNT', seats, number, number))), 0)
-          local waiting = redis.call('ZCOUNT', scheduled, score, score)
-          if waiting + redis.call('ZCOUNT', seats, number, number) > 0 then
-            lane.due = now + breaker.probe
-          elseif lane.trusts and lane.trusts > now then
-            lane.drains, lane.due = nil, lane.trusts
-          else
-            lane = nil
-          end
-          write_lane(number, lane)
-        end
-        -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
-        --   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
-        local MOST_NOTES = '1000'
-
-        local function note_audit(did, by, user, ...)
-          redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
-          redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
-        end
-        -- The success of a probe closes the breaker of its dependency; this and each that follows lets in two more.
-        local function come_back(number, lane, acks)
-          if lane.open then
-            note_audit('closed', '"breaker"', '', 'chosen', 'dependency ' .. lane.name)
-            lane.open, lane.dead, lane.drains, lane.due = nil, nil, now, now + breaker.probe
-            write_lane(number, lane) -- first: while it is open only one has a pass
-          end
-          if not lane.paused then
-            drain(number, lane, 2 * acks)
-          end
-        end
-        local lane = read_lane(number)
-        if lane and (lane.open and probed or lane.drains and not lane.paused) then
-          come_back(number, lane, acks)
-        end
+    -- Looks at messages that were acked before they go: how many needed each dependency, and of which that are down one was a probe.
+    -- Statements, as in lib/chosen: while messages fail, each ack runs them. What is needed where one is down is defined only there.
+    local succeeded, needs, probed = {}, {}, {}
+    for n, id in ipairs(ids) do
+      local number = needs_of(id, texts[n])
+      if number then
+        succeeded[number], needs[n] = (succeeded[number] or 0) + 1, number
       end
     end
-
-    -- Whether the probe of a dependency that is down is among them.
-    local function is_probed(number, ids, needs)
-      local lane = read_lane(number)
-      for n, id in ipairs(lane and lane.open and ids or {}) do
-        if needs[n] == number and redis.call('ZSCORE', seats, PASS .. id) then
-          return true
-        end
+    if gated then
+      -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+      local PASS = '\1'
+      for n, dependency in pairs(needs) do
+        local lane = not probed[dependency] and read_lane(dependency)
+        probed[dependency] = probed[dependency] or lane and lane.open and redis.call('ZSCORE', seats, PASS .. ids[n]) or nil
       end
     end
-
-    local function succeeded(ids, texts)
-      local numbers, acks, needs, probed = {}, {}, {}, {}
-      for n, id in ipairs(ids) do
-        local number = needs_of(id, texts[n])
-        if number and not acks[number] then
-          numbers[#numbers + 1], acks[number] = number, 0
-        end
-        if number then
-          acks[number], needs[n] = acks[number] + 1, number
-        end
-      end
-      for _, number in ipairs(gated and numbers or {}) do
-        probed[number] = is_probed(number, ids, needs)
-      end
-      return function()
-        for _, number in ipairs(numbers) do
-          count(number, acks[number], probed[number])
-        end
-      end
-    end
-    count_success = succeeded(ids, texts)
+    successes, probes = succeeded, probed
   end
   if noted or dedup_window then
-    -- The server's clock in whole milliseconds, read once a script (I11).
     local clock = redis.call('TIME')
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
     if dedup_window then
@@ -1015,20 +581,12 @@ if #settled > 0 then
           end
         end
       end
-      -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-      -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-      -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-      -- that it blocks no other message, and a version that can read it finds it.
       local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
       local function is_later(record, text)
         return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
       end
-      -- The flag of a record (lib/record) that has an expiry.
       local EXPIRES = 0x10
-      -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-      -- of all that its sender packed beside the body. nil: it has none.
-      --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
       local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
       local function lanes_in(text, first)
@@ -1042,7 +600,6 @@ if #settled > 0 then
         end
         return lanes[KEY], lanes[DEPENDENCY]
       end
-      -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
       local HEADERS = 0x20
 
       local function lanes_of(record)
@@ -1051,7 +608,6 @@ if #settled > 0 then
           return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
         end
       end
-      -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
       local TRANSIENT = 0x80
 
       local function unpack_number(text, first, width)
@@ -1066,7 +622,6 @@ if #settled > 0 then
         return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
       end
 
-      -- lane: of its key; needs: the lane of its dependency.
       local function as_head(birth, flags, expires, lane, needs)
         return {
           birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -1074,8 +629,6 @@ if #settled > 0 then
         }
       end
 
-      -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-      -- something.
       local function read_record(record)
         if #record < 14 and (#record < 8 or has_expiry(record)) then
           return { birth = 0, priority = 4 }
@@ -1105,13 +658,6 @@ if #settled > 0 then
         end
         return read_record(record), false
       end
-      -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-      -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-      --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-      -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-      -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-      -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-      -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
       local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
       local MORE = ' [%w_]+=%S*'
       local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -1148,15 +694,12 @@ if #settled > 0 then
         }, ' ') .. s.more
       end
 
-      -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-      -- redrive gave it another (lib/redriven_expiry).
       local function expiry_of(head, state)
         if state.redriven == 0 then
           return head.expires
         end
         return tonumber(state.more:match(' expires=(%d+)') or nil)
       end
-      -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
       local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
@@ -1180,81 +723,101 @@ if #settled > 0 then
       -- their names once.
       --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
       --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
-      -- An event that ends a message for who waits for its result is kept for them, too (lib/keep_results).
+      -- An event that ends a message for who waits for its result is kept for them, too (lib/kept).
       local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
       local names = {} -- of consumers, by their JSON
       local function outcome(event, id, head, state, delay, detail)
         if ENDS[event] and state.more:find(' result=', 1, true) then
-          -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
-          local function span(text)
-            local value = tonumber(text and text:match('^%d+$') or nil)
-            return value and value > 0 and value <= 315360000000 and value or nil -- ten years
-          end
-          -- Milliseconds for which results are kept where the settings do not say it.
-          local RESULTS_KEPT = 3600000
-          -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
-          -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
-          -- nothing, since the queue goes on when memory is full: who waits is told that there is no result.
-          --   ends: of each message "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty: none was
-          --   given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
-          local BYTES, EACH = 67108864, 200 -- of all; of one, in Redis, beside its text and twice its id
-          local MOST = 1000 -- that make room for others in one script (I9)
-
-          local function size_of(id, length)
-            return length > 0 and 2 * #id + length + EACH or 0
-          end
-
-          -- Returns how many bytes that frees. The row goes last: by it is found what was cut off.
-          local function forget(ids)
-            local freed = 0
-            for _, id in ipairs(ids) do
-              freed = freed + size_of(id, redis.call('HSTRLEN', results, id))
-              redis.call('HDEL', results, id)
-              redis.call('ZREM', result_times, id)
-            end
-            return freed
-          end
-
-          local function keep_results(ids, ends)
+          -- Keeps what became of messages (lib/kept), for those that rarely do: of each its end, or false to forget it.
+          local function keep_results(ended, ends)
             local values = redis.call('HMGET', settings, 'results', 'results_bytes')
-            local kept_for, limit = span(values[1]) or RESULTS_KEPT, tonumber((values[2] or ''):match('^%d+$') or nil) or BYTES
-            local before = redis.call('HMGET', results, '', unpack(ids)) -- under the empty id: the bytes of all
-            local old = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - kept_for, 'LIMIT', 0, 2 * #ids)
-            for n, id in ipairs(ids) do
-              old[#old + 1] = before[n + 1] and id or nil
+            local kept_for, most_bytes = values[1], values[2]
+            local function span(text)
+              local value = tonumber(text and text:match('^%d+$') or nil)
+              return value and value > 0 and value <= 315360000000 and value or nil -- ten years
             end
-            local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
-            local kept_at = string.format('%.0f', now)
-            for n, id in ipairs(ids) do
-              local more = size_of(id, ends[n] and #ends[n] or 0)
-              while total + more > limit and more <= limit and dropped < MOST do
-                local oldest = redis.call('ZRANGE', result_times, 0, 0)
-                total = oldest[1] and total - forget(oldest) or 0
-                dropped = dropped + #oldest
+            -- Milliseconds for which results are kept where the settings do not say it.
+            local RESULTS_KEPT = 3600000
+            -- Bytes of a result in Redis, beside its text and twice its id.
+            local RESULT_EXTRA = 200
+            -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
+            -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
+            -- nothing, since the queue goes on when memory is full: who waits is told that there is no result. Statements, as in
+            -- lib/chosen, since every ack with a result runs them; what goes is looked at only where something has to.
+            --   ended, ends: ids, and of each "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty:
+            --   none was given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
+            --   kept_for, most_bytes: what the settings say
+            local BYTES = 67108864 -- of all
+            local MOST, MOST_BYTES = 2200, 33554432 -- that make room in one script (I9): as many as half a megabyte may need
+            local AT_ONCE = 100 -- of these one command reads the ids
+            local lasts, limit = span(kept_for) or RESULTS_KEPT, tonumber((most_bytes or ''):match('^%d+$') or nil) or BYTES
+            local before = redis.call('HMGET', results, '', unpack(ended)) -- under the empty id: the bytes of all
+            local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 2 * #ended)
+            local total, wanted, sizes, dropped = tonumber(before[1] or nil) or 0, 0, {}, 0
+            for n, id in ipairs(ended) do
+              if before[n + 1] then
+                over[#over + 1] = id
               end
-              if more > 0 and total + more <= limit then
-                total, kept[n] = total + more, true
-                rows[#rows + 1], rows[#rows + 2] = kept_at, id
-                cells[#cells + 1], cells[#cells + 2] = id, ends[n]
-              elseif more > 0 then
+              sizes[n] = ends[n] and 2 * #id + #ends[n] + RESULT_EXTRA or 0
+              wanted = wanted + (sizes[n] <= limit and sizes[n] or 0)
+            end
+            if over[1] or total + wanted > limit then
+              -- Forgets the first of these results, until so many bytes are free. Returns how many bytes that freed, and how many went.
+              -- The rows go last: by them is found what was cut off.
+              local function forget_results(ids, enough)
+                local freed, gone, seen = 0, {}, {}
+                for _, id in ipairs(ids) do
+                  if freed >= enough then
+                    break
+                  end
+                  local length = seen[id] and 0 or redis.call('HSTRLEN', results, id)
+                  freed = freed + (length > 0 and 2 * #id + length + RESULT_EXTRA or 0)
+                  gone[#gone + 1], seen[id] = id, true
+                end
+                if gone[1] then
+                  redis.call('HDEL', results, unpack(gone))
+                  redis.call('ZREM', result_times, unpack(gone))
+                end
+                return freed, #gone
+              end
+              total = total - forget_results(over, math.huge)
+              local room = math.min(total + wanted - limit, MOST_BYTES)
+              while room > 0 and dropped < MOST do
+                local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
+                if not oldest[1] then
+                  total = 0 -- what was counted is not there
+                  break
+                end
+                local freed, gone = forget_results(oldest, room)
+                total, room, dropped = total - freed, room - freed, dropped + gone
+              end
+            end
+            local rows, cells, last, kept, kept_at = {}, { '', 0 }, 0, {}, string.format('%.0f', now)
+            for n, id in ipairs(ended) do
+              if ends[n] and total + sizes[n] <= limit then
+                total, kept[n], last = total + sizes[n], ends[n], last + 2
+                rows[last - 1], rows[last] = kept_at, id
+                cells[last + 1], cells[last + 2] = id, ends[n]
+              elseif ends[n] then
                 dropped = dropped + 1
               end
             end
             cells[2] = string.format('%.0f', math.max(0, total))
-            local written = #rows == 0 or type(redis.pcall('ZADD', result_times, unpack(rows))) == 'number'
-            if written and (#rows > 0 or before[1]) then
+            local written = last == 0 or type(redis.pcall('ZADD', result_times, unpack(rows))) == 'number'
+            if written and (last > 0 or before[1]) then
               written = type(redis.pcall('HSET', results, unpack(cells))) == 'number'
             end
-            redis.call('PEXPIRE', results, kept_for)
-            redis.call('PEXPIRE', result_times, kept_for)
+            redis.call('PEXPIRE', results, lasts)
+            redis.call('PEXPIRE', result_times, lasts)
             if dropped > 0 then
               redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
             end
-            for n, id in ipairs(ids) do
+            for n, id in ipairs(ended) do
               if ends[n] then -- without the right to, who waits finds it within a second
-                redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] and ends[n] or 'unkept 0 ')
+                redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] or 'unkept 0 ')
               end
             end
+            return kept
           end
           local word = event == 'undone' and state.part or event
           local cause = detail and detail.error and detail.error:match('^[^\t]*') or ''
@@ -1305,85 +868,87 @@ if #settled > 0 then
     end
   end
   if with_result then -- first, so that what is gone has its result
-    -- The server's clock in whole milliseconds, read once a script (I11).
     local clock = redis.call('TIME')
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-    -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+    local ended, ends, acked_at = with_result, {}, 'acked ' .. string.format('%.0f', now) .. ' '
+    for n, id in ipairs(ended) do
+      ends[n] = acked_at .. (given[id] or '')
+    end
+    local kept_for, most_bytes = values[6], values[7]
     local function span(text)
       local value = tonumber(text and text:match('^%d+$') or nil)
       return value and value > 0 and value <= 315360000000 and value or nil -- ten years
     end
-    -- Milliseconds for which results are kept where the settings do not say it.
     local RESULTS_KEPT = 3600000
-    -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
-    -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
-    -- nothing, since the queue goes on when memory is full: who waits is told that there is no result.
-    --   ends: of each message "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty: none was
-    --   given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
-    local BYTES, EACH = 67108864, 200 -- of all; of one, in Redis, beside its text and twice its id
-    local MOST = 1000 -- that make room for others in one script (I9)
-
-    local function size_of(id, length)
-      return length > 0 and 2 * #id + length + EACH or 0
-    end
-
-    -- Returns how many bytes that frees. The row goes last: by it is found what was cut off.
-    local function forget(ids)
-      local freed = 0
-      for _, id in ipairs(ids) do
-        freed = freed + size_of(id, redis.call('HSTRLEN', results, id))
-        redis.call('HDEL', results, id)
-        redis.call('ZREM', result_times, id)
+    local RESULT_EXTRA = 200
+    local BYTES = 67108864 -- of all
+    local MOST, MOST_BYTES = 2200, 33554432 -- that make room in one script (I9): as many as half a megabyte may need
+    local AT_ONCE = 100 -- of these one command reads the ids
+    local lasts, limit = span(kept_for) or RESULTS_KEPT, tonumber((most_bytes or ''):match('^%d+$') or nil) or BYTES
+    local before = redis.call('HMGET', results, '', unpack(ended)) -- under the empty id: the bytes of all
+    local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 2 * #ended)
+    local total, wanted, sizes, dropped = tonumber(before[1] or nil) or 0, 0, {}, 0
+    for n, id in ipairs(ended) do
+      if before[n + 1] then
+        over[#over + 1] = id
       end
-      return freed
+      sizes[n] = ends[n] and 2 * #id + #ends[n] + RESULT_EXTRA or 0
+      wanted = wanted + (sizes[n] <= limit and sizes[n] or 0)
     end
-
-    local function keep_results(ids, ends)
-      local values = redis.call('HMGET', settings, 'results', 'results_bytes')
-      local kept_for, limit = span(values[1]) or RESULTS_KEPT, tonumber((values[2] or ''):match('^%d+$') or nil) or BYTES
-      local before = redis.call('HMGET', results, '', unpack(ids)) -- under the empty id: the bytes of all
-      local old = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - kept_for, 'LIMIT', 0, 2 * #ids)
-      for n, id in ipairs(ids) do
-        old[#old + 1] = before[n + 1] and id or nil
-      end
-      local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
-      local kept_at = string.format('%.0f', now)
-      for n, id in ipairs(ids) do
-        local more = size_of(id, ends[n] and #ends[n] or 0)
-        while total + more > limit and more <= limit and dropped < MOST do
-          local oldest = redis.call('ZRANGE', result_times, 0, 0)
-          total = oldest[1] and total - forget(oldest) or 0
-          dropped = dropped + #oldest
+    if over[1] or total + wanted > limit then
+      local function forget_results(ids, enough)
+        local freed, gone, seen = 0, {}, {}
+        for _, id in ipairs(ids) do
+          if freed >= enough then
+            break
+          end
+          local length = seen[id] and 0 or redis.call('HSTRLEN', results, id)
+          freed = freed + (length > 0 and 2 * #id + length + RESULT_EXTRA or 0)
+          gone[#gone + 1], seen[id] = id, true
         end
-        if more > 0 and total + more <= limit then
-          total, kept[n] = total + more, true
-          rows[#rows + 1], rows[#rows + 2] = kept_at, id
-          cells[#cells + 1], cells[#cells + 2] = id, ends[n]
-        elseif more > 0 then
-          dropped = dropped + 1
+        if gone[1] then
+          redis.call('HDEL', results, unpack(gone))
+          redis.call('ZREM', result_times, unpack(gone))
         end
+        return freed, #gone
       end
-      cells[2] = string.format('%.0f', math.max(0, total))
-      local written = #rows == 0 or type(redis.pcall('ZADD', result_times, unpack(rows))) == 'number'
-      if written and (#rows > 0 or before[1]) then
-        written = type(redis.pcall('HSET', results, unpack(cells))) == 'number'
-      end
-      redis.call('PEXPIRE', results, kept_for)
-      redis.call('PEXPIRE', result_times, kept_for)
-      if dropped > 0 then
-        redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
-      end
-      for n, id in ipairs(ids) do
-        if ends[n] then -- without the right to, who waits finds it within a second
-          redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] and ends[n] or 'unkept 0 ')
+      total = total - forget_results(over, math.huge)
+      local room = math.min(total + wanted - limit, MOST_BYTES)
+      while room > 0 and dropped < MOST do
+        local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
+        if not oldest[1] then
+          total = 0 -- what was counted is not there
+          break
         end
+        local freed, gone = forget_results(oldest, room)
+        total, room, dropped = total - freed, room - freed, dropped + gone
       end
     end
-    local became, acked_at = {}, 'acked ' .. string.format('%.0f', now) .. ' '
-    for n, id in ipairs(with_result) do
-      became[n] = acked_at .. (given[id] or '')
+    local rows, cells, last, kept, kept_at = {}, { '', 0 }, 0, {}, string.format('%.0f', now)
+    for n, id in ipairs(ended) do
+      if ends[n] and total + sizes[n] <= limit then
+        total, kept[n], last = total + sizes[n], ends[n], last + 2
+        rows[last - 1], rows[last] = kept_at, id
+        cells[last + 1], cells[last + 2] = id, ends[n]
+      elseif ends[n] then
+        dropped = dropped + 1
+      end
     end
-    keep_results(with_result, became)
+    cells[2] = string.format('%.0f', math.max(0, total))
+    local written = last == 0 or type(redis.pcall('ZADD', result_times, unpack(rows))) == 'number'
+    if written and (last > 0 or before[1]) then
+      written = type(redis.pcall('HSET', results, unpack(cells))) == 'number'
+    end
+    redis.call('PEXPIRE', results, lasts)
+    redis.call('PEXPIRE', result_times, lasts)
+    if dropped > 0 then
+      redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
+    end
+    for n, id in ipairs(ended) do
+      if ends[n] then -- without the right to, who waits finds it within a second
+        redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] or 'unkept 0 ')
+      end
+    end
   end
   do
     -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
@@ -1399,7 +964,6 @@ if #settled > 0 then
     redis.call('HDEL', history, unpack(ids))
     redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
     if gated then
-      -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
       local PASS = '\1'
       -- Ends the passes of messages that were let through the gate of their dependency.
       local function end_passes(ids)
@@ -1417,8 +981,408 @@ if #settled > 0 then
     acked = gone
   end
   redis.call('HINCRBY', counters, 'acked', acked)
-  if count_success then
-    count_success()
+  if successes then
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+    local function digits(number)
+      return string.format(WHOLE, number)
+    end
+    -- Counts what was acked for its dependencies, of which something is known since they failed of late.
+    --   successes, probed: of lib/succeeded
+    local function count_successes(successes, probed, gated)
+      for dependency, times in pairs(successes) do
+        local name = digits(dependency) .. ' acks'
+        if redis.call('HEXISTS', strikes, name) == 1 then
+          redis.call('HINCRBY', strikes, name, times)
+        end
+        if gated then
+          local clock = redis.call('TIME')
+          local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+          local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+          local found
+          local function setting(name)
+            found = found or redis.call(
+              'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+            )
+            return found[FIELDS[name]]
+          end
+          -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
+          --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
+          --   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
+          --   breaker.probe: until the first probe; breaker.longest: the longest time between two
+          local said = setting('breaker') or ''
+          local breaker = {
+            distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
+            within = tonumber(said:match(' within=(%d+)ms') or nil) or 0,
+            share = tonumber(said:match(' share=([%d.]+)') or nil) or 1,
+            probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
+            longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
+          }
+          -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is any more, but for a
+          -- limit of its own.
+          local function write_lane(number, lane)
+            local name, before = string.format('%.0f', number), lanes_read[number]
+            lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
+            local is_closed_at_times = lane and (lane.paused or lane.open or lane.due)
+            if lane and not is_closed_at_times and not lane.limit then
+              lane = nil
+            end
+            lanes_read[number] = lane or false
+            if not lane then
+              redis.call('HDEL', lanes, name)
+              redis.call('ZREM', gates, name)
+              return
+            end
+            if is_closed_at_times then
+              redis.call('HSET', settings, 'gated', 1)
+            end
+            if lane.limit then
+              redis.call('HSET', settings, 'limited', 1)
+            end
+            if lane.due then
+              redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
+            else
+              redis.call('ZREM', gates, name)
+            end
+            redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
+          end
+          local PASS = '\1'
+          local function id_of(member)
+            return member:sub(member:byte(1) < 16 and 9 or 3)
+          end
+          local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+          local function is_later(record, text)
+            return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+          end
+          local EXPIRES = 0x10
+          local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
+
+          local function lanes_in(text, first)
+            local lanes, at = {}, first + 2
+            for field = KEY, DEPENDENCY do
+              local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+              if f and number == field then
+                lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+                at = at + 3 + high * 256 + low
+              end
+            end
+            return lanes[KEY], lanes[DEPENDENCY]
+          end
+          local HEADERS = 0x20
+
+          local function lanes_of(record)
+            local flags = record:byte(8)
+            if flags and math.floor(flags / HEADERS) % 2 == 1 then
+              return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+            end
+          end
+          local TRANSIENT = 0x80
+
+          local function unpack_number(text, first, width)
+            local value = 0
+            for i = first, first + width - 1 do
+              value = value * 256 + text:byte(i)
+            end
+            return value
+          end
+
+          local function has_expiry(record)
+            return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+          end
+
+          local function as_head(birth, flags, expires, lane, needs)
+            return {
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+              lane = lane, needs = needs,
+            }
+          end
+
+          local function read_record(record)
+            if #record < 14 and (#record < 8 or has_expiry(record)) then
+              return { birth = 0, priority = 4 }
+            end
+            local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+            local lane, needs = lanes_of(record)
+            return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+          end
+          local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+          local MORE = ' [%w_]+=%S*'
+          local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+          local function new_state(due)
+            return {
+              part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+              deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+            }
+          end
+
+          local function parse_state(text, birth)
+            local s = new_state(math.floor(birth / 4096))
+            local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+            if text then
+              part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+                text:match(STATE)
+            end
+            if part and (more == '' or more:gsub(MORE, '') == '') then
+              s.part, s.reason, s.mark, s.token = part, reason, mark, token
+              local at = tonumber(due)
+              s.due = at > 0 and at < LATER and at or s.due
+              s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+              s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+              s.delay, s.more = tonumber(delay), more
+            end
+            return s
+          end
+
+          local function format_state(s)
+            local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+            return table.concat({
+              part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+            }, ' ') .. s.more
+          end
+
+          local function expiry_of(head, state)
+            if state.redriven == 0 then
+              return head.expires
+            end
+            return tonumber(state.more:match(' expires=(%d+)') or nil)
+          end
+
+          local function pack_number(value, width)
+            local g = value % 256
+            value = (value - g) / 256
+            local f = value % 256
+            value = (value - f) / 256
+            local e = value % 256
+            value = (value - e) / 256
+            local d = value % 256
+            value = (value - d) / 256
+            local c = value % 256
+            value = (value - c) / 256
+            local b = value % 256
+            return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+          end
+          local BAND = 2 ^ 42
+
+          local function score_of(priority, due)
+            return (9 - priority) * BAND + due
+          end
+
+          local function order_of(head, due)
+            local number = head.birth % 4096
+            local last = number % 256
+            if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
+              return string.char(16 + (number - last) / 256)
+            end
+            return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+          end
+
+          local function member_of(id, head, due)
+            return order_of(head, due) .. string.char(head.birth % 256) .. id
+          end
+          local function is_blocked_row(row, id, text, record)
+            if not record then
+              return false
+            elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+              return true -- as most: nobody has touched it
+            elseif is_later(record, text) then
+              return true
+            end
+            local head = read_record(record)
+            local state = parse_state(text, head.birth)
+            return state.mark == '-' and member_of(id, head, state.due) == row
+          end
+          local LONGEST = 2 ^ 42 -- milliseconds
+          local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+          local function interval_of(rate)
+            local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+            count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+            if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+              return nil
+            end
+            local interval = spans * UNITS[unit] / count
+            return interval > 0 and interval <= LONGEST and interval or nil
+          end
+          local per_key_text = setting('per_key') or ''
+          local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+          local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+          local interval = rate and interval_of(rate)
+          local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+          local is_read = seats_of_lane > 0 and (interval or not rate)
+          local rule = {
+            limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+            in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+            interval = is_read and interval or nil,
+          }
+          local function is_closed(number)
+            local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+            return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+          end
+          local function limit_of(number)
+            local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+            return lane and tonumber(lane.limit) or rule.limit
+          end
+          local BY_RATE = '.5'
+          local function free_seats(lane)
+            local score = digits(lane)
+            local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
+            if rule.interval and free > 0 then
+              local function slot_of(lane)
+                local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+                return at and at > now and at <= now + rule.interval and at or nil
+              end
+              free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
+            end
+            return free
+          end
+
+          local function seat_in(lane)
+            return rule.interval and digits(lane) .. BY_RATE or digits(lane)
+          end
+          -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+          -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
+          -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
+          -- member of a set: to take one twice, or to give one back twice, changes nothing.
+          --   full: lanes that were found full, for a call that only enters; nil: look
+          local function enter(id, lane, full)
+            if rule.limit == math.huge then
+              return true
+            end
+            local has_room = not (full and full[lane] or is_closed(lane))
+            if has_room then
+              local score = digits(BLOCKED + lane)
+              local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+              -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+              has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
+            end
+            if has_room then
+              redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
+              return true
+            elseif full then
+              full[lane] = true
+            end
+            local own = redis.call('ZSCORE', seats, id)
+            if own and rule.interval then
+              local function slot_of(lane)
+                local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+                return at and at > now and at <= now + rule.interval and at or nil
+              end
+              -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
+              -- keeps its seat and is due then, as nobody else is let in before.
+              --   own: the score of its seat
+              local function comes_by_rate(id, lane, own)
+                local slot = own == lane and slot_of(lane)
+                if slot then
+                  return false, rule.in_order and slot or nil
+                elseif own == lane then
+                  local score = digits(lane) .. BY_RATE
+                  if redis.call('ZCOUNT', seats, score, score) > 0 then
+                    return false
+                  end
+                  redis.call('ZADD', seats, score, id)
+                end
+                return true
+              end
+              return comes_by_rate(id, lane, tonumber(own))
+            end
+            return own ~= false -- its own counts as free
+          end
+          local function wake_one()
+            if redis.call('LLEN', wake) == 0 then
+              redis.call('LPUSH', wake, 1)
+              redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+            end
+          end
+          -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has a seat of its key or gets one,
+          -- else it waits for that in the lane of its key. Who lets through checks record and state, as lib/let_in does.
+          --   count: at most so many; first: from this place in the lane on
+          local SPARE = 20 -- rows that it looks at besides, in place of those that do not come through (I9)
+
+          -- Whether it may be ready now.
+          local function has_seat(id, record)
+            local lane = read_record(record).lane
+            if not lane or not is_closed(lane) and enter(id, lane) then
+              return true
+            end
+            return false, lane
+          end
+
+          local function let_through(number, count, first)
+            local score, through = digits(BLOCKED + number), 0
+            if count < 1 then
+              return
+            end
+            for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', first, count + SPARE)) do
+              local id = id_of(row)
+              local record = redis.call('HGET', messages, id)
+              if through == count then
+                break
+              elseif not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
+                redis.call('ZREM', scheduled, row)
+              else
+                local seated, lane = has_seat(id, record)
+                if seated then
+                  redis.call('ZADD', seats, number, PASS .. id)
+                  redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)
+                  redis.call('ZREM', scheduled, row)
+                  through = through + 1
+                else
+                  redis.call('ZADD', scheduled, BLOCKED + lane, row)
+                  redis.call('ZREM', seats, id) -- in order it kept one
+                end
+              end
+            end
+            if through > 0 then
+              wake_one()
+            end
+          end
+          -- Lets messages of a dependency in that is up again, never more than 32 at a time: so the others are not flooded. Where nobody
+          -- waits and none is in work, it is over.
+          --   count: at most so many
+          local AT_ONCE = 32 -- ready or in work
+
+          local function drain(number, lane, count)
+            local score = digits(BLOCKED + number)
+            let_through(number, math.max(0, math.min(count, AT_ONCE - redis.call('ZCOUNT', seats, number, number))), 0)
+            local waiting = redis.call('ZCOUNT', scheduled, score, score)
+            if waiting + redis.call('ZCOUNT', seats, number, number) > 0 then
+              lane.due = now + breaker.probe
+            elseif lane.trusts and lane.trusts > now then
+              lane.drains, lane.due = nil, lane.trusts
+            else
+              lane = nil
+            end
+            write_lane(number, lane)
+          end
+          -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
+          --   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+          local MOST_NOTES = '1000'
+
+          local function note_audit(did, by, user, ...)
+            redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+            redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
+          end
+          -- The success of a probe closes the breaker of its dependency; this and each that follows lets in two more.
+          local function come_back(number, lane, acks)
+            if lane.open then
+              note_audit('closed', '"breaker"', '', 'chosen', 'dependency ' .. lane.name)
+              lane.open, lane.dead, lane.drains, lane.due = nil, nil, now, now + breaker.probe
+              write_lane(number, lane) -- first: while it is open only one has a pass
+            end
+            if not lane.paused then
+              drain(number, lane, 2 * acks)
+            end
+          end
+          local lane = read_lane(dependency)
+          if lane and (lane.open and probed[dependency] or lane.drains and not lane.paused) then
+            come_back(dependency, lane, times)
+          end
+        end
+      end
+    end
+    count_successes(successes, probes, gated)
   end
   if noted then
     note(ids, heads, texts)
@@ -1448,8 +1412,6 @@ if #settled > 0 then
   end
   let_go(let)
 elseif next(let) then
-  -- Takes settled messages off their claims. A lease goes with the last of its messages.
-  --   counts: token → how many
   local function let_go(counts)
     for token, count in pairs(counts) do
       if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then

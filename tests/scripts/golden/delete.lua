@@ -1,6 +1,7 @@
--- Removes a queue: all of its keys, but for its audit, which says who did what for another month. Refused while anything is in it, unless force is to go with it. What a job has
--- committed stops even that, since it may be for other queues, too: it is moved first. Returns how many messages were
--- removed; or, refused, how many are ready, scheduled, leased, dead, expired, and how many lists are committed.
+-- Removes a queue: all of its keys, but for its audit, which says who did what for another month. Refused while anything is in
+-- it, unless force is to go with it. What a job has committed stops even that, since it may be for other queues, too: it is
+-- moved first. Returns how many messages were removed; or, refused, how many are ready, scheduled, leased, dead, expired, and
+-- how many lists are committed.
 -- drains
 -- luacheck: ignore 211 (it needs the keys that it does not name, too)
 local number, force = ARGV[1], ARGV[2] -- force: 1, or 0: only an empty queue

@@ -1,5 +1,5 @@
 -- Makes scheduled messages ready at once. They stand where they were born, so ahead of what came later (I8). One that waits
--- for a seat of its lane is left as it is. Returns how many.
+-- for a seat of its lane is left as it is. Returns what lib/changed does.
 local number, act = ARGV[1], ARGV[2] -- act: as in lib/note_act
 -- items from ARGV[3]: id
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -13,7 +13,12 @@ local lanes, slots, sender = KEYS[16], KEYS[17], KEYS[18]
 local register = redis.call('GET', sender)
 local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
 if done then
-  return done
+  -- What a call of a verb on chosen messages that was done before returns again, from its note (lib/changed).
+  local function changed_before()
+    local score, member, leased = register:match('^%d+ (%S*) (.*) (%d+) %d*$')
+    return { done, score or '', member or '', tonumber(leased) or 0 } -- of a later call, if this one arrives late: nobody reads that
+  end
+  return changed_before()
 end
 -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
 local function read_json(text)
@@ -251,9 +256,10 @@ local function let_in(...)
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
     -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-    --   some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+    --   and some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+    --   message is gone or dead; rule.holds: and by a dead letter;
     --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
     --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
@@ -292,17 +298,26 @@ local function let_in(...)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+    local function digits(number)
+      return string.format(WHOLE, number)
+    end
     -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
-    local BY_RATE = 0.5
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
+    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+    -- is.
+    local BY_RATE = '.5'
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+    -- none is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
-      local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+      local score = digits(lane)
+      local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
       if rule.interval and free > 0 then
         -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
         -- counts as now: the clock stepped back.
@@ -310,13 +325,13 @@ local function let_in(...)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
         end
-        free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+        free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
       end
       return free
     end
 
     local function seat_in(lane)
-      return rule.interval and lane + BY_RATE or lane
+      return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
     -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
     -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
@@ -329,11 +344,13 @@ local function let_in(...)
     -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
     local function next_score(first)
       local band = score_of(9 - first, 0)
-      if not place_of[first] then
-        local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+      if not rule.in_turn then
+        return digits(band + now + 1)
+      elseif not place_of[first] then
+        local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
         place_of[first] = last > now and last < now + 60000 and last or now + 1
       end
-      place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+      place_of[first] = place_of[first] + STEP
       return string.format('%.17g', band + place_of[first])
     end
 
@@ -343,8 +360,8 @@ local function let_in(...)
       for _, lane in ipairs(lanes) do
         local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
         if free > 0 then
-          local score = string.format('%.0f', BLOCKED + lane)
-          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+          local score = digits(BLOCKED + lane)
+          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', digits(free))) do
             rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
           end
         end
@@ -403,17 +420,6 @@ local function vacate(ids)
     let_in(lanes)
   end
 end
--- Notes that the call is done (lib/noted), and how many messages it changed. Returns that count. `more`: what else the call
--- returns.
-local function note_done(count, more)
-  local note = (more or '') .. count
-  -- Notes in the register of its sender (lib/done) that the call is done: `note` is the count, before it what else the call
-  -- returns. The last that a script does: if it is cut off before, a repetition does the rest. The note stays for an hour,
-  -- far longer than any call is repeated. Statements, as in lib/chosen.
-  local noted = number .. ' ' .. note
-  redis.call('PSETEX', sender, '3600000', noted)
-  return noted and count
-end
 -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
 --   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
 local MOST_NOTES = '1000'
@@ -444,6 +450,27 @@ local function note_act(act, number)
   if before then
     redis.call('XDEL', audit, before)
   end
+end
+-- Notes that the call is done (lib/noted), and how many messages it changed. Returns that count. `more`: what else the call
+-- returns.
+local function note_done(count, more)
+  local note = (more or '') .. count
+  -- Notes in the register of its sender (lib/done) that the call is done: `note` is the count, before it what else the call
+  -- returns. The last that a script does: if it is cut off before, a repetition does the rest. The note stays for an hour,
+  -- far longer than any call is repeated. Statements, as in lib/chosen.
+  local noted = number .. ' ' .. note
+  redis.call('PSETEX', sender, '3600000', noted)
+  return noted and count
+end
+-- The end of a call of a verb on chosen messages: notes the act and that the call is done, where it changed anything; else a
+-- full Redis 6.2 would refuse a purge of nothing. Returns how many messages it changed, the score and the member of the row
+-- after which the range goes on (empty: it is over), and how many messages it left that somebody works on.
+local function changed(number, score, member, leased)
+  if number > 0 then
+    note_act(act, number)
+    note_done(number, table.concat({ score, member, leased, '' }, ' '))
+  end
+  return { number, score, member, leased }
 end
 -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
 -- (lib/head_word); nil where that does not say them.
@@ -494,13 +521,15 @@ local function left_over(index, row, id, state, head)
   end
   return false
 end
--- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
--- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
--- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
--- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
+-- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is
+-- about: the ids from ARGV[first] on, or, where there are none, those of `range`: its `ids`, or those of its rows
+-- (lib/rows_of_range). Skips those that do not wait there, and those of a later form, which stay as they are. Returns how many
+-- there were for which `visit` did not return false, then the score and the member of the last row that was looked at, where
+-- the range goes on after it, else empty; then how many of the ids are being processed.
 local function drop_rest(left)
   -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-  local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+  -- Before all changes: no read parts them where a script is cut off.
+  local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
   local function drop(ids)
     local once_gone, per_key, gated = nil, rule_of_keys, has_gates
@@ -538,7 +567,7 @@ local function drop_rest(left)
 end
 
 local function each_chosen(index, first, visit, range)
-  local ids, rows, seen, count = {}, {}, {}, 0
+  local ids, rows, seen, count, leased = {}, {}, {}, 0, 0
   local next_score, next_member = '', ''
   if #ARGV >= first then
     for i = first, #ARGV do
@@ -612,19 +641,20 @@ local function each_chosen(index, first, visit, range)
           drop_rest(id)
         end
         redis.call('ZREM', index, member)
+      elseif state and state.mark == '+' then
+        leased = leased + 1
       end
     end
   end
-  return count, next_score, next_member
+  return count, next_score, next_member, leased
 end
--- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
 local PASS = '\1'
 -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
 -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
 -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
 -- row: its index and its member.
---   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped back, a message that was ready may
---   be due in the future.
+--   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped
+--   back, a message that was ready may be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
 -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
@@ -639,7 +669,6 @@ local function put(id, state, head, waits, rest, arrive)
   local in_lane = head.lane and setting('per_key')
   if in_lane then
     if not give_back then
-      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
       local LONGEST = 2 ^ 42 -- milliseconds
       local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -652,13 +681,6 @@ local function put(id, state, head, waits, rest, arrive)
         local interval = spans * UNITS[unit] / count
         return interval > 0 and interval <= LONGEST and interval or nil
       end
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-      --   some may be blocked
-      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-      --   next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
       local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
       local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -677,41 +699,40 @@ local function put(id, state, head, waits, rest, arrive)
         end
         return not waits or rule.in_order
       end
-      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
       local function is_closed(number)
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
       end
-      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+      local function digits(number)
+        return string.format(WHOLE, number)
+      end
       local function limit_of(number)
         local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
         return lane and tonumber(lane.limit) or rule.limit
       end
-      -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
-      local BY_RATE = 0.5
-      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-      -- is ready that has come so. And the score of the seat that it takes.
+      local BY_RATE = '.5'
       local function free_seats(lane)
-        local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+        local score = digits(lane)
+        local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
         if rule.interval and free > 0 then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
           end
-          free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+          free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
         end
         return free
       end
 
       local function seat_in(lane)
-        return rule.interval and lane + BY_RATE or lane
+        return rule.interval and digits(lane) .. BY_RATE or digits(lane)
       end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-      -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-      -- twice, or to give one back twice, changes nothing.
+      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
+      -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
+      -- member of a set: to take one twice, or to give one back twice, changes nothing.
       --   full: lanes that were found full, for a call that only enters; nil: look
       local function enter(id, lane, full)
         if rule.limit == math.huge then
@@ -719,7 +740,7 @@ local function put(id, state, head, waits, rest, arrive)
         end
         local has_room = not (full and full[lane] or is_closed(lane))
         if has_room then
-          local score = BLOCKED + lane
+          local score = digits(BLOCKED + lane)
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
           -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
           has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
@@ -732,8 +753,6 @@ local function put(id, state, head, waits, rest, arrive)
         end
         local own = redis.call('ZSCORE', seats, id)
         if own and rule.interval then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
@@ -746,10 +765,11 @@ local function put(id, state, head, waits, rest, arrive)
             if slot then
               return false, rule.in_order and slot or nil
             elseif own == lane then
-              if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
+              local score = digits(lane) .. BY_RATE
+              if redis.call('ZCOUNT', seats, score, score) > 0 then
                 return false
               end
-              redis.call('ZADD', seats, lane + BY_RATE, id)
+              redis.call('ZADD', seats, score, id)
             end
             return true
           end
@@ -870,7 +890,7 @@ local function leave(id, index, row, new_index, new_row)
     redis.call('ZREM', index, row)
   end
 end
-local delivered = each_chosen(scheduled, 3, function(id, state, head, member, score)
+local delivered, next_score, next_member, leased = each_chosen(scheduled, 3, function(id, state, head, member, score)
   if score >= BLOCKED then
     return false
   end
@@ -880,5 +900,4 @@ end)
 if delivered > 0 then
   wake_one()
 end
-note_act(act, delivered)
-return note_done(delivered)
+return changed(delivered, next_score, next_member, leased)

@@ -1,5 +1,6 @@
--- Gives a key a limit of its own in place of that of the queue's rule, or takes it back. Where it is higher than before, who is next is
--- let in. Returns 1 if that changed anything, 0 if not, -1 where the rule of the queue is no limit: then nothing is done.
+-- Gives a key a limit of its own in place of that of the queue's rule, or takes it back. Where it is higher than before, who is
+-- next is let in. Returns 1 if that changed anything, 0 if not, -1 where the rule of the queue is no limit: then nothing is
+-- done.
 local number, name, limit = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]) -- name: the key; limit: messages; empty: the rule's
 local by, user = ARGV[4], ARGV[5]
 local messages, states, ready, scheduled, settings = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -29,9 +30,10 @@ local function interval_of(rate)
 end
 -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
 -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
---   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
---   some may be blocked
---   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+--   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+--   and some may be blocked
+--   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+--   message is gone or dead; rule.holds: and by a dead letter;
 --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
 --   next; nil: keys have no rate
 local per_key_text = setting('per_key') or ''
@@ -310,17 +312,26 @@ local function let_in(...)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+    local function digits(number)
+      return string.format(WHOLE, number)
+    end
     -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
-    local BY_RATE = 0.5
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
+    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+    -- is.
+    local BY_RATE = '.5'
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+    -- none is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
-      local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+      local score = digits(lane)
+      local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
       if rule.interval and free > 0 then
         -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
         -- counts as now: the clock stepped back.
@@ -328,13 +339,13 @@ local function let_in(...)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
         end
-        free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+        free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
       end
       return free
     end
 
     local function seat_in(lane)
-      return rule.interval and lane + BY_RATE or lane
+      return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
     -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
     -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
@@ -347,11 +358,13 @@ local function let_in(...)
     -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
     local function next_score(first)
       local band = score_of(9 - first, 0)
-      if not place_of[first] then
-        local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+      if not rule.in_turn then
+        return digits(band + now + 1)
+      elseif not place_of[first] then
+        local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
         place_of[first] = last > now and last < now + 60000 and last or now + 1
       end
-      place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+      place_of[first] = place_of[first] + STEP
       return string.format('%.17g', band + place_of[first])
     end
 
@@ -361,8 +374,8 @@ local function let_in(...)
       for _, lane in ipairs(lanes) do
         local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
         if free > 0 then
-          local score = string.format('%.0f', BLOCKED + lane)
-          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+          local score = digits(BLOCKED + lane)
+          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', digits(free))) do
             rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
           end
         end

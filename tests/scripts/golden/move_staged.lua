@@ -75,7 +75,8 @@ end
 local function add(items, first, last, delay, ttl, opening)
   -- Looks at what is to be sent, items[first] to items[last] (id, payload, …), and at the settings. `existing`: of each id what
   -- the queue knows, in whatever state, or true where it was acked within the dedup_window. `opened`: `opening` is that of the
-  -- queue, or empty; else nothing is looked up. `all_asked`: the results of all messages are kept. Statements, as in lib/chosen, since every send runs them.
+  -- queue, or empty; else nothing is looked up. `all_asked`: the results of all messages are kept. Statements, as in lib/chosen,
+  -- since every send runs them.
   local asked, ids = (last - first + 1) / 2, {}
   for n = 1, asked do
     ids[n] = items[first + 2 * n - 2]
@@ -109,7 +110,6 @@ local function add(items, first, last, delay, ttl, opening)
   end
   local existing = opened and redis.call('HMGET', messages, unpack(ids)) or {}
   if values[3] then
-    -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
     local function span(text)
       local value = tonumber(text and text:match('^%d+$') or nil)
       return value and value > 0 and value <= 315360000000 and value or nil -- ten years
@@ -174,9 +174,10 @@ local function add(items, first, last, delay, ttl, opening)
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
     -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-    --   some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+    --   and some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+    --   message is gone or dead; rule.holds: and by a dead letter;
     --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
     --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
@@ -192,6 +193,13 @@ local function add(items, first, last, delay, ttl, opening)
     }
     -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
     local BLOCKED = 2 ^ 43
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+    local function digits(number)
+      return string.format(WHOLE, number)
+    end
     -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
     local function read_json(text)
       local decoded, value = pcall(cjson.decode, text or '')
@@ -219,12 +227,14 @@ local function add(items, first, last, delay, ttl, opening)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
-    local BY_RATE = 0.5
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
+    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+    -- is.
+    local BY_RATE = '.5'
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+    -- none is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
-      local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+      local score = digits(lane)
+      local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
       if rule.interval and free > 0 then
         -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
         -- counts as now: the clock stepped back.
@@ -232,13 +242,13 @@ local function add(items, first, last, delay, ttl, opening)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
         end
-        free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+        free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
       end
       return free
     end
 
     local function seat_in(lane)
-      return rule.interval and lane + BY_RATE or lane
+      return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
     -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one, or
     -- has one since a send was cut off. `taken_seats`: lanes and ids, to be written before the rows.
@@ -248,7 +258,8 @@ local function add(items, first, last, delay, ttl, opening)
       if somebody_waits == nil then
         somebody_waits = redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') > 0
       end
-      if somebody_waits and redis.call('ZCOUNT', scheduled, BLOCKED + lane, BLOCKED + lane) > 0 then
+      local score = digits(BLOCKED + lane)
+      if somebody_waits and redis.call('ZCOUNT', scheduled, score, score) > 0 then
         return 0
       end
       return free_seats(lane)
@@ -265,7 +276,7 @@ local function add(items, first, last, delay, ttl, opening)
         taken_seats[#taken_seats + 1], taken_seats[#taken_seats + 2] = seat_in(lane), id
         return false
       end
-      return not redis.call('ZSCORE', seats, id) and BLOCKED + lane
+      return not redis.call('ZSCORE', seats, id) and digits(BLOCKED + lane)
     end
     score_if_blocked, new_seats = score_in_lane, taken_seats
   end
@@ -315,9 +326,6 @@ local function add(items, first, last, delay, ttl, opening)
       end
       local record, word = lead .. low .. payload, asks_result and ' result=1' or ''
       if #record > LONG then
-        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-        -- of all that its sender packed beside the body. nil: it has none.
-        --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
         local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
         local function lanes_in(text, first)
@@ -450,9 +458,6 @@ local function add(items, first, last, delay, ttl, opening)
     local function is_later(record, text)
       return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
     end
-    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-    -- of all that its sender packed beside the body. nil: it has none.
-    --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
     local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
     local function lanes_in(text, first)
@@ -466,7 +471,6 @@ local function add(items, first, last, delay, ttl, opening)
       end
       return lanes[KEY], lanes[DEPENDENCY]
     end
-    -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
     local HEADERS = 0x20
 
     local function lanes_of(record)
@@ -475,7 +479,6 @@ local function add(items, first, last, delay, ttl, opening)
         return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
       end
     end
-    -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
     local TRANSIENT = 0x80
 
     local function unpack_number(text, first, width)
@@ -490,7 +493,6 @@ local function add(items, first, last, delay, ttl, opening)
       return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
     end
 
-    -- lane: of its key; needs: the lane of its dependency.
     local function as_head(birth, flags, expires, lane, needs)
       return {
         birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -498,8 +500,6 @@ local function add(items, first, last, delay, ttl, opening)
       }
     end
 
-    -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-    -- something.
     local function read_record(record)
       if #record < 14 and (#record < 8 or has_expiry(record)) then
         return { birth = 0, priority = 4 }
@@ -581,9 +581,10 @@ local function add(items, first, last, delay, ttl, opening)
       return tonumber(state.more:match(' expires=(%d+)') or nil)
     end
     -- The items that a send knows, each with the name of its message's place: ready, scheduled, leased, dead, expired or acked;
-    -- 'later' where only a later version can tell; and behind it '/key' where that has another key than it is sent with. Those that dead
-    -- letters block are counted.
-    --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); else it came before in this call
+    -- 'later' where only a later version can tell; and behind it '/key' where that has another key than it is sent with. Those that
+    -- dead letters block are counted.
+    --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); else
+    --   it came before in this call
     local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next
 
     local function lane_in(payload)

@@ -1,7 +1,7 @@
 -- Settles messages that failed: redelivered by the policy, or after a delay that the caller gives; dead when the
 -- budget is spent. A failure may count against the dependency of its message (lib/strike); the verdict of the one by which that
--- counts as down has the dependency after it. Returns for each what became of it, or a verdict; -2 where the policy is of a kind that only a later
--- version knows: then nothing is done.
+-- counts as down has the dependency after it. Returns for each what became of it, or a verdict; -2 where the policy is of a
+-- kind that only a later version knows: then nothing is done.
 -- drains
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 local delay, charge, error = tonumber(ARGV[4]), ARGV[5] == '1', ARGV[6] -- delay: milliseconds; empty: the policy's
@@ -244,9 +244,10 @@ local function let_in(...)
     end
     -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
     -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-    --   some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+    --   and some may be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+    --   message is gone or dead; rule.holds: and by a dead letter;
     --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
     --   next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
@@ -289,17 +290,26 @@ local function let_in(...)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+    local function digits(number)
+      return string.format(WHOLE, number)
+    end
     -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
-    local BY_RATE = 0.5
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
+    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+    -- is.
+    local BY_RATE = '.5'
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+    -- none is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
-      local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+      local score = digits(lane)
+      local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
       if rule.interval and free > 0 then
         -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
         -- counts as now: the clock stepped back.
@@ -307,13 +317,13 @@ local function let_in(...)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
         end
-        free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+        free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
       end
       return free
     end
 
     local function seat_in(lane)
-      return rule.interval and lane + BY_RATE or lane
+      return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
     -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
     -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
@@ -326,11 +336,13 @@ local function let_in(...)
     -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
     local function next_score(first)
       local band = score_of(9 - first, 0)
-      if not place_of[first] then
-        local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+      if not rule.in_turn then
+        return digits(band + now + 1)
+      elseif not place_of[first] then
+        local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
         place_of[first] = last > now and last < now + 60000 and last or now + 1
       end
-      place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+      place_of[first] = place_of[first] + STEP
       return string.format('%.17g', band + place_of[first])
     end
 
@@ -340,8 +352,8 @@ local function let_in(...)
       for _, lane in ipairs(lanes) do
         local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
         if free > 0 then
-          local score = string.format('%.0f', BLOCKED + lane)
-          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+          local score = digits(BLOCKED + lane)
+          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', digits(free))) do
             rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
           end
         end
@@ -523,7 +535,8 @@ local function held_head(id, text)
   local head, later = head_of(id, text)
   if not head and not later then
     -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-    local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+    -- Before all changes: no read parts them where a script is cut off.
+    local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
     local function drop(ids)
       local once_gone, per_key, gated = nil, rule_of_keys, has_gates
@@ -592,14 +605,13 @@ local function read_policy(text)
   end
   return sound and found or nil
 end
--- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
 local PASS = '\1'
 -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
 -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
 -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
 -- row: its index and its member.
---   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped back, a message that was ready may
---   be due in the future.
+--   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped
+--   back, a message that was ready may be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
 -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
@@ -614,7 +626,6 @@ local function put(id, state, head, waits, rest, arrive)
   local in_lane = head.lane and setting('per_key')
   if in_lane then
     if not give_back then
-      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
       local LONGEST = 2 ^ 42 -- milliseconds
       local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -627,13 +638,6 @@ local function put(id, state, head, waits, rest, arrive)
         local interval = spans * UNITS[unit] / count
         return interval > 0 and interval <= LONGEST and interval or nil
       end
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-      --   some may be blocked
-      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-      --   next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
       local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
       local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -652,45 +656,43 @@ local function put(id, state, head, waits, rest, arrive)
         end
         return not waits or rule.in_order
       end
-      -- The id in a member of an index (lib/order says what precedes it).
       local function id_of(member)
         return member:sub(member:byte(1) < 16 and 9 or 3)
       end
-      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
       local function is_closed(number)
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
       end
-      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+      local function digits(number)
+        return string.format(WHOLE, number)
+      end
       local function limit_of(number)
         local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
         return lane and tonumber(lane.limit) or rule.limit
       end
-      -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
-      local BY_RATE = 0.5
-      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-      -- is ready that has come so. And the score of the seat that it takes.
+      local BY_RATE = '.5'
       local function free_seats(lane)
-        local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+        local score = digits(lane)
+        local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
         if rule.interval and free > 0 then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
           end
-          free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+          free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
         end
         return free
       end
 
       local function seat_in(lane)
-        return rule.interval and lane + BY_RATE or lane
+        return rule.interval and digits(lane) .. BY_RATE or digits(lane)
       end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-      -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-      -- twice, or to give one back twice, changes nothing.
+      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
+      -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
+      -- member of a set: to take one twice, or to give one back twice, changes nothing.
       --   full: lanes that were found full, for a call that only enters; nil: look
       local function enter(id, lane, full)
         if rule.limit == math.huge then
@@ -698,7 +700,7 @@ local function put(id, state, head, waits, rest, arrive)
         end
         local has_room = not (full and full[lane] or is_closed(lane))
         if has_room then
-          local score = BLOCKED + lane
+          local score = digits(BLOCKED + lane)
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
           -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
           has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
@@ -711,8 +713,6 @@ local function put(id, state, head, waits, rest, arrive)
         end
         local own = redis.call('ZSCORE', seats, id)
         if own and rule.interval then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
@@ -725,10 +725,11 @@ local function put(id, state, head, waits, rest, arrive)
             if slot then
               return false, rule.in_order and slot or nil
             elseif own == lane then
-              if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
+              local score = digits(lane) .. BY_RATE
+              if redis.call('ZCOUNT', seats, score, score) > 0 then
                 return false
               end
-              redis.call('ZADD', seats, lane + BY_RATE, id)
+              redis.call('ZADD', seats, score, id)
             end
             return true
           end
@@ -945,81 +946,102 @@ end
 -- their names once.
 --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
--- An event that ends a message for who waits for its result is kept for them, too (lib/keep_results).
+-- An event that ends a message for who waits for its result is kept for them, too (lib/kept).
 local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
   if ENDS[event] and state.more:find(' result=', 1, true) then
-    -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
-    local function span(text)
-      local value = tonumber(text and text:match('^%d+$') or nil)
-      return value and value > 0 and value <= 315360000000 and value or nil -- ten years
-    end
-    -- Milliseconds for which results are kept where the settings do not say it.
-    local RESULTS_KEPT = 3600000
-    -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
-    -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
-    -- nothing, since the queue goes on when memory is full: who waits is told that there is no result.
-    --   ends: of each message "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty: none was
-    --   given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
-    local BYTES, EACH = 67108864, 200 -- of all; of one, in Redis, beside its text and twice its id
-    local MOST = 1000 -- that make room for others in one script (I9)
-
-    local function size_of(id, length)
-      return length > 0 and 2 * #id + length + EACH or 0
-    end
-
-    -- Returns how many bytes that frees. The row goes last: by it is found what was cut off.
-    local function forget(ids)
-      local freed = 0
-      for _, id in ipairs(ids) do
-        freed = freed + size_of(id, redis.call('HSTRLEN', results, id))
-        redis.call('HDEL', results, id)
-        redis.call('ZREM', result_times, id)
-      end
-      return freed
-    end
-
-    local function keep_results(ids, ends)
+    -- Keeps what became of messages (lib/kept), for those that rarely do: of each its end, or false to forget it.
+    local function keep_results(ended, ends)
       local values = redis.call('HMGET', settings, 'results', 'results_bytes')
-      local kept_for, limit = span(values[1]) or RESULTS_KEPT, tonumber((values[2] or ''):match('^%d+$') or nil) or BYTES
-      local before = redis.call('HMGET', results, '', unpack(ids)) -- under the empty id: the bytes of all
-      local old = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - kept_for, 'LIMIT', 0, 2 * #ids)
-      for n, id in ipairs(ids) do
-        old[#old + 1] = before[n + 1] and id or nil
+      local kept_for, most_bytes = values[1], values[2]
+      -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+      local function span(text)
+        local value = tonumber(text and text:match('^%d+$') or nil)
+        return value and value > 0 and value <= 315360000000 and value or nil -- ten years
       end
-      local total, rows, cells, kept, dropped = (tonumber(before[1] or nil) or 0) - forget(old), {}, { '', 0 }, {}, 0
-      local kept_at = string.format('%.0f', now)
-      for n, id in ipairs(ids) do
-        local more = size_of(id, ends[n] and #ends[n] or 0)
-        while total + more > limit and more <= limit and dropped < MOST do
-          local oldest = redis.call('ZRANGE', result_times, 0, 0)
-          total = oldest[1] and total - forget(oldest) or 0
-          dropped = dropped + #oldest
+      -- Milliseconds for which results are kept where the settings do not say it.
+      local RESULTS_KEPT = 3600000
+      -- Bytes of a result in Redis, beside its text and twice its id.
+      local RESULT_EXTRA = 200
+      -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
+      -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
+      -- nothing, since the queue goes on when memory is full: who waits is told that there is no result. Statements, as in
+      -- lib/chosen, since every ack with a result runs them; what goes is looked at only where something has to.
+      --   ended, ends: ids, and of each "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty:
+      --   none was given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
+      --   kept_for, most_bytes: what the settings say
+      local BYTES = 67108864 -- of all
+      local MOST, MOST_BYTES = 2200, 33554432 -- that make room in one script (I9): as many as half a megabyte may need
+      local AT_ONCE = 100 -- of these one command reads the ids
+      local lasts, limit = span(kept_for) or RESULTS_KEPT, tonumber((most_bytes or ''):match('^%d+$') or nil) or BYTES
+      local before = redis.call('HMGET', results, '', unpack(ended)) -- under the empty id: the bytes of all
+      local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 2 * #ended)
+      local total, wanted, sizes, dropped = tonumber(before[1] or nil) or 0, 0, {}, 0
+      for n, id in ipairs(ended) do
+        if before[n + 1] then
+          over[#over + 1] = id
         end
-        if more > 0 and total + more <= limit then
-          total, kept[n] = total + more, true
-          rows[#rows + 1], rows[#rows + 2] = kept_at, id
-          cells[#cells + 1], cells[#cells + 2] = id, ends[n]
-        elseif more > 0 then
+        sizes[n] = ends[n] and 2 * #id + #ends[n] + RESULT_EXTRA or 0
+        wanted = wanted + (sizes[n] <= limit and sizes[n] or 0)
+      end
+      if over[1] or total + wanted > limit then
+        -- Forgets the first of these results, until so many bytes are free. Returns how many bytes that freed, and how many went.
+        -- The rows go last: by them is found what was cut off.
+        local function forget_results(ids, enough)
+          local freed, gone, seen = 0, {}, {}
+          for _, id in ipairs(ids) do
+            if freed >= enough then
+              break
+            end
+            local length = seen[id] and 0 or redis.call('HSTRLEN', results, id)
+            freed = freed + (length > 0 and 2 * #id + length + RESULT_EXTRA or 0)
+            gone[#gone + 1], seen[id] = id, true
+          end
+          if gone[1] then
+            redis.call('HDEL', results, unpack(gone))
+            redis.call('ZREM', result_times, unpack(gone))
+          end
+          return freed, #gone
+        end
+        total = total - forget_results(over, math.huge)
+        local room = math.min(total + wanted - limit, MOST_BYTES)
+        while room > 0 and dropped < MOST do
+          local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
+          if not oldest[1] then
+            total = 0 -- what was counted is not there
+            break
+          end
+          local freed, gone = forget_results(oldest, room)
+          total, room, dropped = total - freed, room - freed, dropped + gone
+        end
+      end
+      local rows, cells, last, kept, kept_at = {}, { '', 0 }, 0, {}, string.format('%.0f', now)
+      for n, id in ipairs(ended) do
+        if ends[n] and total + sizes[n] <= limit then
+          total, kept[n], last = total + sizes[n], ends[n], last + 2
+          rows[last - 1], rows[last] = kept_at, id
+          cells[last + 1], cells[last + 2] = id, ends[n]
+        elseif ends[n] then
           dropped = dropped + 1
         end
       end
       cells[2] = string.format('%.0f', math.max(0, total))
-      local written = #rows == 0 or type(redis.pcall('ZADD', result_times, unpack(rows))) == 'number'
-      if written and (#rows > 0 or before[1]) then
+      local written = last == 0 or type(redis.pcall('ZADD', result_times, unpack(rows))) == 'number'
+      if written and (last > 0 or before[1]) then
         written = type(redis.pcall('HSET', results, unpack(cells))) == 'number'
       end
-      redis.call('PEXPIRE', results, kept_for)
-      redis.call('PEXPIRE', result_times, kept_for)
+      redis.call('PEXPIRE', results, lasts)
+      redis.call('PEXPIRE', result_times, lasts)
       if dropped > 0 then
         redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
       end
-      for n, id in ipairs(ids) do
+      for n, id in ipairs(ended) do
         if ends[n] then -- without the right to, who waits finds it within a second
-          redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] and ends[n] or 'unkept 0 ')
+          redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] or 'unkept 0 ')
         end
       end
+      return kept
     end
     local word = event == 'undone' and state.part or event
     local cause = detail and detail.error and detail.error:match('^[^\t]*') or ''
@@ -1063,16 +1085,10 @@ local function bury(id, state, head, part, reason, detail)
   state.reason = reason
   taken_up(state)
   if fate == 'discard' then
-    -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-    local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+    local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
     local function drop(ids)
       local once_gone, per_key, gated = nil, rule_of_keys, has_gates
-      -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
-      -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
-      --   ids: of the messages; also of those of which a script that was cut off left something behind
-      --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-      --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
       local gone = #ids
       redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
       if once_gone then
@@ -1081,7 +1097,6 @@ local function bury(id, state, head, part, reason, detail)
       redis.call('HDEL', history, unpack(ids))
       redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
       if gated then
-        -- Ends the passes of messages that were let through the gate of their dependency.
         local function end_passes(ids)
           local passes = {}
           for n, id in ipairs(ids) do
@@ -1099,8 +1114,6 @@ local function bury(id, state, head, part, reason, detail)
     redis.call('HINCRBY', counters, 'discarded', drop({ id }))
     local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
     if job then
-      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
-      -- has been forgotten.
       local function count_redriven(job, what)
         if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
           redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
@@ -1267,7 +1280,6 @@ if counts and (setting('breaker') or setting('gated')) then
       trim()
     end
   end
-  -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
   local function is_closed(number)
     local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
     return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
@@ -1431,8 +1443,6 @@ if counts and (setting('breaker') or setting('gated')) then
   end
 end
 if pauses then
-  -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is any more, but for a
-  -- limit of its own.
   local function write_lane(number, lane)
     local name, before = string.format('%.0f', number), lanes_read[number]
     lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
@@ -1459,8 +1469,6 @@ if pauses then
     end
     redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
   end
-  -- The text of a key or a dependency in the record of a message (lib/lanes_in).
-  --   of: key or dependency
   local NUMBERS, WIDTH = { key = 1, dependency = 2 }, 6 -- of the fields; bytes of a lane
 
   local function text_in(record, of)

@@ -1,5 +1,5 @@
--- Pauses a lane, all messages with one key or one dependency, or resumes it: then they are let in, and for ten minutes no failures
--- open the breaker of the dependency. Returns 1 if that changed anything, else 0.
+-- Pauses a lane, all messages with one key or one dependency, or resumes it: then they are let in, and for ten minutes no
+-- failures open the breaker of the dependency. Returns 1 if that changed anything, else 0.
 -- drains
 local number, of, name = tonumber(ARGV[1]), ARGV[2], ARGV[3] -- of: key or dependency; name: its text
 local paused, ends, after = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]) -- paused: 1, or 0 to resume
@@ -84,9 +84,10 @@ local function interval_of(rate)
 end
 -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
 -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
---   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
---   some may be blocked
---   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+--   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+--   and some may be blocked
+--   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+--   message is gone or dead; rule.holds: and by a dead letter;
 --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
 --   next; nil: keys have no rate
 local per_key_text = setting('per_key') or ''
@@ -324,17 +325,26 @@ local function let_in(...)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+    local function digits(number)
+      return string.format(WHOLE, number)
+    end
     -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
-    local BY_RATE = 0.5
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-    -- is ready that has come so. And the score of the seat that it takes.
+    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+    -- is.
+    local BY_RATE = '.5'
+    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+    -- none is ready that has come so. And the score of the seat that it takes.
     local function free_seats(lane)
-      local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+      local score = digits(lane)
+      local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
       if rule.interval and free > 0 then
         -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
         -- counts as now: the clock stepped back.
@@ -342,13 +352,13 @@ local function let_in(...)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
         end
-        free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+        free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
       end
       return free
     end
 
     local function seat_in(lane)
-      return rule.interval and lane + BY_RATE or lane
+      return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
     -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
     -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
@@ -361,11 +371,13 @@ local function let_in(...)
     -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
     local function next_score(first)
       local band = score_of(9 - first, 0)
-      if not place_of[first] then
-        local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+      if not rule.in_turn then
+        return digits(band + now + 1)
+      elseif not place_of[first] then
+        local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
         place_of[first] = last > now and last < now + 60000 and last or now + 1
       end
-      place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+      place_of[first] = place_of[first] + STEP
       return string.format('%.17g', band + place_of[first])
     end
 
@@ -375,8 +387,8 @@ local function let_in(...)
       for _, lane in ipairs(lanes) do
         local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
         if free > 0 then
-          local score = string.format('%.0f', BLOCKED + lane)
-          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+          local score = digits(BLOCKED + lane)
+          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', digits(free))) do
             rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
           end
         end
@@ -414,28 +426,23 @@ local function let_in(...)
   end
   made(...)
 end
--- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
 local BLOCKED = 2 ^ 43
+local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+local function digits(number)
+  return string.format(WHOLE, number)
+end
 -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
 local PASS = '\1'
--- The id in a member of an index (lib/order says what precedes it).
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
 end
--- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
--- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
--- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
--- that it blocks no other message, and a version that can read it finds it.
 local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
 end
--- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
--- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
--- of all that its sender packed beside the body. nil: it has none.
---   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
 local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
 local function lanes_in(text, first)
@@ -449,7 +456,6 @@ local function lanes_in(text, first)
   end
   return lanes[KEY], lanes[DEPENDENCY]
 end
--- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
 local HEADERS = 0x20
 
 local function lanes_of(record)
@@ -458,7 +464,6 @@ local function lanes_of(record)
     return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
   end
 end
--- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
 local TRANSIENT = 0x80
 
 local function unpack_number(text, first, width)
@@ -473,7 +478,6 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
--- lane: of its key; needs: the lane of its dependency.
 local function as_head(birth, flags, expires, lane, needs)
   return {
     birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -481,8 +485,6 @@ local function as_head(birth, flags, expires, lane, needs)
   }
 end
 
--- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
--- something.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -491,13 +493,6 @@ local function read_record(record)
   local lane, needs = lanes_of(record)
   return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
 end
--- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
--- indexes of it. Absent until someone claims or delays the message, unless its record is long.
---   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
--- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
--- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
--- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -534,23 +529,13 @@ local function format_state(s)
   }, ' ') .. s.more
 end
 
--- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
--- redrive gave it another (lib/redriven_expiry).
 local function expiry_of(head, state)
   if state.redriven == 0 then
     return head.expires
   end
   return tonumber(state.more:match(' expires=(%d+)') or nil)
 end
--- The immutable half of a message, written once by send:
---   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
---   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
---            when it fails (persistent=False); the other bits are the sender's
---   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
--- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
--- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
 local function pack_number(value, width)
   local g = value % 256
   value = (value - g) / 256
@@ -565,20 +550,12 @@ local function pack_number(value, width)
   local b = value % 256
   return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
--- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
--- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
--- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
--- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
--- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
--- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
--- reads the priority from the member.
 local BAND = 2 ^ 42
 
 local function score_of(priority, due)
   return (9 - priority) * BAND + due
 end
 
--- The send order but its last byte, which is that of the birth.
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
@@ -591,9 +568,6 @@ end
 local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
--- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
--- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
---   text, record: its state and its record, as they were read
 local function is_blocked_row(row, id, text, record)
   if not record then
     return false
@@ -606,41 +580,35 @@ local function is_blocked_row(row, id, text, record)
   local state = parse_state(text, head.birth)
   return state.mark == '-' and member_of(id, head, state.due) == row
 end
--- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
 local function is_closed(number)
   local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
   return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
 end
--- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
 local function limit_of(number)
   local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
   return lane and tonumber(lane.limit) or rule.limit
 end
--- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
-local BY_RATE = 0.5
--- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
--- is ready that has come so. And the score of the seat that it takes.
+local BY_RATE = '.5'
 local function free_seats(lane)
-  local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+  local score = digits(lane)
+  local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
   if rule.interval and free > 0 then
-    -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-    -- counts as now: the clock stepped back.
     local function slot_of(lane)
       local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
       return at and at > now and at <= now + rule.interval and at or nil
     end
-    free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+    free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
   end
   return free
 end
 
 local function seat_in(lane)
-  return rule.interval and lane + BY_RATE or lane
+  return rule.interval and digits(lane) .. BY_RATE or digits(lane)
 end
 -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
--- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
--- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
--- twice, or to give one back twice, changes nothing.
+-- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
+-- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
+-- member of a set: to take one twice, or to give one back twice, changes nothing.
 --   full: lanes that were found full, for a call that only enters; nil: look
 local function enter(id, lane, full)
   if rule.limit == math.huge then
@@ -648,7 +616,7 @@ local function enter(id, lane, full)
   end
   local has_room = not (full and full[lane] or is_closed(lane))
   if has_room then
-    local score = BLOCKED + lane
+    local score = digits(BLOCKED + lane)
     local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
     -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
     has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
@@ -661,8 +629,6 @@ local function enter(id, lane, full)
   end
   local own = redis.call('ZSCORE', seats, id)
   if own and rule.interval then
-    -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-    -- counts as now: the clock stepped back.
     local function slot_of(lane)
       local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
       return at and at > now and at <= now + rule.interval and at or nil
@@ -675,10 +641,11 @@ local function enter(id, lane, full)
       if slot then
         return false, rule.in_order and slot or nil
       elseif own == lane then
-        if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
+        local score = digits(lane) .. BY_RATE
+        if redis.call('ZCOUNT', seats, score, score) > 0 then
           return false
         end
-        redis.call('ZADD', seats, lane + BY_RATE, id)
+        redis.call('ZADD', seats, score, id)
       end
       return true
     end
@@ -686,8 +653,6 @@ local function enter(id, lane, full)
   end
   return own ~= false -- its own counts as free
 end
--- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
--- So no client polls, and a message wakes one of a thousand.
 local function wake_one()
   if redis.call('LLEN', wake) == 0 then
     redis.call('LPUSH', wake, 1)
@@ -709,7 +674,7 @@ local function has_seat(id, record)
 end
 
 local function let_through(number, count, first)
-  local score, through = string.format('%.0f', BLOCKED + number), 0
+  local score, through = digits(BLOCKED + number), 0
   if count < 1 then
     return
   end
@@ -743,7 +708,7 @@ end
 local AT_ONCE = 32 -- ready or in work
 
 local function drain(number, lane, count)
-  local score = string.format('%.0f', BLOCKED + number)
+  local score = digits(BLOCKED + number)
   let_through(number, math.max(0, math.min(count, AT_ONCE - redis.call('ZCOUNT', seats, number, number))), 0)
   local waiting = redis.call('ZCOUNT', scheduled, score, score)
   if waiting + redis.call('ZCOUNT', seats, number, number) > 0 then
@@ -772,7 +737,7 @@ local function reopen(number, lane)
     let_in({ number })
     return
   end
-  local score, due = string.format('%.0f', BLOCKED + number), {}
+  local score, due = digits(BLOCKED + number), {}
   for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, ROWS)) do
     due[#due + 1], due[#due + 2] = now, row
   end

@@ -128,7 +128,8 @@ local function held_head(id, text)
       return found[FIELDS[name]]
     end
     -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-    local rule_of_keys, has_gates = setting('per_key'), setting('gated') -- before all changes: no read parts them where a script is cut off
+    -- Before all changes: no read parts them where a script is cut off.
+    local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
     local function drop(ids)
       local once_gone, per_key, gated = nil, rule_of_keys, has_gates
@@ -179,9 +180,10 @@ local function held_head(id, text)
             end
             -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
             -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-            --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-            --   some may be blocked
-            --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+            --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+            --   and some may be blocked
+            --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+            --   message is gone or dead; rule.holds: and by a dead letter;
             --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
             --   next; nil: keys have no rate
             local per_key_text = setting('per_key') or ''
@@ -357,17 +359,26 @@ local function held_head(id, text)
               local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
               return lane and (lane.of == 'dependency' or is_closed(number)) or false
             end
+            -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+            -- than most commands.
+            local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+            local function digits(number)
+              return string.format(WHOLE, number)
+            end
             -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
             local function limit_of(number)
               local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
               return lane and tonumber(lane.limit) or rule.limit
             end
-            -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
-            local BY_RATE = 0.5
-            -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-            -- is ready that has come so. And the score of the seat that it takes.
+            -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+            -- is.
+            local BY_RATE = '.5'
+            -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+            -- none is ready that has come so. And the score of the seat that it takes.
             local function free_seats(lane)
-              local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+              local score = digits(lane)
+              local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
               if rule.interval and free > 0 then
                 -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
                 -- counts as now: the clock stepped back.
@@ -375,13 +386,13 @@ local function held_head(id, text)
                   local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
                   return at and at > now and at <= now + rule.interval and at or nil
                 end
-                free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+                free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
               end
               return free
             end
 
             local function seat_in(lane)
-              return rule.interval and lane + BY_RATE or lane
+              return rule.interval and digits(lane) .. BY_RATE or digits(lane)
             end
             -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
             -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
@@ -394,11 +405,13 @@ local function held_head(id, text)
             -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
             local function next_score(first)
               local band = score_of(9 - first, 0)
-              if not place_of[first] then
-                local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+              if not rule.in_turn then
+                return digits(band + now + 1)
+              elseif not place_of[first] then
+                local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
                 place_of[first] = last > now and last < now + 60000 and last or now + 1
               end
-              place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+              place_of[first] = place_of[first] + STEP
               return string.format('%.17g', band + place_of[first])
             end
 
@@ -408,8 +421,8 @@ local function held_head(id, text)
               for _, lane in ipairs(lanes) do
                 local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
                 if free > 0 then
-                  local score = string.format('%.0f', BLOCKED + lane)
-                  for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                  local score = digits(BLOCKED + lane)
+                  for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', digits(free))) do
                     rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
                   end
                 end
@@ -476,13 +489,6 @@ local function held_head(id, text)
   end
   return head, later
 end
--- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
--- indexes of it. Absent until someone claims or delays the message, unless its record is long.
---   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
--- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
--- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
--- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -519,8 +525,6 @@ local function format_state(s)
   }, ' ') .. s.more
 end
 
--- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
--- redrive gave it another (lib/redriven_expiry).
 local function expiry_of(head, state)
   if state.redriven == 0 then
     return head.expires
@@ -537,7 +541,6 @@ local function refusal(id, token, text)
   end
   return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
 end
--- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local text = redis.call('HGET', states, id)

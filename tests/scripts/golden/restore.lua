@@ -268,8 +268,8 @@ local PASS = '\1'
 -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
 -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
 -- row: its index and its member.
---   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped back, a message that was ready may
---   be due in the future.
+--   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped
+--   back, a message that was ready may be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
 -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
@@ -299,9 +299,10 @@ local function put(id, state, head, waits, rest, arrive)
       end
       -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
       -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more, and
-      --   some may be blocked
-      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the message is gone or dead; rule.holds: and by a dead letter;
+      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+      --   and some may be blocked
+      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+      --   message is gone or dead; rule.holds: and by a dead letter;
       --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
       --   next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
@@ -353,17 +354,26 @@ local function put(id, state, head, waits, rest, arrive)
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
       end
+      -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+      -- than most commands.
+      local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+      local function digits(number)
+        return string.format(WHOLE, number)
+      end
       -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
       local function limit_of(number)
         local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
         return lane and tonumber(lane.limit) or rule.limit
       end
-      -- Where keys have a rate, this is added to the lane in the score of a seat until its message is handed out: so one of a lane is.
-      local BY_RATE = 0.5
-      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if none
-      -- is ready that has come so. And the score of the seat that it takes.
+      -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
+      -- is.
+      local BY_RATE = '.5'
+      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
+      -- none is ready that has come so. And the score of the seat that it takes.
       local function free_seats(lane)
-        local free = limit_of(lane) - redis.call('ZCOUNT', seats, lane, lane + BY_RATE)
+        local score = digits(lane)
+        local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
         if rule.interval and free > 0 then
           -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
           -- counts as now: the clock stepped back.
@@ -371,18 +381,18 @@ local function put(id, state, head, waits, rest, arrive)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
           end
-          free = not slot_of(lane) and redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) == 0 and 1 or 0
+          free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
         end
         return free
       end
 
       local function seat_in(lane)
-        return rule.interval and lane + BY_RATE or lane
+        return rule.interval and digits(lane) .. BY_RATE or digits(lane)
       end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row belongs into `scheduled`,
-      -- at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a member of a set: to take one
-      -- twice, or to give one back twice, changes nothing.
+      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
+      -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
+      -- member of a set: to take one twice, or to give one back twice, changes nothing.
       --   full: lanes that were found full, for a call that only enters; nil: look
       local function enter(id, lane, full)
         if rule.limit == math.huge then
@@ -390,7 +400,7 @@ local function put(id, state, head, waits, rest, arrive)
         end
         local has_room = not (full and full[lane] or is_closed(lane))
         if has_room then
-          local score = BLOCKED + lane
+          local score = digits(BLOCKED + lane)
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
           -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
           has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
@@ -403,8 +413,6 @@ local function put(id, state, head, waits, rest, arrive)
         end
         local own = redis.call('ZSCORE', seats, id)
         if own and rule.interval then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
@@ -417,10 +425,11 @@ local function put(id, state, head, waits, rest, arrive)
             if slot then
               return false, rule.in_order and slot or nil
             elseif own == lane then
-              if redis.call('ZCOUNT', seats, lane + BY_RATE, lane + BY_RATE) > 0 then
+              local score = digits(lane) .. BY_RATE
+              if redis.call('ZCOUNT', seats, score, score) > 0 then
                 return false
               end
-              redis.call('ZADD', seats, lane + BY_RATE, id)
+              redis.call('ZADD', seats, score, id)
             end
             return true
           end
@@ -480,11 +489,13 @@ local function put(id, state, head, waits, rest, arrive)
           -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
           local function next_score(first)
             local band = score_of(9 - first, 0)
-            if not place_of[first] then
-              local last = rule.in_turn and tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band or 0
+            if not rule.in_turn then
+              return digits(band + now + 1)
+            elseif not place_of[first] then
+              local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
               place_of[first] = last > now and last < now + 60000 and last or now + 1
             end
-            place_of[first] = place_of[first] + (rule.in_turn and STEP or 0)
+            place_of[first] = place_of[first] + STEP
             return string.format('%.17g', band + place_of[first])
           end
 
@@ -494,8 +505,8 @@ local function put(id, state, head, waits, rest, arrive)
             for _, lane in ipairs(lanes) do
               local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
               if free > 0 then
-                local score = string.format('%.0f', BLOCKED + lane)
-                for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, free)) do
+                local score = digits(BLOCKED + lane)
+                for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', digits(free))) do
                   rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
                 end
               end

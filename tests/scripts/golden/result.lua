@@ -1,4 +1,4 @@
--- Reads what became of messages whose results were asked for. Returns of each its end (lib/keep_results); or, where there is
+-- Reads what became of messages whose results were asked for. Returns of each its end (lib/kept); or, where there is
 -- none (any more), 1: it is in the queue; 0: it is not, or nobody asked.
 -- items from ARGV[1]: id
 local states, settings, results = KEYS[1], KEYS[2], KEYS[3]

@@ -1,8 +1,8 @@
--- Reads a range of an index, a page a call, and changes nothing. A row that stays where it is is seen exactly once,
--- whatever comes and goes between two pages: the next page begins after the score and the member of the last row, even
--- where that row is gone (from the newest on, it ends at the row before the first). Returns the score and the member
--- at which the next page begins or ends (empty: the range is over; a page of about half a megabyte is full), then the
--- ids, the records, the states and the histories, each a list. An id is nil where there is no such message. Of `leased`, the ids are the claims' tokens.
+-- Reads a range of an index, a page a call, and changes nothing. A row that stays where it is is seen exactly once, whatever
+-- comes and goes between two pages: the next page begins after the score and the member of the last row, even where that row is
+-- gone (from the newest on, it ends at the row before the first). Returns the score and the member at which the next page
+-- begins or ends (empty: the range is over; a page of about half a megabyte is full), then the ids, the records, the states and
+-- the histories, each a list. An id is nil where there is no such message. Of `leased`, the ids are the claims' tokens.
 local place, order = ARGV[1], ARGV[2] -- place: as in browse, or groups; order: oldest or newest first
 local record, state, story = ARGV[3], ARGV[4], ARGV[5] -- what to return: whole, head or no; yes or no; yes or no
 local limit, score, member = tonumber(ARGV[6]), ARGV[7], ARGV[8] -- of the row after which the range begins
@@ -239,15 +239,7 @@ local function is_elsewhere(row, id, text)
     end
     return tonumber(state.more:match(' expires=(%d+)') or nil)
   end
-  -- The immutable half of a message, written once by send:
-  --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-  --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-  --            when it fails (persistent=False); the other bits are the sender's
-  --   6 bytes  expiry in milliseconds, only with that flag
-  --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-  -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
-  -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
   local function pack_number(value, width)
     local g = value % 256
     value = (value - g) / 256
@@ -332,8 +324,6 @@ if place ~= 'leased' then
 
   -- The heads of records; those of long ones are in the states.
   local function read_heads(ids, texts, records)
-    -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-    -- (lib/head_word); nil where that does not say them.
     local function stated_head(text)
       local at = text and text:find(' head=')
       if at then
@@ -344,15 +334,7 @@ if place ~= 'leased' then
         end
       end
     end
-    -- The immutable half of a message, written once by send:
-    --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-    --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-    --            when it fails (persistent=False); the other bits are the sender's
-    --   6 bytes  expiry in milliseconds, only with that flag
-    --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
-    -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
     local function pack_number(value, width)
       local g = value % 256
       value = (value - g) / 256

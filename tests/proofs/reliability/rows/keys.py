@@ -1,14 +1,17 @@
-"""K1 to K7: messages with keys, whatever is done to them, and an outage of what they need."""
+"""K1 to K8: messages with keys, whatever is done to them, and an outage of what they need."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import redis
 
-from rq_dlq import Breaker
+from rq_dlq import Breaker, Broker, Message, PerKey
 from rq_dlq.policy.outage import Outage, Plan, Spread
 from tests import servers
+from tests.benchmarks.dedup import spent
 from tests.model.lanes import RATED, drive, turns
 from tests.model.outage import suffer
 from tests.proofs.reliability.row import Figures, Row, Run
@@ -17,6 +20,8 @@ SHARE = 25  # draws of one task
 APART = 0.1  # of the largest share
 WASTED = 100  # attempts: about 20, what was in work then, and one a probe
 DRAINED = 60  # seconds after the repair
+IN_ONE, TAKEN = 100, 10  # messages: the limit of the one lane; of a claim
+DEARER = 1.3  # the price where many wait, of that where few do
 
 
 def attempt(mode: str, draws: Sequence[int], steps: int, how: dict[str, bool]) -> tuple[int, int, int, str]:
@@ -149,6 +154,57 @@ def fairness(run: Run) -> Figures:
     return Figures(trials=1_000 * trials, met=apart <= APART and late <= 0 and not wrong, note=note)
 
 
+def fill(queue: Any, waiting: int, lanes: str) -> None:
+    """So many blocked messages: of one key, or each of another one, behind a message that is ready."""
+    count = waiting + IN_ONE if lanes == "one lane" else 2 * waiting
+    for first in range(0, count, 1_000):
+        keys = ["k" if lanes == "one lane" else f"k{n // 2}" for n in range(first, first + 1_000)]
+        queue.send_many([Message("x", key=key) for key in keys])
+
+
+def prices(raw: Any, queues: dict[str, Any], rounds: int) -> dict[str, dict[str, float]]:
+    """Microseconds of Redis for a claim, an ack and a nack of each queue: the lower quartile."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for _ in range(rounds):
+        for name, queue in queues.items():
+            for verb in ("ack", "nack"):
+                begin = spent(raw)
+                held = queue.claim(TAKEN)
+                claimed = spent(raw)
+                if verb == "ack":
+                    queue.ack(held)
+                else:
+                    queue.nack(held, "no", delay="1h")
+                found[name]["claim"].append(claimed - begin)
+                found[name][verb].append(spent(raw) - claimed)
+    return {
+        name: {verb: sorted(times)[len(times) // 4] for verb, times in verbs.items()}
+        for name, verbs in found.items()
+    }
+
+
+def bounded(run: Run) -> Figures:
+    """Few that wait, and many, on one server: in one lane, and in as many lanes."""
+    few, many = run.pick(short=(10_000, 40_000), whole=(10_000, 1_000_000))
+    worst, said, rounds = 0.0, list[str](), run.pick(short=60, whole=300)
+    for lanes, rule in (("one lane", PerKey(limit=IN_ONE)), ("lanes of their own", PerKey(order=True))):
+        with (
+            servers.running() as path,
+            Broker(f"unix://{path}") as broker,
+            redis.Redis(unix_socket_path=path) as raw,
+        ):
+            queues = {f"{size:,}": broker.queue(f"q{size}", per_key=rule) for size in (few, many)}
+            for size, queue in zip((few, many), queues.values(), strict=True):
+                fill(queue, size, lanes)
+                run.done(size, few + many, lanes)
+            small, large = prices(raw, queues, rounds).values()
+        times = {verb: large[verb] / small[verb] for verb in small}
+        worst = max(worst, *times.values())
+        said.append(f"{lanes}: " + ", ".join(f"{verb} {by:.2f}x" for verb, by in times.items()))
+    note = f"{many:,} that wait cost at most {worst:.2f}x of {few:,}; {'; '.join(said)}"
+    return Figures(trials=4 * rounds, met=worst <= DEARER, note=note)
+
+
 ROWS = (
     Row(
         "K1",
@@ -187,5 +243,11 @@ ROWS = (
         "in no window more of a key than its rate and one, over all clients; one more a step of the clock; "
         "nobody waits past his slot",
         rates,
+    ),
+    Row(
+        "K8",
+        "1,000,000 that wait, in one lane and in as many lanes, beside 10,000",
+        "a claim, an ack and a nack cost at most 1.3x",
+        bounded,
     ),
 )

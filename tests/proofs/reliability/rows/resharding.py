@@ -187,7 +187,7 @@ def reshard(run: Run) -> Figures:
 
 def half_moved(errors: Sequence[str]) -> list[str]:
     """Those that speak of slots on their way."""
-    return [error for error in errors if "on its way" in error]
+    return [error for error in errors if "is moving to another node" in error]
 
 
 ROWS = (

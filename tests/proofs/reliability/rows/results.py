@@ -1,4 +1,4 @@
-"""T43: callers wait for results; they, the workers and the server are killed, memory is full for a while."""
+"""T43: callers wait for results; replies and words get lost, all are killed, memory is full for a while."""
 
 from __future__ import annotations
 
@@ -18,16 +18,23 @@ from rq_dlq import (
     ResultError,
     ResultUnavailable,
 )
+from rq_dlq.core.results import results
 from tests.crowd import Crowd
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.journal import Journal
 from tests.proofs.reliability.row import Figures, Row, Run
 from tests.servers import Server, wait_until
+from tests.servers.proxy import PUSHED, Chance, Commands, Fault, Proxy
 
 CALLERS, WORKERS = 3, 2
 AT_ONCE = 20  # messages that a caller waits for, one after the other
-WAIT = 20.0  # seconds, longer than any outage here
+WAIT = 8.0  # seconds, longer than any outage here
 LATE = 3.0  # seconds after its wait that a caller may take
+SOON = 5.0  # seconds after the end of its message that a caller may take, whatever was lost
+ROUND = (*(["worker", "caller", "memory", "redrive"] * 3), "worker", "caller", "server")
+"""What is struck, in turn. The server seldom: a restart mends a connection that hears nothing any more."""
+LOST_REPLIES: dict[Fault, float] = {"drop": 0.05, "reset": 0.05}
+LOST_WORDS: dict[Fault, float] = {"drop": 0.05, "hole": 0.1}
 BAD = 7  # every so many bodies die at first, until somebody has mended what was wrong
 MENDED = "mended"
 OPTIONS = ("--appendonly", "yes", "--appendfsync", "always")
@@ -84,47 +91,76 @@ def _sent(queue: Queue[Any], journal: Journal, message: str, body: int) -> bool:
 
 
 def _answer(queue: Queue[Any], message: str, body: int) -> str:
-    """What became of the wait: right, WRONG, none, an end; late, if it took too long."""
-    began = time.monotonic()
+    """What became of the wait: right, WRONG, none, an end; late or endless, if it took too long."""
+    began = time.time()
     try:
         found = "right" if queue.result(message, wait=WAIT) == value_of(body) else "WRONG"
     except ResultError as error:
         found = error.end
     except (ResultUnavailable, BrokerUnavailable, BrokerRefused):
         found = "none"
-    return found if time.monotonic() - began < WAIT + LATE else "late"
+    took = time.time() - began
+    if took > WAIT + LATE:
+        return "endless"
+    return "late" if took > SOON and _ended(queue, message) < began + took - SOON else found
+
+
+def _ended(queue: Queue[Any], message: str) -> float:
+    """When a message ended, seconds; for ever from now, if that cannot be read."""
+    with suppress(BrokerUnavailable, BrokerRefused):
+        if end := results.end_of(queue._run(results.find(queue._core, message))):
+            return end[1] / 1000
+    return float("inf")
 
 
 def run(run: Run) -> Figures:
-    """Kill one after the other, mend what was wrong, redrive, and ask for every result."""
-    kills = run.pick(short=9, whole=90)
-    journals = run.directory / "journals"
-    with Server(run.directory / "redis", *OPTIONS) as server, Crowd() as crowd:
+    """Strike at one after the other, mend what was wrong, redrive, and ask for every result."""
+    kills = run.pick(short=15, whole=120)
+    journals, lossy = run.directory / "journals", Lossy(run.random.getrandbits(32))
+    with (
+        Server(run.directory / "redis", *OPTIONS) as server,
+        Proxy(server.socket, run.directory, lossy) as proxy,
+        Crowd() as crowd,
+    ):
+        url = f"unix://{proxy.socket}"
         for number in range(WORKERS):
-            crowd.start(f"worker-{number}", work, server.url)
+            crowd.start(f"worker-{number}", work, url)
         for number in range(CALLERS):
-            crowd.start(f"c{number}x0", call, server.url, journals, f"c{number}x0")
+            crowd.start(f"c{number}x0", call, url, journals, f"c{number}x0")
         for kill in range(kills):
             run.done(kill, kills + 1, f"kills: {kill}")
             time.sleep(run.random.uniform(0.3, 1.5))
-            _strike(run, server, crowd, kill)
+            _strike(run, server, url, crowd, kill)
+        time.sleep(WAIT + 1)  # each wait that has begun ends
         for name in [name for name in crowd.processes if name.startswith("c")]:
             crowd.kill(name)
-        return _count(server, journals, kills)
+        return _count(server, journals, kills, lossy)
 
 
-def _strike(run: Run, server: Server, crowd: Crowd, kill: int) -> None:
-    """Kill a worker, a caller or the server; or fill its memory for a moment."""
-    what = ("worker", "caller", "server", "memory")[kill % 4]
+class Lossy:
+    """A rule of the network: it loses replies, and what is published."""
+
+    def __init__(self, seed: int) -> None:
+        self.replies, self.words = Chance(seed, LOST_REPLIES), Chance(seed + 1, LOST_WORDS)
+
+    def __call__(self, commands: Commands) -> Fault | None:
+        return (self.words if commands is PUSHED else self.replies)(commands)
+
+
+def _strike(run: Run, server: Server, url: str, crowd: Crowd, kill: int) -> None:
+    """Kill a worker, a caller or the server; fill its memory for a moment; or redrive what is dead."""
+    what = ROUND[kill % len(ROUND)]
     if what == "worker":
         name = f"worker-{run.random.randrange(WORKERS)}"
         crowd.kill(name)
-        crowd.start(name, work, server.url)
+        crowd.start(name, work, url)
     elif what == "caller":
         name = run.random.choice([name for name in crowd.processes if name.startswith("c")])
         crowd.kill(name)
         again = f"{name.partition('x')[0]}x{kill}"
-        crowd.start(again, call, server.url, run.directory / "journals", again)
+        crowd.start(again, call, url, run.directory / "journals", again)
+    elif what == "redrive":  # they die again, so the newest outcome is an error again
+        queue_of(server.url).dlq.redrive(all=True)
     elif what == "server":
         server.kill()
         server.start()
@@ -135,7 +171,7 @@ def _strike(run: Run, server: Server, crowd: Crowd, kill: int) -> None:
             raw.config_set("maxmemory", "0")
 
 
-def _count(server: Server, journals: Path, kills: int) -> Figures:
+def _count(server: Server, journals: Path, kills: int, lossy: Lossy) -> Figures:
     """Drain the queue, redrive what died, and compare every result with what it has to be."""
     queue = queue_of(server.url)
     _drain(queue)
@@ -154,19 +190,22 @@ def _count(server: Server, journals: Path, kills: int) -> Figures:
     found += wrong(
         {
             "answers that are another's": answers.count("WRONG"),
-            "waits that did not end": answers.count("late"),
+            "waits that did not end": answers.count("endless"),
+            "answers that came late": answers.count("late"),
             "dead letters without an end": len(before) - len(dead),
             "done, and without their result": max(0, len(lacking) - dropped),
         }
     )
     right, died = answers.count("right"), answers.count("dead")
+    replies, words = (rule.seen.total() - rule.seen["passed"] for rule in (lossy.replies, lossy.words))
     return Figures(
         trials=kills,
         acknowledged=len(sent),
         lost=len(lacking),
         met=not found and right > kills and died > 0,
         note="; ".join(found)
-        or f"{right:,} answers, {died:,} of dead ones, {answers.count('none'):,} waits in vain",
+        or f"{right:,} answers, {died:,} of dead ones, {answers.count('none'):,} waits in vain; "
+        f"{replies:,} replies and {words:,} words lost",
     )
 
 
@@ -193,8 +232,9 @@ ROWS = [
     Row(
         "T43",
         "3 callers wait for results; they, 2 workers and the server are killed, memory is full for a while; "
-        "what died is redriven",
-        "90 kills: no answer is another's, no wait lasts on, what is done has its result",
+        "replies and words get lost; what died is redriven",
+        "120 strikes: no answer is another's, none comes 5 s after its message's end, what is done has its "
+        "result",
         run,
     )
 ]

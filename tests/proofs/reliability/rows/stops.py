@@ -11,7 +11,8 @@ from tests.model.stops import CHECKS
 from tests.proofs.reliability.row import Figures, Row, Run
 
 SHARE = 10  # steps of one task
-SHORT = ("claim with all maintenance", "sweep in parts", "divide_claim")  # all: tests/model/test_stops
+SHORT = ("claim with all maintenance", "sweep in parts", "divide_claim")
+"""Of the others a part of the points: tests/model/test_stops."""
 
 
 def try_steps(names: list[str]) -> tuple[int, list[str]]:

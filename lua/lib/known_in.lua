@@ -1,0 +1,21 @@
+-- Which of the items from items[first] to items[last] (id, payload, …) the queue knows, so that a send would leave them as they
+-- are (lib/packed): the positions of their ids.
+-- needs: now; keys: messages, settings
+-- gives: known_in
+local function known_in(items, first, last)
+  local ids, known = {}, {}
+  for at = first, last, 2 do
+    ids[#ids + 1] = items[at]
+  end
+  local existing, dedup_window = redis.call('HMGET', messages, unpack(ids)), redis.call('HGET', settings, 'dedup_window')
+  if dedup_window then
+    -- needs: recall_acked
+    recall_acked(ids, existing, dedup_window)
+  end
+  for n = 1, #ids do
+    if existing[n] then
+      known[#known + 1] = first + 2 * n - 2
+    end
+  end
+  return known
+end

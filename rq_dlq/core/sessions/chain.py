@@ -1,0 +1,77 @@
+"""An ack that sends, the chain: what a message leads to is sent with its ack, or neither is done.
+
+It is a session of one message whose end a known id refuses: an id that is known elsewhere is that of another
+message, or of one that another delivery of this one has led to. The caller has to say which.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from rq_dlq.core.sessions import session as sessions
+from rq_dlq.core.sessions.session import Session
+from rq_dlq.core.sessions.shares import check_chain
+from rq_dlq.core.settling.held import held_or_raise
+from rq_dlq.core.settling.settle import ack
+from rq_dlq.core.steps.step import MOST
+from rq_dlq.errors import InvalidInput, LeaseLost
+from rq_dlq.values.settlement import Settlement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.sending.packing import SendOptions
+    from rq_dlq.core.steps.step import Steps
+    from rq_dlq.values.leased import Leased
+
+
+class Link(NamedTuple):
+    """One of the messages that an ack sends; an id of None: one is drawn."""
+
+    queue: QueueState[Any]
+    body: Any
+    id: str | None
+    options: SendOptions
+
+
+class Chain(Session):
+    """An ack and what it sends."""
+
+    strict: ClassVar[bool] = True
+    again: ClassVar[str] = "ack"
+
+    @property
+    def held(self) -> list[Leased[Any]]:
+        """The message, whatever this process knows of it: only the script says whether it is held."""
+        return self.claimed
+
+
+def ack_and_send(
+    queue: QueueState[Any], one: Leased[Any], links: Sequence[Link], results: Mapping[str, bytes]
+) -> Steps[list[Settlement]]:
+    """Ack a message and send others, or do nothing. An ack of unknown outcome is repeated as it was.
+
+    Raises:
+        LeaseLost: the token is stale; nothing was done.
+        KnownId: a queue knows the id of a message that is sent to it; nothing was done.
+        InvalidInput: too much is sent, or two messages have one id; nothing was done.
+        CrossSlot, Unconfirmed, BrokerUnavailable, BrokerRefused: see `session.commit`.
+    """
+    chain: Chain = one._chain or Chain(queue, [one], results=results)
+    if one._chain is None:
+        if len(links) > MOST:
+            raise InvalidInput(f"an ack sends {MOST:,} messages at most, not {len(links):,}: use a session")
+        for link in links:
+            yield from sessions.send(chain, *link)
+        check_chain(chain.outgoing)
+    try:
+        yield from sessions.commit(chain)
+    except LeaseLost:
+        # So ends an ack alone, too: it says why, and gives back the seat of a message that was cancelled.
+        (settlement,) = yield from ack(queue, [one._held])
+        held_or_raise(settlement, one.outcome)
+        raise LeaseLost(f"message {one.id}: an ack before may have removed it; nothing was sent") from None
+    finally:
+        one._chain = chain if chain.indeterminate is not None else None
+    return [Settlement(one.id, "acked")]
