@@ -188,7 +188,9 @@ def check(seen: Seen, before: Seen, mode: str, *, settled: bool, whole: bool, ov
         over = [lane for lane, count in held.items() if count > max(seen.limit(lane, mode), was[lane])]
         assert not over, f"more than may hold a seat of {over}: {seen.seats}"
     if overtaking:
-        for name in seen.seats.keys() - before.seats.keys():
+        # In turn, a claim that was cut off may have taken the seat of a ready message, and no more.
+        let_in_before = {*before.seats, *(before.at("ready") if in_turn else ())}
+        for name in seen.seats.keys() - let_in_before:
             if (lane := seen.lane.get(name)) is None or seen.place[name] != "ready":
                 continue
             waited = [it for it in before.at("blocked") if it in seen.at("blocked") and seen.lane[it] == lane]
