@@ -532,8 +532,8 @@ def _commit(me: Lanes) -> Iterator[Call[Any]]:
 
 
 def _ack_claim(me: Lanes) -> Iterator[Call[Any]]:
-    cancelled = {token for _, token in me.cancelled}  # no claim of Spark, which alone is acked so, has any
-    if me.tokens and me.tokens[-1] not in cancelled:
+    calls = me.seen[me.queue.keys].calls  # no claim of Spark, which alone is acked so, has a cancelled one
+    if me.tokens and not any(call.startswith(f"{CANCELLED}{me.tokens[-1]} ") for call in calls):
         yield batch_calls.ack_claim(me.queue.keys, me.tokens[-1])
 
 
