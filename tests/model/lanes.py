@@ -129,12 +129,10 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
     seen.by_rate = {name.decode() for name, lane in seats if lane % 1}
     seen.slots = {int(lane) for lane in slots}
     seen.now = int(raw.get(CLOCK))
-    rows = {
-        row[1:]: (row, "ready") for row, _ in ready
-    }  # by birth and id: what was cut off may have left others
+    rows = {row: "ready" for row, _ in ready}  # what was cut off may have left others of a message
     for row, score in scheduled:
         place = "waits" if score < BLOCKED else "parked" if score == BLOCKED + PAY else "blocked"
-        rows.setdefault(row[1:], (row, place))
+        rows.setdefault(row, place)
     for cell, record in sorted(records.items()):  # so that a draw does the same again
         name = cell.decode()
         lane, needs = lanes_in(record)
@@ -145,7 +143,8 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
         counts = [int(count) for count in state.split(" ")[4:8]] or [0] * 4
         charged, nacked, lapsed, released = counts
         seen.given_back[name] = released + nacked + lapsed - charged  # a forgiven lapse is not charged
-        row, place = rows.get(record[:7] + cell, (b"", "nowhere"))
+        row = bytes([9 - record[7] % 16]) + record[:7] + cell  # by priority, birth and id
+        row, place = (row, rows[row]) if row in rows else (b"", "nowhere")
         if " +" in state[:20]:
             place = "leased" if part == "live" else "claimed letter"
         elif part != "live":

@@ -13,13 +13,14 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.jobs import calls as job_calls
+from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.step import MOST
 from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.errors import BrokerRefused
 from tests.model.bench import Bench
-from tests.model.driver import Driver, packed
+from tests.model.driver import CODEC, Driver, packed
 from tests.model.stops import stopping
 
 
@@ -33,6 +34,33 @@ def test_what_is_leased_is_left_alone_whatever_an_index_says(bench: Bench, chose
     assert bench.queue.run(choosing_calls.purge(bench.queue.sender(), place="ready", **chosen)) == 0
     assert bench.queue.settle(settling_calls.ack(bench.keys, [("m", "t")]))
     bench.queue.run(choosing_calls.purge(bench.queue.sender(), place="ready", limit=9))
+
+
+def test_a_row_left_behind_hands_out_no_second_of_a_key(bench: Bench) -> None:
+    """A message of an ordered key loses its seat to an older one, and has an old row in front of both."""
+    assert bench.queue.run(bench.queue.configure_call({"per_key": "order"}))
+
+    def send(name: str) -> None:
+        items: list[Any] = [name, CODEC.packer(4, {}, key="k")(b"x")]
+        bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
+
+    send("m")
+    left = bench.raw.zrange(bench.keys["ready"], 0, -1, withscores=True)
+    bench.claim("t")
+    assert bench.queue.settle(settling_calls.ack(bench.keys, [("m", "t")]))
+    send("older")
+    send("m")
+    (row,) = bench.raw.zrange(bench.keys["scheduled"], 0, -1)
+    (lane,) = [lane for _, lane in bench.raw.zrange(bench.keys["seats"], 0, -1, withscores=True)]
+    bench.raw.zrem(bench.keys["scheduled"], row)
+    (last,) = [at for _, at in bench.raw.zrange(bench.keys["ready"], 0, -1, withscores=True)]
+    bench.raw.zadd(bench.keys["ready"], {row: last, **dict(left)})
+    bench.raw.zrem(bench.keys["seats"], "older")
+    bench.raw.zadd(bench.keys["seats"], {"m": lane})
+    for token, taken in (("u", ["older"]), ("v", ["m"])):
+        assert bench.claim(token, 9) == taken
+        assert bench.queue.settle(settling_calls.ack(bench.keys, [(taken[0], token)]))
+    assert bench.claim("w", 9) == []
 
 
 def test_what_was_moved_into_the_queue_is_staged_no_more(bench: Bench) -> None:

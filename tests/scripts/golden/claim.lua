@@ -3182,7 +3182,7 @@ if per_key and #rows > 0 then
     end
 
     local function with_seats(held, rows, ids, texts)
-      local kept, names, lines, displaced = {}, {}, {}, {}
+      local blocked, displaced = {}, {}
       for n, row in ipairs(rows) do
         local id = ids[n]
         local lane, is_own
@@ -3191,11 +3191,16 @@ if per_key and #rows > 0 then
         end
         if lane and not (is_own and (enter(id, lane) or takes_over(id, row, lane, displaced))) then
           block(lane, row) -- lib/let_in drops one that is not its own
+          blocked[n] = true
           if rule.interval then
             redis.call('ZREM', seats, id) -- it was ready before keys had a rate
           end
-        elseif not displaced[id] then
-          kept[#kept + 1], names[#names + 1], lines[#lines + 1] = row, id, texts[n]
+        end
+      end
+      local kept, names, lines = {}, {}, {}
+      for n, id in ipairs(ids) do -- an id has a second row, further in front, where a script was cut off
+        if not blocked[n] and not displaced[id] then
+          kept[#kept + 1], names[#names + 1], lines[#lines + 1] = rows[n], id, texts[n]
         end
       end
       return kept, names, lines
