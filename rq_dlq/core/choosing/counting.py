@@ -18,23 +18,23 @@ from rq_dlq.values.wanted import RECORD, STORY
 
 if TYPE_CHECKING:
     from rq_dlq.core.choosing.choice import Choice
+    from rq_dlq.core.choosing.reading import Reading
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.message import Received
 
 
 def count(queue: QueueState[Any], choice: Choice) -> Steps[int]:
-    """How many are chosen."""
-    reading = read(queue, choice)
-    total = 0
-    while page := (yield from following(reading)):
-        total += len(page.rows)
-    return total
+    """The number of chosen messages."""
+    return (yield from _rows_of(read(queue, choice)))
 
 
 def count_leased(queue: QueueState[Any], choice: Choice) -> Steps[int]:
-    """How many more are chosen, and no verb changes them, since somebody works on them."""
-    reading = leased_of(queue, choice)
+    """The number of chosen messages that are being processed, which no verb changes."""
+    return (yield from _rows_of(leased_of(queue, choice)))
+
+
+def _rows_of(reading: Reading) -> Steps[int]:
     total = 0
     while page := (yield from following(reading)):
         total += len(page.rows)
