@@ -1,5 +1,4 @@
--- Changes the priority of waiting messages: the one byte of a record that may change. Returns what
--- lib/changed does.
+-- Changes the priority of waiting messages. Returns what lib/changed does.
 local number, place, priority, act = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 -- place: ready or scheduled; act: as in lib/note_act
 -- items from ARGV[5]: id
@@ -8,15 +7,14 @@ if done then
   -- needs: changed_before
   return changed_before()
 end
--- needs: changed, each_chosen, put, leave, EXPIRES, with_head, BLOCKED; keys: messages, ready, scheduled
+-- needs: changed, each_chosen, put, leave, with_priority, with_head, BLOCKED; keys: messages, ready, scheduled
 local index = place == 'ready' and ready or scheduled
 return changed(each_chosen(index, 5, function(id, state, head, member, score)
   local record = redis.call('HGET', messages, id)
-  local flags = record:byte(8)
-  if not flags then -- the record is damaged
+  if #record < 8 then -- it is damaged
     return false
   end
-  record = record:sub(1, 7) .. string.char(flags - flags % EXPIRES + priority) .. record:sub(9)
+  record = with_priority(record, priority)
   head.priority, state.more = priority, with_head(state.more, record)
   leave(id, index, member, put(id, state, head, place == 'scheduled' and (score < BLOCKED or score), nil, function()
     redis.call('HSET', messages, id, record)

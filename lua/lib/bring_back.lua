@@ -20,7 +20,8 @@ local function bring_back(id, state, head, source, row, by, cause, job, expires,
   end
   state.more = with_expiry_word(state.more:gsub(' returned=%S*', ''), expires)
   if record then
-    -- needs: with_head
+    -- needs: with_head, with_priority
+    record = with_priority(record, head.priority)
     state.more = with_head(state.more, record)
     redis.call('HSET', messages, id, record)
   end

@@ -4,7 +4,7 @@
 --   index: where it waits, and `member` its row there; by: who asked for it; cause: cells of a cause
 --   how.copies: copy it; how.expires: when it expires if it was dead; nil: never; how.record: as in lib/bring_back
 -- needs: now, expiry_of, with_expiry, with_expiry_word, with_head, new_state, ungroup, drop, leave, outcome, attempts
--- needs: taken_up
+-- needs: with_priority, taken_up
 -- needs: keys: messages, history, scheduled, dead, expired, counters, to_messages, to_history, to_counters
 -- gives: hand_over, wake_there, is_there
 local function there()
@@ -14,7 +14,8 @@ end
 local put_there, remember_there, remember_expiry_there, wake_there, is_there = there()
 
 local function hand_over(id, state, head, index, member, by, cause, how)
-  local record, story = how.record or redis.call('HGET', messages, id), redis.call('HGET', history, id)
+  local record = with_priority(how.record or redis.call('HGET', messages, id), head.priority)
+  local story = redis.call('HGET', history, id)
   local known = redis.call('HGET', to_messages, id)
   local account = story or state.reason == 'expired' and 'expired' or 'moved'
   local began = account:match('^[^\n\t]*\t?[^\n\t]*') -- its first event, and when

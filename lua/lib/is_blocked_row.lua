@@ -1,7 +1,7 @@
 -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
 -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
 --   text, record: its state and its record, as they were read
--- needs: is_later, read_record, parse_state, member_of
+-- needs: is_later, head_in, parse_state, member_of
 -- gives: is_blocked_row
 local function is_blocked_row(row, id, text, record)
   if not record then
@@ -11,7 +11,7 @@ local function is_blocked_row(row, id, text, record)
   elseif is_later(record, text) then
     return true
   end
-  local head = read_record(record)
+  local head = head_in(record, text)
   local state = parse_state(text, head.birth)
   return state.mark == '-' and member_of(id, head, state.due) == row
 end

@@ -1,7 +1,7 @@
 -- The state line of a leased message that is not fresh: it was delivered, delayed or moved before, or has a time to live.
 -- nil if the row of the index is stale (a script was cut off), or the message is spent or expired, and is buried; 'later'
 -- if it is of a later form, and its row is put off.
--- needs: is_later, read_record, parse_state, now, member_of, left_over, bury, expiry_of, format_state
+-- needs: is_later, head_in, parse_state, now, member_of, left_over, bury, expiry_of, format_state
 -- needs: keys: leases; args: part, token
 -- gives: not_fresh_line
 local spent
@@ -11,7 +11,7 @@ local function not_fresh_line(source, row, id, record, stated)
     put_off(source, row)
     return 'later'
   end
-  local head = read_record(record)
+  local head = head_in(record, stated)
   local state = parse_state(stated, head.birth)
   local as_stated = state.part == part and state.due <= now and member_of(id, head, state.due) == row
   if state.mark == '+' and not redis.call('ZSCORE', leases, state.token) then

@@ -1,6 +1,6 @@
 -- Puts a message back that is in no place (lib/count_orphans), where its record and its state say that it belongs. Returns
 -- whether it was in none.
--- needs: now, is_later, read_record, parse_state, orphaned, put; keys: states, leases, claims
+-- needs: now, is_later, head_in, parse_state, orphaned, put; keys: states, leases, claims
 -- gives: put_back
 local LEASE = 30000 -- milliseconds that a holder has whose lease is lost, as usual; it may be alive, and extend that
 
@@ -23,7 +23,7 @@ local function put_back(id, record)
   if is_later(record, text) then -- only a later version knows where it belongs
     return false
   end
-  local head = read_record(record)
+  local head = head_in(record, text)
   local state = parse_state(text, head.birth)
   if state.mark == '+' then
     return hold(id, state.token)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ KEY_OF = {name: ("a", "b", "a", None, "c")[n % 5] for n, name in enumerate(IDS)}
 NEEDS = {name: "pay" if n % 4 < 2 else None for n, name in enumerate(IDS)}
 """The dependency of each."""
 PAY = lane_of("pay", "dependency")
+HEAD = re.compile(r" head=(\d+)/(\d+)")  # lua/lib/head_word.lua
 PASS = "\x01"  # noqa: S105 - lua/lib/PASS.lua
 BREAKER = "distinct=2 within=5000ms share=0.5 probe=500ms longest_probe=2000ms"
 MOST_PASSES = 32
@@ -143,7 +145,8 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
         counts = [int(count) for count in state.split(" ")[4:8]] or [0] * 4
         charged, nacked, lapsed, released = counts
         seen.given_back[name] = released + nacked + lapsed - charged  # a forgiven lapse is not charged
-        row = bytes([9 - record[7] % 16]) + record[:7] + cell  # by priority, birth and id
+        flags = int(long[2]) if (long := HEAD.search(state)) else record[7]
+        row = bytes([9 - flags % 16]) + record[:7] + cell  # by priority, birth and id
         row, place = (row, rows[row]) if row in rows else (b"", "nowhere")
         if " +" in state[:20]:
             place = "leased" if part == "live" else "claimed letter"

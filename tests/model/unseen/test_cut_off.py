@@ -145,6 +145,28 @@ def test_a_priority_that_was_cut_off_is_given_again(bench: Bench) -> None:
             break
 
 
+def test_a_long_message_whose_priority_was_cut_off_is_where_its_state_says(bench: Bench) -> None:
+    """Its record may still have the priority before."""
+    for n in itertools.count(1):
+        bench.queue.run(bench.queue.configure_call({"per_key": "order"}))
+        pack = CODEC.packer(4, {}, key="k")
+        items: list[Any] = [cell for name in ("a", "b", "c") for cell in (name, pack(b"x" * 3_000))]
+        bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
+        call = choosing_calls.prioritize(bench.queue.sender(), place="scheduled", ids=["c"], priority=8)
+        stopped = stopped_at(bench, call, n)
+        raised = b"/104/" in bench.raw.hget(bench.keys["states"], "c")
+        order = ""
+        for token in ("t", "u", "v"):
+            (handed_out,) = bench.claim(token)
+            assert bench.queue.settle(settling_calls.ack(bench.keys, [(handed_out, token)]))
+            order += handed_out
+        assert order == ("acb" if raised else "abc"), f"stopped at {n}"
+        assert not bench.raw.exists(*[bench.keys[name] for name in ("ready", "scheduled", "states")])
+        emptied(bench)
+        if not stopped:
+            break
+
+
 def test_a_claim_clears_up_behind_a_purge_that_was_cut_off(bench: Bench) -> None:
     bench.send(("m", 4))
     bench.claim("t")

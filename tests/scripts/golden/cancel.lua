@@ -307,6 +307,15 @@ local function drop(ids)
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
         end
+        -- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
+        -- that counts: where a script that changes the priority was cut off, the record may have the one before.
+        local function head_in(record, text)
+          local birth, flags, expires, lane, needs = stated_head(text)
+          if birth then
+            return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+          end
+          return read_record(record)
+        end
         -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
         -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
         --   text, record: its state and its record, as they were read
@@ -318,7 +327,7 @@ local function drop(ids)
           elseif is_later(record, text) then
             return true
           end
-          local head = read_record(record)
+          local head = head_in(record, text)
           local state = parse_state(text, head.birth)
           return state.mark == '-' and member_of(id, head, state.due) == row
         end

@@ -1258,6 +1258,16 @@ local function queue(n)
             local function is_later(record, text)
               return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
             end
+            local function stated_head(text)
+              local at = text and text:find(' head=')
+              if at then
+                local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+                if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+                  local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+                  return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+                end
+              end
+            end
             local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
             local function lanes_in(text, first)
@@ -1307,6 +1317,15 @@ local function queue(n)
               local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
               local lane, needs = lanes_of(record)
               return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+            end
+            -- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
+            -- that counts: where a script that changes the priority was cut off, the record may have the one before.
+            local function head_in(record, text)
+              local birth, flags, expires, lane, needs = stated_head(text)
+              if birth then
+                return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+              end
+              return read_record(record)
             end
             local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
             local MORE = ' [%w_]+=%S*'
@@ -1361,7 +1380,7 @@ local function queue(n)
               elseif is_later(record, text) then
                 return true
               end
-              local head = read_record(record)
+              local head = head_in(record, text)
               local state = parse_state(text, head.birth)
               return state.mark == '-' and member_of(id, head, state.due) == row
             end
@@ -1592,6 +1611,16 @@ local function queue(n)
             local function is_later(record, text)
               return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
             end
+            local function stated_head(text)
+              local at = text and text:find(' head=')
+              if at then
+                local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+                if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+                  local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+                  return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+                end
+              end
+            end
             local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
             local function lanes_in(text, first)
@@ -1641,6 +1670,13 @@ local function queue(n)
               local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
               local lane, needs = lanes_of(record)
               return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+            end
+            local function head_in(record, text)
+              local birth, flags, expires, lane, needs = stated_head(text)
+              if birth then
+                return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+              end
+              return read_record(record)
             end
             local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
             local MORE = ' [%w_]+=%S*'
@@ -1692,7 +1728,7 @@ local function queue(n)
               elseif is_later(record, text) then
                 return true
               end
-              local head = read_record(record)
+              local head = head_in(record, text)
               local state = parse_state(text, head.birth)
               return state.mark == '-' and member_of(id, head, state.due) == row
             end

@@ -132,6 +132,18 @@ local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
 end
+-- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+-- (lib/head_word); nil where that does not say them.
+local function stated_head(text)
+  local at = text and text:find(' head=')
+  if at then
+    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+    end
+  end
+end
 -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
@@ -265,6 +277,15 @@ local function let_in(...)
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
+    -- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
+    -- that counts: where a script that changes the priority was cut off, the record may have the one before.
+    local function head_in(record, text)
+      local birth, flags, expires, lane, needs = stated_head(text)
+      if birth then
+        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+      end
+      return read_record(record)
+    end
     -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
     -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
     --   text, record: its state and its record, as they were read
@@ -276,7 +297,7 @@ local function let_in(...)
       elseif is_later(record, text) then
         return true
       end
-      local head = read_record(record)
+      local head = head_in(record, text)
       local state = parse_state(text, head.birth)
       return state.mark == '-' and member_of(id, head, state.due) == row
     end
@@ -495,18 +516,6 @@ local function settle(first, act, finish)
   end
   let_go(let)
   return verdicts
-end
--- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
--- (lib/head_word); nil where that does not say them.
-local function stated_head(text)
-  local at = text and text:find(' head=')
-  if at then
-    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-      local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
-      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
-    end
-  end
 end
 -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
 -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and

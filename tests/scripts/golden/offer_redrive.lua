@@ -361,6 +361,27 @@ local function drop(ids)
         local function is_later(record, text)
           return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
         end
+        -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+        -- (lib/head_word); nil where that does not say them.
+        local function stated_head(text)
+          local at = text and text:find(' head=')
+          if at then
+            local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+            if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+              local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+              return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+            end
+          end
+        end
+        -- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
+        -- that counts: where a script that changes the priority was cut off, the record may have the one before.
+        local function head_in(record, text)
+          local birth, flags, expires, lane, needs = stated_head(text)
+          if birth then
+            return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+          end
+          return read_record(record)
+        end
         -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
         -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
         -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
@@ -398,7 +419,7 @@ local function drop(ids)
           elseif is_later(record, text) then
             return true
           end
-          local head = read_record(record)
+          local head = head_in(record, text)
           local state = parse_state(text, head.birth)
           return state.mark == '-' and member_of(id, head, state.due) == row
         end
@@ -706,6 +727,14 @@ local function outcome(event, id, head, state, delay, detail)
     'reason', state.reason, 'cause', detail.cause or ''
   )
 end
+-- A record with this priority: the one byte of it that may change.
+local function with_priority(record, priority)
+  local flags = record:byte(8)
+  if not flags or flags % EXPIRES == priority then -- it may be damaged
+    return record
+  end
+  return record:sub(1, 7) .. string.char(flags - flags % EXPIRES + priority) .. record:sub(9)
+end
 -- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it leaves the queue alive.
 local function taken_up(state)
   state.more = state.more:gsub(' passed_on=%S*', '')
@@ -895,6 +924,23 @@ local function there()
             local function is_later(record, text)
               return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
             end
+            local function stated_head(text)
+              local at = text and text:find(' head=')
+              if at then
+                local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+                if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+                  local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+                  return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+                end
+              end
+            end
+            local function head_in(record, text)
+              local birth, flags, expires, lane, needs = stated_head(text)
+              if birth then
+                return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+              end
+              return read_record(record)
+            end
             local function is_blocked_row(row, id, text, record)
               if not record then
                 return false
@@ -903,7 +949,7 @@ local function there()
               elseif is_later(record, text) then
                 return true
               end
-              local head = read_record(record)
+              local head = head_in(record, text)
               local state = parse_state(text, head.birth)
               return state.mark == '-' and member_of(id, head, state.due) == row
             end
@@ -1149,7 +1195,8 @@ end
 local put_there, remember_there, remember_expiry_there, wake_there, is_there = there()
 
 local function hand_over(id, state, head, index, member, by, cause, how)
-  local record, story = how.record or redis.call('HGET', messages, id), redis.call('HGET', history, id)
+  local record = with_priority(how.record or redis.call('HGET', messages, id), head.priority)
+  local story = redis.call('HGET', history, id)
   local known = redis.call('HGET', to_messages, id)
   local account = story or state.reason == 'expired' and 'expired' or 'moved'
   local began = account:match('^[^\n\t]*\t?[^\n\t]*') -- its first event, and when
@@ -1313,6 +1360,16 @@ local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
 end
+local function stated_head(text)
+  local at = text and text:find(' head=')
+  if at then
+    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+    end
+  end
+end
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
 end
@@ -1358,6 +1415,13 @@ local function let_in(...)
       interval = is_read and interval or nil,
     }
     local BLOCKED = 2 ^ 43
+    local function head_in(record, text)
+      local birth, flags, expires, lane, needs = stated_head(text)
+      if birth then
+        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+      end
+      return read_record(record)
+    end
     local function is_blocked_row(row, id, text, record)
       if not record then
         return false
@@ -1366,7 +1430,7 @@ local function let_in(...)
       elseif is_later(record, text) then
         return true
       end
-      local head = read_record(record)
+      local head = head_in(record, text)
       local state = parse_state(text, head.birth)
       return state.mark == '-' and member_of(id, head, state.due) == row
     end
@@ -1483,18 +1547,6 @@ local function vacate(ids)
   if #given > 0 then
     redis.call('ZREM', seats, unpack(given))
     let_in(lanes)
-  end
-end
--- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
--- (lib/head_word); nil where that does not say them.
-local function stated_head(text)
-  local at = text and text:find(' head=')
-  if at then
-    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-      local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
-      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
-    end
   end
 end
 -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
@@ -1886,6 +1938,7 @@ local function bring_back(id, state, head, source, row, by, cause, job, expires,
   end
   state.more = with_expiry_word(state.more:gsub(' returned=%S*', ''), expires)
   if record then
+    record = with_priority(record, head.priority)
     state.more = with_head(state.more, record)
     redis.call('HSET', messages, id, record)
   end

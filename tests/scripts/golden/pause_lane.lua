@@ -132,6 +132,18 @@ local function let_in(...)
     local function is_later(record, text)
       return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
     end
+    -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+    -- (lib/head_word); nil where that does not say them.
+    local function stated_head(text)
+      local at = text and text:find(' head=')
+      if at then
+        local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+          local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+        end
+      end
+    end
     -- The flag of a record (lib/record) that has an expiry.
     local EXPIRES = 0x10
     -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
@@ -191,6 +203,15 @@ local function let_in(...)
       local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
       local lane, needs = lanes_of(record)
       return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+    end
+    -- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
+    -- that counts: where a script that changes the priority was cut off, the record may have the one before.
+    local function head_in(record, text)
+      local birth, flags, expires, lane, needs = stated_head(text)
+      if birth then
+        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+      end
+      return read_record(record)
     end
     -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
     -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
@@ -303,7 +324,7 @@ local function let_in(...)
       elseif is_later(record, text) then
         return true
       end
-      local head = read_record(record)
+      local head = head_in(record, text)
       local state = parse_state(text, head.birth)
       return state.mark == '-' and member_of(id, head, state.due) == row
     end
@@ -442,6 +463,16 @@ local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
 end
+local function stated_head(text)
+  local at = text and text:find(' head=')
+  if at then
+    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+    end
+  end
+end
 local EXPIRES = 0x10
 local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
@@ -492,6 +523,13 @@ local function read_record(record)
   local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
   local lane, needs = lanes_of(record)
   return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+end
+local function head_in(record, text)
+  local birth, flags, expires, lane, needs = stated_head(text)
+  if birth then
+    return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+  end
+  return read_record(record)
 end
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
@@ -576,7 +614,7 @@ local function is_blocked_row(row, id, text, record)
   elseif is_later(record, text) then
     return true
   end
-  local head = read_record(record)
+  local head = head_in(record, text)
   local state = parse_state(text, head.birth)
   return state.mark == '-' and member_of(id, head, state.due) == row
 end

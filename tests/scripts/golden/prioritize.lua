@@ -1,5 +1,4 @@
--- Changes the priority of waiting messages: the one byte of a record that may change. Returns what
--- lib/changed does.
+-- Changes the priority of waiting messages. Returns what lib/changed does.
 local number, place, priority, act = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 -- place: ready or scheduled; act: as in lib/note_act
 -- items from ARGV[5]: id
@@ -195,6 +194,18 @@ local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
 end
+-- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+-- (lib/head_word); nil where that does not say them.
+local function stated_head(text)
+  local at = text and text:find(' head=')
+  if at then
+    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+    end
+  end
+end
 -- The id in a member of an index (lib/order says what precedes it).
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
@@ -266,6 +277,15 @@ local function let_in(...)
     -- The server's clock in whole milliseconds, read once a script (I11).
     local clock = redis.call('TIME')
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+    -- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
+    -- that counts: where a script that changes the priority was cut off, the record may have the one before.
+    local function head_in(record, text)
+      local birth, flags, expires, lane, needs = stated_head(text)
+      if birth then
+        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+      end
+      return read_record(record)
+    end
     -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
     -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
     --   text, record: its state and its record, as they were read
@@ -277,7 +297,7 @@ local function let_in(...)
       elseif is_later(record, text) then
         return true
       end
-      local head = read_record(record)
+      local head = head_in(record, text)
       local state = parse_state(text, head.birth)
       return state.mark == '-' and member_of(id, head, state.due) == row
     end
@@ -472,18 +492,6 @@ local function changed(number, score, member, leased)
     note_done(number, table.concat({ score, member, leased, '' }, ' '))
   end
   return { number, score, member, leased }
-end
--- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
--- (lib/head_word); nil where that does not say them.
-local function stated_head(text)
-  local at = text and text:find(' head=')
-  if at then
-    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-      local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
-      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
-    end
-  end
 end
 -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
 -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
@@ -893,6 +901,14 @@ local function leave(id, index, row, new_index, new_row)
     redis.call('ZREM', index, row)
   end
 end
+-- A record with this priority: the one byte of it that may change.
+local function with_priority(record, priority)
+  local flags = record:byte(8)
+  if not flags or flags % EXPIRES == priority then -- it may be damaged
+    return record
+  end
+  return record:sub(1, 7) .. string.char(flags - flags % EXPIRES + priority) .. record:sub(9)
+end
 -- Bytes. The state of a message whose record is longer has its head (lib/head_word).
 local LONG = 2048
 -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
@@ -915,11 +931,10 @@ end
 local index = place == 'ready' and ready or scheduled
 return changed(each_chosen(index, 5, function(id, state, head, member, score)
   local record = redis.call('HGET', messages, id)
-  local flags = record:byte(8)
-  if not flags then -- the record is damaged
+  if #record < 8 then -- it is damaged
     return false
   end
-  record = record:sub(1, 7) .. string.char(flags - flags % EXPIRES + priority) .. record:sub(9)
+  record = with_priority(record, priority)
   head.priority, state.more = priority, with_head(state.more, record)
   leave(id, index, member, put(id, state, head, place == 'scheduled' and (score < BLOCKED or score), nil, function()
     redis.call('HSET', messages, id, record)

@@ -204,6 +204,15 @@ local function held_head(id, text)
             local function id_of(member)
               return member:sub(member:byte(1) < 16 and 9 or 3)
             end
+            -- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
+            -- that counts: where a script that changes the priority was cut off, the record may have the one before.
+            local function head_in(record, text)
+              local birth, flags, expires, lane, needs = stated_head(text)
+              if birth then
+                return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+              end
+              return read_record(record)
+            end
             -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
             -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
             --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
@@ -315,7 +324,7 @@ local function held_head(id, text)
               elseif is_later(record, text) then
                 return true
               end
-              local head = read_record(record)
+              local head = head_in(record, text)
               local state = parse_state(text, head.birth)
               return state.mark == '-' and member_of(id, head, state.due) == row
             end

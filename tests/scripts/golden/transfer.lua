@@ -199,6 +199,18 @@ local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
 end
+-- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+-- (lib/head_word); nil where that does not say them.
+local function stated_head(text)
+  local at = text and text:find(' head=')
+  if at then
+    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+    end
+  end
+end
 -- The id in a member of an index (lib/order says what precedes it).
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
@@ -253,6 +265,15 @@ local function let_in(...)
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
       interval = is_read and interval or nil,
     }
+    -- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
+    -- that counts: where a script that changes the priority was cut off, the record may have the one before.
+    local function head_in(record, text)
+      local birth, flags, expires, lane, needs = stated_head(text)
+      if birth then
+        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+      end
+      return read_record(record)
+    end
     -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
     -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
     --   text, record: its state and its record, as they were read
@@ -264,7 +285,7 @@ local function let_in(...)
       elseif is_later(record, text) then
         return true
       end
-      local head = read_record(record)
+      local head = head_in(record, text)
       local state = parse_state(text, head.birth)
       return state.mark == '-' and member_of(id, head, state.due) == row
     end
@@ -476,18 +497,6 @@ local function changed(number, score, member, leased)
     note_done(number, table.concat({ score, member, leased, '' }, ' '))
   end
   return { number, score, member, leased }
-end
--- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
--- (lib/head_word); nil where that does not say them.
-local function stated_head(text)
-  local at = text and text:find(' head=')
-  if at then
-    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-      local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
-      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
-    end
-  end
 end
 -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
 -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
@@ -885,6 +894,14 @@ local function outcome(event, id, head, state, delay, detail)
     'reason', state.reason, 'cause', detail.cause or ''
   )
 end
+-- A record with this priority: the one byte of it that may change.
+local function with_priority(record, priority)
+  local flags = record:byte(8)
+  if not flags or flags % EXPIRES == priority then -- it may be damaged
+    return record
+  end
+  return record:sub(1, 7) .. string.char(flags - flags % EXPIRES + priority) .. record:sub(9)
+end
 -- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it leaves the queue alive.
 local function taken_up(state)
   state.more = state.more:gsub(' passed_on=%S*', '')
@@ -1047,6 +1064,13 @@ local function there()
         local made
         local function let_in(...)
           if not made then
+            local function head_in(record, text)
+              local birth, flags, expires, lane, needs = stated_head(text)
+              if birth then
+                return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+              end
+              return read_record(record)
+            end
             local function is_blocked_row(row, id, text, record)
               if not record then
                 return false
@@ -1055,7 +1079,7 @@ local function there()
               elseif is_later(record, text) then
                 return true
               end
-              local head = read_record(record)
+              local head = head_in(record, text)
               local state = parse_state(text, head.birth)
               return state.mark == '-' and member_of(id, head, state.due) == row
             end
@@ -1301,7 +1325,8 @@ end
 local put_there, remember_there, remember_expiry_there, wake_there, is_there = there()
 
 local function hand_over(id, state, head, index, member, by, cause, how)
-  local record, story = how.record or redis.call('HGET', messages, id), redis.call('HGET', history, id)
+  local record = with_priority(how.record or redis.call('HGET', messages, id), head.priority)
+  local story = redis.call('HGET', history, id)
   local known = redis.call('HGET', to_messages, id)
   local account = story or state.reason == 'expired' and 'expired' or 'moved'
   local began = account:match('^[^\n\t]*\t?[^\n\t]*') -- its first event, and when
