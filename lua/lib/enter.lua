@@ -2,10 +2,11 @@
 -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
 -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
 -- member of a set: to take one twice, or to give one back twice, changes nothing.
+--   row: its own; a row of the same id may have been left behind by a script that was cut off
 --   full: lanes that were found full, for a call that only enters; nil: look
--- needs: rule, BLOCKED, id_of, is_closed, digits, free_seats, seat_in; keys: seats, scheduled
+-- needs: rule, BLOCKED, is_closed, digits, free_seats, seat_in; keys: seats, scheduled
 -- gives: enter
-local function enter(id, lane, full)
+local function enter(id, row, lane, full)
   if rule.limit == math.huge then
     return true
   end
@@ -14,7 +15,7 @@ local function enter(id, lane, full)
     local score = digits(BLOCKED + lane)
     local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
     -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
-    has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
+    has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
   end
   if has_room then
     redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`

@@ -7,9 +7,9 @@
 local SPARE = 20 -- rows that it looks at besides, in place of those that do not come through (I9)
 
 -- Whether it may be ready now.
-local function has_seat(id, record)
+local function has_seat(id, row, record)
   local lane = read_record(record).lane
-  if not lane or not is_closed(lane) and enter(id, lane) then
+  if not lane or not is_closed(lane) and enter(id, row, lane) then
     return true
   end
   return false, lane
@@ -28,7 +28,7 @@ local function let_through(number, count, first)
     elseif not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
       redis.call('ZREM', scheduled, row)
     else
-      local seated, lane = has_seat(id, record)
+      local seated, lane = has_seat(id, row, record)
       if seated then
         redis.call('ZADD', seats, number, PASS .. id)
         redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)

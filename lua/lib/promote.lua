@@ -14,7 +14,7 @@ local function promote(limit)
       if not is_own then
         return false
       end
-      local may, slot = enter(id, lane, full)
+      local may, slot = enter(id, row, lane, full)
       return not may and (slot or BLOCKED + lane)
     end
   end)()

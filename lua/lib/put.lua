@@ -25,7 +25,7 @@ local function put(id, state, head, waits, rest, arrive)
       seat_or_block, give_back = seated_or_blocked, given_back
     end
     if index == ready then
-      index, score = seat_or_block(id, head.lane, score)
+      index, score = seat_or_block(id, member, head.lane, score)
     end
   end
   redis.call('ZADD', index, score, member)

@@ -3,8 +3,8 @@
 -- gives: seated_or_blocked, given_back
 
 -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
-local function seated_or_blocked(id, lane, score)
-  local may, slot = enter(id, lane)
+local function seated_or_blocked(id, row, lane, score)
+  local may, slot = enter(id, row, lane)
   if may then
     return ready, score
   end

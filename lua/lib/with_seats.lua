@@ -37,7 +37,7 @@ local function with_seats(held, rows, ids, texts)
     if not held[n] then
       lane, is_own = waiting_lane(id, row, texts[n])
     end
-    if lane and not (is_own and (enter(id, lane) or takes_over(id, row, lane, displaced))) then
+    if lane and not (is_own and (enter(id, row, lane) or takes_over(id, row, lane, displaced))) then
       block(lane, row) -- lib/let_in drops one that is not its own
       blocked[n] = true
       if rule.interval then

@@ -63,6 +63,37 @@ def test_a_row_left_behind_hands_out_no_second_of_a_key(bench: Bench) -> None:
     assert bench.claim("w", 9) == []
 
 
+def test_a_row_left_behind_lets_nobody_pass_who_waits(bench: Bench) -> None:
+    """A delayed message falls due, and an old row of the same id is the first in its lane."""
+    bench.queue.run(bench.queue.configure_call({"per_key": "order"}))
+
+    def send(name: str, delay: int = 0) -> None:
+        items: list[Any] = [name, CODEC.packer(4, {}, key="k")(b"x")]
+        bench.queue.run(sending_calls.send(bench.queue.sender(), delay=delay, ttl=0, items=items))
+
+    for name in ("holder", "m"):
+        send(name)
+    left = bench.raw.zrange(bench.keys["scheduled"], 0, -1, withscores=True)
+    bench.claim("t", 9)
+    assert bench.queue.settle(settling_calls.ack(bench.keys, [("holder", "t")]))
+    bench.claim("u", 9)
+    assert bench.queue.settle(settling_calls.ack(bench.keys, [("m", "u")]))
+    for name, delay in (("holder", 0), ("waits", 0), ("m", 500)):
+        send(name, delay)
+    bench.raw.zadd(bench.keys["scheduled"], dict(left))
+    bench.raw.zrem(bench.keys["seats"], "holder")
+    bench.step(500)
+    bench.queue.run(upkeep_calls.promote(bench.keys, limit=9))
+    assert bench.raw.zscore(bench.keys["seats"], "m") is None
+    order = []
+    for token in ("v", "w", "x"):
+        bench.step(1_000)
+        (handed_out,) = bench.claim(token, 9)
+        assert bench.queue.settle(settling_calls.ack(bench.keys, [(handed_out, token)]))
+        order.append(handed_out)
+    assert order == ["holder", "waits", "m"]
+
+
 def test_what_was_moved_into_the_queue_is_staged_no_more(bench: Bench) -> None:
     job, attempt = "job", job_calls.attempt_of("a", delay=0, ttl=0)
     bench.queue.run(job_calls.stage(bench.keys, job, attempt, packed(("a", 4), ("b", 4), ("c", 4))))

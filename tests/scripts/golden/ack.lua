@@ -1281,8 +1281,9 @@ if #settled > 0 then
           -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
           -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
           -- member of a set: to take one twice, or to give one back twice, changes nothing.
+          --   row: its own; a row of the same id may have been left behind by a script that was cut off
           --   full: lanes that were found full, for a call that only enters; nil: look
-          local function enter(id, lane, full)
+          local function enter(id, row, lane, full)
             if rule.limit == math.huge then
               return true
             end
@@ -1291,7 +1292,7 @@ if #settled > 0 then
               local score = digits(BLOCKED + lane)
               local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
               -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
-              has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
+              has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
             end
             if has_room then
               redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
@@ -1337,9 +1338,9 @@ if #settled > 0 then
           local SPARE = 20 -- rows that it looks at besides, in place of those that do not come through (I9)
 
           -- Whether it may be ready now.
-          local function has_seat(id, record)
+          local function has_seat(id, row, record)
             local lane = read_record(record).lane
-            if not lane or not is_closed(lane) and enter(id, lane) then
+            if not lane or not is_closed(lane) and enter(id, row, lane) then
               return true
             end
             return false, lane
@@ -1358,7 +1359,7 @@ if #settled > 0 then
               elseif not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
                 redis.call('ZREM', scheduled, row)
               else
-                local seated, lane = has_seat(id, record)
+                local seated, lane = has_seat(id, row, record)
                 if seated then
                   redis.call('ZADD', seats, number, PASS .. id)
                   redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)

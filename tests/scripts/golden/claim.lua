@@ -653,9 +653,6 @@ if lapsed + fallen_due + outlived > 0 then
           end
           return not waits or rule.in_order
         end
-        local function id_of(member)
-          return member:sub(member:byte(1) < 16 and 9 or 3)
-        end
         local function is_closed(number)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
@@ -690,8 +687,9 @@ if lapsed + fallen_due + outlived > 0 then
         -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
         -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
         -- member of a set: to take one twice, or to give one back twice, changes nothing.
+        --   row: its own; a row of the same id may have been left behind by a script that was cut off
         --   full: lanes that were found full, for a call that only enters; nil: look
-        local function enter(id, lane, full)
+        local function enter(id, row, lane, full)
           if rule.limit == math.huge then
             return true
           end
@@ -700,7 +698,7 @@ if lapsed + fallen_due + outlived > 0 then
             local score = digits(BLOCKED + lane)
             local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
             -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
-            has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
+            has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
           end
           if has_room then
             redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
@@ -737,8 +735,8 @@ if lapsed + fallen_due + outlived > 0 then
         -- What lib/put does with a message that has a key, where keys count.
 
         -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
-        local function seated_or_blocked(id, lane, score)
-          local may, slot = enter(id, lane)
+        local function seated_or_blocked(id, row, lane, score)
+          local may, slot = enter(id, row, lane)
           if may then
             return ready, score
           end
@@ -755,7 +753,7 @@ if lapsed + fallen_due + outlived > 0 then
         seat_or_block, give_back = seated_or_blocked, given_back
       end
       if index == ready then
-        index, score = seat_or_block(id, head.lane, score)
+        index, score = seat_or_block(id, member, head.lane, score)
       end
     end
     redis.call('ZADD', index, score, member)
@@ -1544,9 +1542,6 @@ if lapsed + fallen_due + outlived > 0 then
         in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
         interval = is_read and interval or nil,
       }
-      local function id_of(member)
-        return member:sub(member:byte(1) < 16 and 9 or 3)
-      end
       local function is_closed(number)
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
@@ -1577,7 +1572,7 @@ if lapsed + fallen_due + outlived > 0 then
       local function seat_in(lane)
         return rule.interval and digits(lane) .. BY_RATE or digits(lane)
       end
-      local function enter(id, lane, full)
+      local function enter(id, row, lane, full)
         if rule.limit == math.huge then
           return true
         end
@@ -1585,7 +1580,7 @@ if lapsed + fallen_due + outlived > 0 then
         if has_room then
           local score = digits(BLOCKED + lane)
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-          has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
+          has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
         end
         if has_room then
           redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
@@ -1628,6 +1623,9 @@ if lapsed + fallen_due + outlived > 0 then
         end
         return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
       end
+      local function id_of(member)
+        return member:sub(member:byte(1) < 16 and 9 or 3)
+      end
       local full = {}
       return function(row)
         local id = id_of(row)
@@ -1635,7 +1633,7 @@ if lapsed + fallen_due + outlived > 0 then
         if not is_own then
           return false
         end
-        local may, slot = enter(id, lane, full)
+        local may, slot = enter(id, row, lane, full)
         return not may and (slot or BLOCKED + lane)
       end
     end)()
@@ -2065,7 +2063,7 @@ if part == 'live' then
         local function seat_in(lane)
           return rule.interval and digits(lane) .. BY_RATE or digits(lane)
         end
-        local function enter(id, lane, full)
+        local function enter(id, row, lane, full)
           if rule.limit == math.huge then
             return true
           end
@@ -2073,7 +2071,7 @@ if part == 'live' then
           if has_room then
             local score = digits(BLOCKED + lane)
             local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-            has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
+            has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
           end
           if has_room then
             redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
@@ -2116,9 +2114,9 @@ if part == 'live' then
         local SPARE = 20 -- rows that it looks at besides, in place of those that do not come through (I9)
 
         -- Whether it may be ready now.
-        local function has_seat(id, record)
+        local function has_seat(id, row, record)
           local lane = read_record(record).lane
-          if not lane or not is_closed(lane) and enter(id, lane) then
+          if not lane or not is_closed(lane) and enter(id, row, lane) then
             return true
           end
           return false, lane
@@ -2137,7 +2135,7 @@ if part == 'live' then
             elseif not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
               redis.call('ZREM', scheduled, row)
             else
-              local seated, lane = has_seat(id, record)
+              local seated, lane = has_seat(id, row, record)
               if seated then
                 redis.call('ZADD', seats, number, PASS .. id)
                 redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)
@@ -2973,14 +2971,11 @@ if per_key and #rows > 0 then
     local function seat_in(lane)
       return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
-    local function id_of(member)
-      return member:sub(member:byte(1) < 16 and 9 or 3)
-    end
     local function is_closed(number)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
     end
-    local function enter(id, lane, full)
+    local function enter(id, row, lane, full)
       if rule.limit == math.huge then
         return true
       end
@@ -2988,7 +2983,7 @@ if per_key and #rows > 0 then
       if has_room then
         local score = digits(BLOCKED + lane)
         local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-        has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
+        has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
       end
       if has_room then
         redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
@@ -3225,7 +3220,7 @@ if per_key and #rows > 0 then
         if not held[n] then
           lane, is_own = waiting_lane(id, row, texts[n])
         end
-        if lane and not (is_own and (enter(id, lane) or takes_over(id, row, lane, displaced))) then
+        if lane and not (is_own and (enter(id, row, lane) or takes_over(id, row, lane, displaced))) then
           block(lane, row) -- lib/let_in drops one that is not its own
           blocked[n] = true
           if rule.interval then
@@ -3690,9 +3685,6 @@ for place = 1, #ids do
               end
               return not waits or rule.in_order
             end
-            local function id_of(member)
-              return member:sub(member:byte(1) < 16 and 9 or 3)
-            end
             local function is_closed(number)
               local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
               return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
@@ -3723,7 +3715,7 @@ for place = 1, #ids do
             local function seat_in(lane)
               return rule.interval and digits(lane) .. BY_RATE or digits(lane)
             end
-            local function enter(id, lane, full)
+            local function enter(id, row, lane, full)
               if rule.limit == math.huge then
                 return true
               end
@@ -3731,7 +3723,7 @@ for place = 1, #ids do
               if has_room then
                 local score = digits(BLOCKED + lane)
                 local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-                has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
+                has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
               end
               if has_room then
                 redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
@@ -3763,8 +3755,8 @@ for place = 1, #ids do
               return own ~= false -- its own counts as free
             end
 
-            local function seated_or_blocked(id, lane, score)
-              local may, slot = enter(id, lane)
+            local function seated_or_blocked(id, row, lane, score)
+              local may, slot = enter(id, row, lane)
               if may then
                 return ready, score
               end
@@ -3779,7 +3771,7 @@ for place = 1, #ids do
             seat_or_block, give_back = seated_or_blocked, given_back
           end
           if index == ready then
-            index, score = seat_or_block(id, head.lane, score)
+            index, score = seat_or_block(id, member, head.lane, score)
           end
         end
         redis.call('ZADD', index, score, member)

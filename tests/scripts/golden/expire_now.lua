@@ -747,8 +747,9 @@ local function put(id, state, head, waits, rest, arrive)
       -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
       -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
       -- member of a set: to take one twice, or to give one back twice, changes nothing.
+      --   row: its own; a row of the same id may have been left behind by a script that was cut off
       --   full: lanes that were found full, for a call that only enters; nil: look
-      local function enter(id, lane, full)
+      local function enter(id, row, lane, full)
         if rule.limit == math.huge then
           return true
         end
@@ -757,7 +758,7 @@ local function put(id, state, head, waits, rest, arrive)
           local score = digits(BLOCKED + lane)
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
           -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
-          has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
+          has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
         end
         if has_room then
           redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
@@ -794,8 +795,8 @@ local function put(id, state, head, waits, rest, arrive)
       -- What lib/put does with a message that has a key, where keys count.
 
       -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
-      local function seated_or_blocked(id, lane, score)
-        local may, slot = enter(id, lane)
+      local function seated_or_blocked(id, row, lane, score)
+        local may, slot = enter(id, row, lane)
         if may then
           return ready, score
         end
@@ -812,7 +813,7 @@ local function put(id, state, head, waits, rest, arrive)
       seat_or_block, give_back = seated_or_blocked, given_back
     end
     if index == ready then
-      index, score = seat_or_block(id, head.lane, score)
+      index, score = seat_or_block(id, member, head.lane, score)
     end
   end
   redis.call('ZADD', index, score, member)

@@ -826,9 +826,6 @@ local function there()
           return not waits or rule.in_order
         end
         local BLOCKED = 2 ^ 43
-        local function id_of(member)
-          return member:sub(member:byte(1) < 16 and 9 or 3)
-        end
         local lanes_read = {}
 
         local function read_lane(number)
@@ -872,8 +869,9 @@ local function there()
         -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
         -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
         -- member of a set: to take one twice, or to give one back twice, changes nothing.
+        --   row: its own; a row of the same id may have been left behind by a script that was cut off
         --   full: lanes that were found full, for a call that only enters; nil: look
-        local function enter(id, lane, full)
+        local function enter(id, row, lane, full)
           if rule.limit == math.huge then
             return true
           end
@@ -882,7 +880,7 @@ local function there()
             local score = digits(BLOCKED + lane)
             local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
             -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
-            has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
+            has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
           end
           if has_room then
             redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
@@ -919,6 +917,9 @@ local function there()
         local made
         local function let_in(...)
           if not made then
+            local function id_of(member)
+              return member:sub(member:byte(1) < 16 and 9 or 3)
+            end
             local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
             local function is_later(record, text)
@@ -1046,8 +1047,8 @@ local function there()
         -- What lib/put does with a message that has a key, where keys count.
 
         -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
-        local function seated_or_blocked(id, lane, score)
-          local may, slot = enter(id, lane)
+        local function seated_or_blocked(id, row, lane, score)
+          local may, slot = enter(id, row, lane)
           if may then
             return ready, score
           end
@@ -1064,7 +1065,7 @@ local function there()
         seat_or_block, give_back = seated_or_blocked, given_back
       end
       if index == ready then
-        index, score = seat_or_block(id, head.lane, score)
+        index, score = seat_or_block(id, member, head.lane, score)
       end
     end
     redis.call('ZADD', index, score, member)
@@ -1795,7 +1796,7 @@ local function put(id, state, head, waits, rest, arrive)
       local function seat_in(lane)
         return rule.interval and digits(lane) .. BY_RATE or digits(lane)
       end
-      local function enter(id, lane, full)
+      local function enter(id, row, lane, full)
         if rule.limit == math.huge then
           return true
         end
@@ -1803,7 +1804,7 @@ local function put(id, state, head, waits, rest, arrive)
         if has_room then
           local score = digits(BLOCKED + lane)
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-          has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
+          has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
         end
         if has_room then
           redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
@@ -1835,8 +1836,8 @@ local function put(id, state, head, waits, rest, arrive)
         return own ~= false -- its own counts as free
       end
 
-      local function seated_or_blocked(id, lane, score)
-        local may, slot = enter(id, lane)
+      local function seated_or_blocked(id, row, lane, score)
+        local may, slot = enter(id, row, lane)
         if may then
           return ready, score
         end
@@ -1851,7 +1852,7 @@ local function put(id, state, head, waits, rest, arrive)
       seat_or_block, give_back = seated_or_blocked, given_back
     end
     if index == ready then
-      index, score = seat_or_block(id, head.lane, score)
+      index, score = seat_or_block(id, member, head.lane, score)
     end
   end
   redis.call('ZADD', index, score, member)

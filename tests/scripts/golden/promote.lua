@@ -104,10 +104,6 @@ local function promote(limit)
     }
     -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
     local BLOCKED = 2 ^ 43
-    -- The id in a member of an index (lib/order says what precedes it).
-    local function id_of(member)
-      return member:sub(member:byte(1) < 16 and 9 or 3)
-    end
     -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
     local function read_json(text)
       local decoded, value = pcall(cjson.decode, text or '')
@@ -174,8 +170,9 @@ local function promote(limit)
     -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
     -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
     -- member of a set: to take one twice, or to give one back twice, changes nothing.
+    --   row: its own; a row of the same id may have been left behind by a script that was cut off
     --   full: lanes that were found full, for a call that only enters; nil: look
-    local function enter(id, lane, full)
+    local function enter(id, row, lane, full)
       if rule.limit == math.huge then
         return true
       end
@@ -184,7 +181,7 @@ local function promote(limit)
         local score = digits(BLOCKED + lane)
         local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
         -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
-        has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
+        has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
       end
       if has_room then
         redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
@@ -383,6 +380,10 @@ local function promote(limit)
       end
       return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
     end
+    -- The id in a member of an index (lib/order says what precedes it).
+    local function id_of(member)
+      return member:sub(member:byte(1) < 16 and 9 or 3)
+    end
     local full = {}
     return function(row)
       local id = id_of(row)
@@ -390,7 +391,7 @@ local function promote(limit)
       if not is_own then
         return false
       end
-      local may, slot = enter(id, lane, full)
+      local may, slot = enter(id, row, lane, full)
       return not may and (slot or BLOCKED + lane)
     end
   end)()

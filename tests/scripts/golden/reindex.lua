@@ -321,10 +321,6 @@ local function put(id, state, head, waits, rest, arrive)
       end
       -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
       local BLOCKED = 2 ^ 43
-      -- The id in a member of an index (lib/order says what precedes it).
-      local function id_of(member)
-        return member:sub(member:byte(1) < 16 and 9 or 3)
-      end
       -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
       local function read_json(text)
         local decoded, value = pcall(cjson.decode, text or '')
@@ -391,8 +387,9 @@ local function put(id, state, head, waits, rest, arrive)
       -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
       -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
       -- member of a set: to take one twice, or to give one back twice, changes nothing.
+      --   row: its own; a row of the same id may have been left behind by a script that was cut off
       --   full: lanes that were found full, for a call that only enters; nil: look
-      local function enter(id, lane, full)
+      local function enter(id, row, lane, full)
         if rule.limit == math.huge then
           return true
         end
@@ -401,7 +398,7 @@ local function put(id, state, head, waits, rest, arrive)
           local score = digits(BLOCKED + lane)
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
           -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
-          has_room = (not head or id_of(head) == id and not rule.interval) and free_seats(lane) > 0
+          has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
         end
         if has_room then
           redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
@@ -439,6 +436,10 @@ local function put(id, state, head, waits, rest, arrive)
       local made
       local function let_in(...)
         if not made then
+          -- The id in a member of an index (lib/order says what precedes it).
+          local function id_of(member)
+            return member:sub(member:byte(1) < 16 and 9 or 3)
+          end
           -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
           -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
           --   text, record: its state and its record, as they were read
@@ -557,8 +558,8 @@ local function put(id, state, head, waits, rest, arrive)
       -- What lib/put does with a message that has a key, where keys count.
 
       -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
-      local function seated_or_blocked(id, lane, score)
-        local may, slot = enter(id, lane)
+      local function seated_or_blocked(id, row, lane, score)
+        local may, slot = enter(id, row, lane)
         if may then
           return ready, score
         end
@@ -575,7 +576,7 @@ local function put(id, state, head, waits, rest, arrive)
       seat_or_block, give_back = seated_or_blocked, given_back
     end
     if index == ready then
-      index, score = seat_or_block(id, head.lane, score)
+      index, score = seat_or_block(id, member, head.lane, score)
     end
   end
   redis.call('ZADD', index, score, member)
