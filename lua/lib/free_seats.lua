@@ -9,7 +9,7 @@ local function free_seats(lane)
     -- needs: slot_of
     free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
   end
-  return free
+  return free, rule.interval and score .. BY_RATE or score
 end
 
 local function seat_in(lane)

@@ -1,59 +1,57 @@
 -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
 -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
 --   room: so many of each lane, whether seats are free or not; nil: as many as are
--- needs: rule, BLOCKED, now, id_of, is_blocked_row, score_of, wake_one, is_gated, digits, free_seats, seat_in
+-- needs: BLOCKED, id_of, is_blocked_row, next_score, wake_one, is_gated, digits, free_seats, seat_in, setting, lanes_read
 -- needs: keys: messages, states, seats, ready, scheduled
 -- gives: heads_in
 local MOST = 1000 -- rows that one call looks at (I9)
-local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-local place_of = {} -- by the first byte of a row, which stands for its priority
 
--- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
--- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-local function next_score(first)
-  local band = score_of(9 - first, 0)
-  if not rule.in_turn then
-    return digits(band + now + 1)
-  elseif not place_of[first] then
-    local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
-    place_of[first] = last > now and last < now + 60000 and last or now + 1
-  end
-  place_of[first] = place_of[first] + STEP
-  return string.format('%.17g', band + place_of[first])
-end
-
--- The first rows of these lanes, their ids and their lanes.
+-- The first rows of these lanes, their ids, their lanes and the scores of the seats that they take.
 local function heads_of(lanes, room)
-  local rows, ids, lane_of = {}, {}, {}
-  for _, lane in ipairs(lanes) do
-    local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
+  local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
+  local gates = setting('gated') or next(lanes_read)
+  for n = 1, #lanes do
+    local lane = lanes[n]
+    local free, seat
+    if gates and is_gated(lane) then
+      free = 0
+    elseif room then
+      free, seat = room, seat_in(lane)
+    else
+      free, seat = free_seats(lane)
+    end
+    free = math.min(free, MOST - count)
     if free > 0 then
       local score = digits(BLOCKED + lane)
-      for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', digits(free))) do
-        rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+      local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+      for at = 1, #found do
+        count = count + 1
+        rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
       end
     end
   end
-  return rows, ids, lane_of
+  return rows, ids, lane_of, seat_of
 end
 
 local heads_in
 function heads_in(lanes, room)
-  local rows, ids, lane_of = heads_of(lanes, room)
+  local rows, ids, lane_of, seat_of = heads_of(lanes, room)
   if #rows == 0 then
     return
   end
   local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-  local taken, came, again = {}, {}, {}
-  for n, row in ipairs(rows) do
-    if is_blocked_row(row, ids[n], texts[n], records[n]) then
-      taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
-      came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
+  local taken, came, again, last = {}, {}, {}, 0
+  for n = 1, #rows do
+    local row, id = rows[n], ids[n]
+    if is_blocked_row(row, id, texts[n], records[n]) then
+      taken[last + 1], taken[last + 2] = seat_of[n], id
+      came[last + 1], came[last + 2] = next_score(row:byte(1)), row
+      last = last + 2
     else
       again[#again + 1] = lane_of[n]
     end
   end
-  if #came > 0 then
+  if last > 0 then
     redis.call('ZADD', seats, unpack(taken))
     redis.call('ZADD', ready, unpack(came))
     wake_one()

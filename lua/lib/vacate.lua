@@ -9,8 +9,9 @@ local function vacate(ids)
   end
   local given, lanes, seen = {}, {}, {}
   for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-    lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
     if lane then
+      lane = tonumber(lane)
+      lane = lane - lane % 1 -- lib/BY_RATE
       given[#given + 1] = ids[n]
       if not seen[lane] then
         lanes[#lanes + 1], seen[lane] = lane, true

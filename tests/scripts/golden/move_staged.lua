@@ -244,7 +244,7 @@ local function add(items, first, last, delay, ttl, opening)
         end
         free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
       end
-      return free
+      return free, rule.interval and score .. BY_RATE or score
     end
 
     local function seat_in(lane)

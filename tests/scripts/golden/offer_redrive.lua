@@ -316,38 +316,6 @@ local function drop(ids)
     local made
     local function let_in(...)
       if not made then
-        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
-        local LONGEST = 2 ^ 42 -- milliseconds
-        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
-
-        local function interval_of(rate)
-          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
-          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
-          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
-            return nil
-          end
-          local interval = spans * UNITS[unit] / count
-          return interval > 0 and interval <= LONGEST and interval or nil
-        end
-        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
-        --   and some may be blocked
-        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
-        --   message is gone or dead; rule.holds: and by a dead letter;
-        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-        --   next; nil: keys have no rate
-        local per_key_text = setting('per_key') or ''
-        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
-        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
-        local interval = rate and interval_of(rate)
-        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
-        local is_read = seats_of_lane > 0 and (interval or not rate)
-        local rule = {
-          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
-          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
-          interval = is_read and interval or nil,
-        }
         -- The id in a member of an index (lib/order says what precedes it).
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
@@ -423,6 +391,66 @@ local function drop(ids)
           local state = parse_state(text, head.birth)
           return state.mark == '-' and member_of(id, head, state.due) == row
         end
+        -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+        local LONGEST = 2 ^ 42 -- milliseconds
+        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+        local function interval_of(rate)
+          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+            return nil
+          end
+          local interval = spans * UNITS[unit] / count
+          return interval > 0 and interval <= LONGEST and interval or nil
+        end
+        -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
+        -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
+        --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
+        --   and some may be blocked
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
+        --   message is gone or dead; rule.holds: and by a dead letter;
+        --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
+        --   next; nil: keys have no rate
+        local per_key_text = setting('per_key') or ''
+        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+        local interval = rate and interval_of(rate)
+        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+        local is_read = seats_of_lane > 0 and (interval or not rate)
+        local rule = {
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+          interval = is_read and interval or nil,
+        }
+        -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+        -- than most commands.
+        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+        local function digits(number)
+          return string.format(WHOLE, number)
+        end
+        -- The score in `ready` of the next message that is let in: behind all that are due by now. Where lanes take turns, behind all
+        -- that are there: many come in one millisecond, and among equal scores the lane with the oldest messages would have more than
+        -- its share.
+        --   first: the first byte of its row, which stands for its priority
+        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+        local score_by_first, place_by_first = {}, {}
+
+        local function next_score(first)
+          if not rule.in_turn then
+            local score = score_by_first[first] or digits(score_of(9 - first, now + 1))
+            score_by_first[first] = score
+            return score
+          end
+          local band, place = score_of(9 - first, 0), place_by_first[first]
+          if not place then
+            local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
+            place = last > now and last < now + 60000 and last or now + 1
+          end
+          place_by_first[first] = place + STEP
+          return string.format('%.17g', band + place + STEP)
+        end
         -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
         -- So no client polls, and a message wakes one of a thousand.
         local function wake_one()
@@ -458,13 +486,6 @@ local function drop(ids)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
-        -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
-        -- than most commands.
-        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
-
-        local function digits(number)
-          return string.format(WHOLE, number)
-        end
         -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
         local function limit_of(number)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
@@ -487,7 +508,7 @@ local function drop(ids)
             end
             free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
           end
-          return free
+          return free, rule.interval and score .. BY_RATE or score
         end
 
         local function seat_in(lane)
@@ -497,55 +518,53 @@ local function drop(ids)
         -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
         --   room: so many of each lane, whether seats are free or not; nil: as many as are
         local MOST = 1000 -- rows that one call looks at (I9)
-        local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-        local place_of = {} -- by the first byte of a row, which stands for its priority
 
-        -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-        -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-        local function next_score(first)
-          local band = score_of(9 - first, 0)
-          if not rule.in_turn then
-            return digits(band + now + 1)
-          elseif not place_of[first] then
-            local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
-            place_of[first] = last > now and last < now + 60000 and last or now + 1
-          end
-          place_of[first] = place_of[first] + STEP
-          return string.format('%.17g', band + place_of[first])
-        end
-
-        -- The first rows of these lanes, their ids and their lanes.
+        -- The first rows of these lanes, their ids, their lanes and the scores of the seats that they take.
         local function heads_of(lanes, room)
-          local rows, ids, lane_of = {}, {}, {}
-          for _, lane in ipairs(lanes) do
-            local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
+          local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
+          local gates = setting('gated') or next(lanes_read)
+          for n = 1, #lanes do
+            local lane = lanes[n]
+            local free, seat
+            if gates and is_gated(lane) then
+              free = 0
+            elseif room then
+              free, seat = room, seat_in(lane)
+            else
+              free, seat = free_seats(lane)
+            end
+            free = math.min(free, MOST - count)
             if free > 0 then
               local score = digits(BLOCKED + lane)
-              for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', digits(free))) do
-                rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+              local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+              for at = 1, #found do
+                count = count + 1
+                rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
               end
             end
           end
-          return rows, ids, lane_of
+          return rows, ids, lane_of, seat_of
         end
 
         local heads_in
         function heads_in(lanes, room)
-          local rows, ids, lane_of = heads_of(lanes, room)
+          local rows, ids, lane_of, seat_of = heads_of(lanes, room)
           if #rows == 0 then
             return
           end
           local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-          local taken, came, again = {}, {}, {}
-          for n, row in ipairs(rows) do
-            if is_blocked_row(row, ids[n], texts[n], records[n]) then
-              taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
-              came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
+          local taken, came, again, last = {}, {}, {}, 0
+          for n = 1, #rows do
+            local row, id = rows[n], ids[n]
+            if is_blocked_row(row, id, texts[n], records[n]) then
+              taken[last + 1], taken[last + 2] = seat_of[n], id
+              came[last + 1], came[last + 2] = next_score(row:byte(1)), row
+              last = last + 2
             else
               again[#again + 1] = lane_of[n]
             end
           end
-          if #came > 0 then
+          if last > 0 then
             redis.call('ZADD', seats, unpack(taken))
             redis.call('ZADD', ready, unpack(came))
             wake_one()
@@ -567,8 +586,9 @@ local function drop(ids)
       end
       local given, lanes, seen = {}, {}, {}
       for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-        lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
         if lane then
+          lane = tonumber(lane)
+          lane = lane - lane % 1 -- lib/BY_RATE
           given[#given + 1] = ids[n]
           if not seen[lane] then
             lanes[#lanes + 1], seen[lane] = lane, true
@@ -859,7 +879,7 @@ local function there()
             end
             free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
           end
-          return free
+          return free, rule.interval and score .. BY_RATE or score
         end
 
         local function seat_in(lane)
@@ -954,6 +974,23 @@ local function there()
               local state = parse_state(text, head.birth)
               return state.mark == '-' and member_of(id, head, state.due) == row
             end
+            local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+            local score_by_first, place_by_first = {}, {}
+
+            local function next_score(first)
+              if not rule.in_turn then
+                local score = score_by_first[first] or digits(score_of(9 - first, now + 1))
+                score_by_first[first] = score
+                return score
+              end
+              local band, place = score_of(9 - first, 0), place_by_first[first]
+              if not place then
+                local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
+                place = last > now and last < now + 60000 and last or now + 1
+              end
+              place_by_first[first] = place + STEP
+              return string.format('%.17g', band + place + STEP)
+            end
             local function wake_one()
               if redis.call('LLEN', wake) == 0 then
                 redis.call('LPUSH', wake, 1)
@@ -965,52 +1002,52 @@ local function there()
               return lane and (lane.of == 'dependency' or is_closed(number)) or false
             end
             local MOST = 1000 -- rows that one call looks at (I9)
-            local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-            local place_of = {} -- by the first byte of a row, which stands for its priority
-
-            local function next_score(first)
-              local band = score_of(9 - first, 0)
-              if not rule.in_turn then
-                return digits(band + now + 1)
-              elseif not place_of[first] then
-                local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
-                place_of[first] = last > now and last < now + 60000 and last or now + 1
-              end
-              place_of[first] = place_of[first] + STEP
-              return string.format('%.17g', band + place_of[first])
-            end
 
             local function heads_of(lanes, room)
-              local rows, ids, lane_of = {}, {}, {}
-              for _, lane in ipairs(lanes) do
-                local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
+              local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
+              local gates = setting('gated') or next(lanes_read)
+              for n = 1, #lanes do
+                local lane = lanes[n]
+                local free, seat
+                if gates and is_gated(lane) then
+                  free = 0
+                elseif room then
+                  free, seat = room, seat_in(lane)
+                else
+                  free, seat = free_seats(lane)
+                end
+                free = math.min(free, MOST - count)
                 if free > 0 then
                   local score = digits(BLOCKED + lane)
-                  for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', digits(free))) do
-                    rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+                  local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+                  for at = 1, #found do
+                    count = count + 1
+                    rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
                   end
                 end
               end
-              return rows, ids, lane_of
+              return rows, ids, lane_of, seat_of
             end
 
             local heads_in
             function heads_in(lanes, room)
-              local rows, ids, lane_of = heads_of(lanes, room)
+              local rows, ids, lane_of, seat_of = heads_of(lanes, room)
               if #rows == 0 then
                 return
               end
               local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-              local taken, came, again = {}, {}, {}
-              for n, row in ipairs(rows) do
-                if is_blocked_row(row, ids[n], texts[n], records[n]) then
-                  taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
-                  came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
+              local taken, came, again, last = {}, {}, {}, 0
+              for n = 1, #rows do
+                local row, id = rows[n], ids[n]
+                if is_blocked_row(row, id, texts[n], records[n]) then
+                  taken[last + 1], taken[last + 2] = seat_of[n], id
+                  came[last + 1], came[last + 2] = next_score(row:byte(1)), row
+                  last = last + 2
                 else
                   again[#again + 1] = lane_of[n]
                 end
               end
-              if #came > 0 then
+              if last > 0 then
                 redis.call('ZADD', seats, unpack(taken))
                 redis.call('ZADD', ready, unpack(came))
                 wake_one()
@@ -1031,8 +1068,9 @@ local function there()
           end
           local given, lanes, seen = {}, {}, {}
           for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-            lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
             if lane then
+              lane = tonumber(lane)
+              lane = lane - lane % 1 -- lib/BY_RATE
               given[#given + 1] = ids[n]
               if not seen[lane] then
                 lanes[#lanes + 1], seen[lane] = lane, true
@@ -1392,6 +1430,26 @@ end
 local made
 local function let_in(...)
   if not made then
+    local BLOCKED = 2 ^ 43
+    local function head_in(record, text)
+      local birth, flags, expires, lane, needs = stated_head(text)
+      if birth then
+        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+      end
+      return read_record(record)
+    end
+    local function is_blocked_row(row, id, text, record)
+      if not record then
+        return false
+      elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+        return true -- as most: nobody has touched it
+      elseif is_later(record, text) then
+        return true
+      end
+      local head = head_in(record, text)
+      local state = parse_state(text, head.birth)
+      return state.mark == '-' and member_of(id, head, state.due) == row
+    end
     local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -1415,25 +1473,27 @@ local function let_in(...)
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
       interval = is_read and interval or nil,
     }
-    local BLOCKED = 2 ^ 43
-    local function head_in(record, text)
-      local birth, flags, expires, lane, needs = stated_head(text)
-      if birth then
-        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
-      end
-      return read_record(record)
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+    local function digits(number)
+      return string.format(WHOLE, number)
     end
-    local function is_blocked_row(row, id, text, record)
-      if not record then
-        return false
-      elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-        return true -- as most: nobody has touched it
-      elseif is_later(record, text) then
-        return true
+    local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+    local score_by_first, place_by_first = {}, {}
+
+    local function next_score(first)
+      if not rule.in_turn then
+        local score = score_by_first[first] or digits(score_of(9 - first, now + 1))
+        score_by_first[first] = score
+        return score
       end
-      local head = head_in(record, text)
-      local state = parse_state(text, head.birth)
-      return state.mark == '-' and member_of(id, head, state.due) == row
+      local band, place = score_of(9 - first, 0), place_by_first[first]
+      if not place then
+        local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
+        place = last > now and last < now + 60000 and last or now + 1
+      end
+      place_by_first[first] = place + STEP
+      return string.format('%.17g', band + place + STEP)
     end
     local function is_closed(number)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
@@ -1442,11 +1502,6 @@ local function let_in(...)
     local function is_gated(number)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
-    end
-    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
-
-    local function digits(number)
-      return string.format(WHOLE, number)
     end
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
@@ -1463,59 +1518,59 @@ local function let_in(...)
         end
         free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
       end
-      return free
+      return free, rule.interval and score .. BY_RATE or score
     end
 
     local function seat_in(lane)
       return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
     local MOST = 1000 -- rows that one call looks at (I9)
-    local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-    local place_of = {} -- by the first byte of a row, which stands for its priority
-
-    local function next_score(first)
-      local band = score_of(9 - first, 0)
-      if not rule.in_turn then
-        return digits(band + now + 1)
-      elseif not place_of[first] then
-        local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
-        place_of[first] = last > now and last < now + 60000 and last or now + 1
-      end
-      place_of[first] = place_of[first] + STEP
-      return string.format('%.17g', band + place_of[first])
-    end
 
     local function heads_of(lanes, room)
-      local rows, ids, lane_of = {}, {}, {}
-      for _, lane in ipairs(lanes) do
-        local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
+      local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
+      local gates = setting('gated') or next(lanes_read)
+      for n = 1, #lanes do
+        local lane = lanes[n]
+        local free, seat
+        if gates and is_gated(lane) then
+          free = 0
+        elseif room then
+          free, seat = room, seat_in(lane)
+        else
+          free, seat = free_seats(lane)
+        end
+        free = math.min(free, MOST - count)
         if free > 0 then
           local score = digits(BLOCKED + lane)
-          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', digits(free))) do
-            rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+          local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+          for at = 1, #found do
+            count = count + 1
+            rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
           end
         end
       end
-      return rows, ids, lane_of
+      return rows, ids, lane_of, seat_of
     end
 
     local heads_in
     function heads_in(lanes, room)
-      local rows, ids, lane_of = heads_of(lanes, room)
+      local rows, ids, lane_of, seat_of = heads_of(lanes, room)
       if #rows == 0 then
         return
       end
       local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-      local taken, came, again = {}, {}, {}
-      for n, row in ipairs(rows) do
-        if is_blocked_row(row, ids[n], texts[n], records[n]) then
-          taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
-          came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
+      local taken, came, again, last = {}, {}, {}, 0
+      for n = 1, #rows do
+        local row, id = rows[n], ids[n]
+        if is_blocked_row(row, id, texts[n], records[n]) then
+          taken[last + 1], taken[last + 2] = seat_of[n], id
+          came[last + 1], came[last + 2] = next_score(row:byte(1)), row
+          last = last + 2
         else
           again[#again + 1] = lane_of[n]
         end
       end
-      if #came > 0 then
+      if last > 0 then
         redis.call('ZADD', seats, unpack(taken))
         redis.call('ZADD', ready, unpack(came))
         wake_one()
@@ -1537,8 +1592,9 @@ local function vacate(ids)
   end
   local given, lanes, seen = {}, {}, {}
   for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-    lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
     if lane then
+      lane = tonumber(lane)
+      lane = lane - lane % 1 -- lib/BY_RATE
       given[#given + 1] = ids[n]
       if not seen[lane] then
         lanes[#lanes + 1], seen[lane] = lane, true
@@ -1790,7 +1846,7 @@ local function put(id, state, head, waits, rest, arrive)
           end
           free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
         end
-        return free
+        return free, rule.interval and score .. BY_RATE or score
       end
 
       local function seat_in(lane)

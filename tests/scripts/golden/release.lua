@@ -238,6 +238,34 @@ local BLOCKED = 2 ^ 43
 local made
 local function let_in(...)
   if not made then
+    -- The id in a member of an index (lib/order says what precedes it).
+    local function id_of(member)
+      return member:sub(member:byte(1) < 16 and 9 or 3)
+    end
+    -- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
+    -- that counts: where a script that changes the priority was cut off, the record may have the one before.
+    local function head_in(record, text)
+      local birth, flags, expires, lane, needs = stated_head(text)
+      if birth then
+        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+      end
+      return read_record(record)
+    end
+    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
+    -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+    --   text, record: its state and its record, as they were read
+    local function is_blocked_row(row, id, text, record)
+      if not record then
+        return false
+      elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+        return true -- as most: nobody has touched it
+      elseif is_later(record, text) then
+        return true
+      end
+      local head = head_in(record, text)
+      local state = parse_state(text, head.birth)
+      return state.mark == '-' and member_of(id, head, state.due) == row
+    end
     -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
     local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
@@ -270,33 +298,33 @@ local function let_in(...)
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
       interval = is_read and interval or nil,
     }
-    -- The id in a member of an index (lib/order says what precedes it).
-    local function id_of(member)
-      return member:sub(member:byte(1) < 16 and 9 or 3)
+    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+    -- than most commands.
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+    local function digits(number)
+      return string.format(WHOLE, number)
     end
-    -- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
-    -- that counts: where a script that changes the priority was cut off, the record may have the one before.
-    local function head_in(record, text)
-      local birth, flags, expires, lane, needs = stated_head(text)
-      if birth then
-        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+    -- The score in `ready` of the next message that is let in: behind all that are due by now. Where lanes take turns, behind all
+    -- that are there: many come in one millisecond, and among equal scores the lane with the oldest messages would have more than
+    -- its share.
+    --   first: the first byte of its row, which stands for its priority
+    local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+    local score_by_first, place_by_first = {}, {}
+
+    local function next_score(first)
+      if not rule.in_turn then
+        local score = score_by_first[first] or digits(score_of(9 - first, now + 1))
+        score_by_first[first] = score
+        return score
       end
-      return read_record(record)
-    end
-    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-    -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
-    --   text, record: its state and its record, as they were read
-    local function is_blocked_row(row, id, text, record)
-      if not record then
-        return false
-      elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-        return true -- as most: nobody has touched it
-      elseif is_later(record, text) then
-        return true
+      local band, place = score_of(9 - first, 0), place_by_first[first]
+      if not place then
+        local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
+        place = last > now and last < now + 60000 and last or now + 1
       end
-      local head = head_in(record, text)
-      local state = parse_state(text, head.birth)
-      return state.mark == '-' and member_of(id, head, state.due) == row
+      place_by_first[first] = place + STEP
+      return string.format('%.17g', band + place + STEP)
     end
     -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
     local function is_closed(number)
@@ -307,13 +335,6 @@ local function let_in(...)
     local function is_gated(number)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
-    end
-    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
-    -- than most commands.
-    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
-
-    local function digits(number)
-      return string.format(WHOLE, number)
     end
     -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
     local function limit_of(number)
@@ -337,7 +358,7 @@ local function let_in(...)
         end
         free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
       end
-      return free
+      return free, rule.interval and score .. BY_RATE or score
     end
 
     local function seat_in(lane)
@@ -347,55 +368,53 @@ local function let_in(...)
     -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
     --   room: so many of each lane, whether seats are free or not; nil: as many as are
     local MOST = 1000 -- rows that one call looks at (I9)
-    local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-    local place_of = {} -- by the first byte of a row, which stands for its priority
 
-    -- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
-    -- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
-    local function next_score(first)
-      local band = score_of(9 - first, 0)
-      if not rule.in_turn then
-        return digits(band + now + 1)
-      elseif not place_of[first] then
-        local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
-        place_of[first] = last > now and last < now + 60000 and last or now + 1
-      end
-      place_of[first] = place_of[first] + STEP
-      return string.format('%.17g', band + place_of[first])
-    end
-
-    -- The first rows of these lanes, their ids and their lanes.
+    -- The first rows of these lanes, their ids, their lanes and the scores of the seats that they take.
     local function heads_of(lanes, room)
-      local rows, ids, lane_of = {}, {}, {}
-      for _, lane in ipairs(lanes) do
-        local free = is_gated(lane) and 0 or math.min(room or free_seats(lane), MOST - #rows)
+      local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
+      local gates = setting('gated') or next(lanes_read)
+      for n = 1, #lanes do
+        local lane = lanes[n]
+        local free, seat
+        if gates and is_gated(lane) then
+          free = 0
+        elseif room then
+          free, seat = room, seat_in(lane)
+        else
+          free, seat = free_seats(lane)
+        end
+        free = math.min(free, MOST - count)
         if free > 0 then
           local score = digits(BLOCKED + lane)
-          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', digits(free))) do
-            rows[#rows + 1], ids[#ids + 1], lane_of[#lane_of + 1] = row, id_of(row), lane
+          local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+          for at = 1, #found do
+            count = count + 1
+            rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
           end
         end
       end
-      return rows, ids, lane_of
+      return rows, ids, lane_of, seat_of
     end
 
     local heads_in
     function heads_in(lanes, room)
-      local rows, ids, lane_of = heads_of(lanes, room)
+      local rows, ids, lane_of, seat_of = heads_of(lanes, room)
       if #rows == 0 then
         return
       end
       local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-      local taken, came, again = {}, {}, {}
-      for n, row in ipairs(rows) do
-        if is_blocked_row(row, ids[n], texts[n], records[n]) then
-          taken[#taken + 1], taken[#taken + 2] = seat_in(lane_of[n]), ids[n]
-          came[#came + 1], came[#came + 2] = next_score(row:byte(1)), row
+      local taken, came, again, last = {}, {}, {}, 0
+      for n = 1, #rows do
+        local row, id = rows[n], ids[n]
+        if is_blocked_row(row, id, texts[n], records[n]) then
+          taken[last + 1], taken[last + 2] = seat_of[n], id
+          came[last + 1], came[last + 2] = next_score(row:byte(1)), row
+          last = last + 2
         else
           again[#again + 1] = lane_of[n]
         end
       end
-      if #came > 0 then
+      if last > 0 then
         redis.call('ZADD', seats, unpack(taken))
         redis.call('ZADD', ready, unpack(came))
         wake_one()
@@ -417,8 +436,9 @@ local function vacate(ids)
   end
   local given, lanes, seen = {}, {}, {}
   for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
-    lane = lane and math.floor(tonumber(lane)) -- lib/BY_RATE
     if lane then
+      lane = tonumber(lane)
+      lane = lane - lane % 1 -- lib/BY_RATE
       given[#given + 1] = ids[n]
       if not seen[lane] then
         lanes[#lanes + 1], seen[lane] = lane, true
@@ -672,7 +692,7 @@ local function put(id, state, head, waits, rest, arrive)
           end
           free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
         end
-        return free
+        return free, rule.interval and score .. BY_RATE or score
       end
 
       local function seat_in(lane)
