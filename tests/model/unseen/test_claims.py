@@ -16,6 +16,7 @@ from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.step import MOST
 from tests.model.bench import Bench
+from tests.model.driver import CODEC
 
 ACKS: dict[str, Callable[[Bench, list[tuple[str, str]]], Call[Any]]] = {
     "ack": lambda bench, held: settling_calls.ack(bench.keys, held),
@@ -299,3 +300,17 @@ def test_a_claim_expires_what_outlived_its_time_just_now(bench: Bench) -> None:
     bench.step(1_000)
     assert bench.claim("t") == []
     assert bench.raw.zcard(bench.keys["expired"]) == 1
+
+
+def test_who_takes_over_a_seat_lets_nobody_pass(bench: Bench) -> None:
+    """A limit is turned on over a full queue, and one that is still ready without a seat takes one of two."""
+    pack = CODEC.packer(4, {}, key="k")
+    items: list[Any] = [cell for name in ("x", "y", "a", "b", "last") for cell in (name, pack(b"x"))]
+    bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
+    assert bench.queue.run(bench.queue.configure_call({"per_key": "limit 2"}))
+    assert bench.claim("t", 2) == ["x", "y"]
+    assert bench.claim("u", 2) == []  # `a` and `b` are blocked
+    assert bench.queue.settle(settling_calls.ack(bench.keys, [("x", "t"), ("y", "t")]))
+    assert [bench.claim(token, 1) for token in ("v", "w", "z")] == [["last"], ["a"], []]
+    assert bench.queue.settle(settling_calls.ack(bench.keys, [("last", "v")]))
+    assert bench.claim("0", 9) == ["b"]

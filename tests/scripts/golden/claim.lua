@@ -3214,22 +3214,27 @@ if per_key and #rows > 0 then
       redis.call('ZREM', ready, row)
     end
 
-    -- Whether a message takes over a seat; `displaced` has the ids of those who lose theirs.
+    -- Whether a message takes over a seat: of the holders that are still ready and behind it, that of the last, so that none of them
+    -- passes another. `displaced` has the ids of those who lose theirs.
     local function takes_over(id, row, lane, displaced)
-      local at = redis.call('ZRANK', ready, row) or math.huge
+      local furthest, loser, its_row = redis.call('ZRANK', ready, row) or math.huge, nil, nil
       for _, other in ipairs(redis.call('ZRANGEBYSCORE', seats, seat_in(lane), seat_in(lane), 'LIMIT', 0, MOST)) do
         local text = redis.call('HGET', states, other)
         local head = head_of(other, text)
-        local its_row = head and member_of(other, head, parse_state(text, head.birth).due)
-        if its_row and (redis.call('ZRANK', ready, its_row) or -1) > at then
-          redis.call('ZREM', seats, other) -- first: a cut-off script may leave a free seat, never one too many
-          redis.call('ZADD', seats, seat_in(lane), id)
-          block(lane, its_row)
-          displaced[other] = true
-          return true
+        local other_row = head and member_of(other, head, parse_state(text, head.birth).due)
+        local rank = other_row and redis.call('ZRANK', ready, other_row) or -1
+        if rank > furthest then
+          furthest, loser, its_row = rank, other, other_row
         end
       end
-      return false
+      if not loser then
+        return false
+      end
+      redis.call('ZREM', seats, loser) -- first: a cut-off script may leave a free seat, never one too many
+      redis.call('ZADD', seats, seat_in(lane), id)
+      block(lane, its_row)
+      displaced[loser] = true
+      return true
     end
 
     local function with_seats(held, rows, ids, texts)
