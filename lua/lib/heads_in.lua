@@ -1,15 +1,15 @@
--- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
--- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
---   room: so many of each lane, whether seats are free or not; nil: as many as are
+-- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
+-- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+--   room: how many of each lane, even without free seats; nil: as many as seats are free
 -- needs: rule, BLOCKED, now, id_of, is_blocked_row, score_of, wake_one, is_gated, digits, free_seats, seat_in
 -- needs: keys: messages, states, seats, ready, scheduled
 -- gives: heads_in
-local MOST = 1000 -- rows that one call looks at (I9)
+local MOST = 1000 -- rows that one call reads (I9)
 local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-local place_of = {} -- by the first byte of a row, which stands for its priority
+local place_of = {} -- by the first byte of a row, which is its priority
 
--- The score in `ready` of the next that is let in. Where lanes take turns it stands behind all that are there: many come in one
--- millisecond, and among equal scores the lane with the oldest messages would have more than its share.
+-- The score in `ready` of the next message that is let in. If lanes take turns, it is behind all that are there: many are
+-- let in within one millisecond, and among equal scores the lane with the oldest messages would have more than its share.
 local function next_score(first)
   local band = score_of(9 - first, 0)
   if not rule.in_turn then
@@ -58,7 +58,7 @@ function heads_in(lanes, room)
     redis.call('ZADD', ready, unpack(came))
     wake_one()
   end
-  redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+  redis.call('ZREM', scheduled, unpack(rows)) -- last: by such a row the next script finds what was cut off
   if #again > 0 then
     heads_in(again, room and 1) -- each lane as often as it had rows that were dropped
   end
