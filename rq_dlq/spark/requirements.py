@@ -25,7 +25,7 @@ def check_version(least: tuple[int, int], what: str) -> None:
     """Check Spark's version.
 
     Raises:
-        ConfigurationError: this Spark is too old for something.
+        ConfigurationError: this Spark is too old for a feature.
     """
     major, minor = pyspark.__version__.split(".")[:2]
     if (int(major), int(minor)) < least:
