@@ -26,7 +26,7 @@ class Backlog:
     def __init__(self, options: StreamOptions, subscription: Subscription[QueueState[Any]]) -> None:
         self._options = options
         self._subscription = subscription
-        self._left: dict[str, int] | None = None  # by queue, the messages left that were ready at AvailableNow
+        self._left: dict[str, int] | None = None  # by queue, the rest that was ready at AvailableNow
 
     @property
     def is_alone(self) -> bool:

@@ -5,9 +5,9 @@ one poison message among n costs log2(n) + 2 failures, and the others are proces
 queues follow one another.
 
 A message that is left alone is also parked, and the batch continues empty. Only if that succeeds is the
-message tried as its own batch, and it dies only there. So while the sink is down, no message dies. A sink that
-fails only where there are rows would kill one message after another; after a few in a row the query ends with an
-error.
+message tried as its own batch, and it dies only there. So while the sink is down, no message dies. A sink
+that fails only where there are rows would kill one message after another; after a few in a row the query ends
+with an error.
 
 A driver that is away for longer than its lease leaves no batch to halve: its messages are back in the queue,
 at their old positions. Then the next batch takes half of them (`suspect`). Those that succeed are no longer

@@ -4,13 +4,13 @@ An offset names the last claimed batch of each queue. Spark stores it before it 
 restarted query finds the batch by its name, with the same messages in it.
 
 1. `advance` notes that the batch `start` is done: Spark passes an offset only after its batch is in the
-      commit log. Then it acks the batch and claims the next one. So the last batch is acked even while no
-      message arrives; `commit` would be too late.
+   commit log. Then it acks the batch and claims the next one. So the last batch is acked even while no
+   message arrives; `commit` would be too late.
 2. `plan` divides the batch's messages among tasks. A heartbeat renews its leases until it is acked.
-      In the meantime `work_ahead` claims the next batch if this one is full. Then the ack also moves there, and
-      `advance` has little to do.
+   In the meantime `work_ahead` claims the next batch if this one is full. Then the ack also moves there, and
+   `advance` has little to do.
 3. A query that dies leaves its batches leased. If it restarts within the lease, it finds the same messages
-      by their names. If it restarts later, the batch is empty, and the messages arrive in a later one.
+   by their names. If it restarts later, the batch is empty, and the messages arrive in a later one.
 4. A batch that an earlier run of the query began has failed. If the query fails too often in a row, the batch
    is halved, or, if its lease has ended, the next one is smaller. So is a half that fails once (`halving`). A
    message that fails alone is poison, if an empty batch succeeds.
