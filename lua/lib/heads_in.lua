@@ -6,7 +6,7 @@
 -- gives: heads_in
 local MOST = 1000 -- rows that one call reads (I9)
 local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-local place_of = {} -- by the first byte of a row, which is its priority
+local place_of = {} -- by the first byte of a row, which encodes its priority
 
 -- The score in `ready` of the next message that is let in. If lanes take turns, it is behind all that are there: many are
 -- let in within one millisecond, and among equal scores the lane with the oldest messages would have more than its share.

@@ -57,7 +57,7 @@ TAKES: Final[Mapping[str, tuple[Index, ...]]] = {
 Verb: TypeAlias = "Callable[..., Call[Changed]]"
 """A call that changes the messages `ids` of a `place`; it reads as how many it changed."""
 VerbOfAll: TypeAlias = "Callable[..., Call[ChangedRange]]"
-"""The same for the first messages of a `place` from `after` `upto`; it also reads as where to go on."""
+"""The same for the first messages of a `place` from `after` `upto`; it also reads as the next position."""
 
 
 def change(

@@ -122,8 +122,8 @@ def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
 def _ended(keys: QueueKeys, message_id: str) -> Steps[tuple[str, int] | None]:
     """How and when a message ended that is not here, milliseconds; None: nothing remembers it.
 
-    Its result may, the ids of what was acked (`dedup_window`), or the outcome history, of which the newest
-    part is read.
+    This is known from its result, from the ids of acked messages (`dedup_window`), or from the newest part of
+    the outcome history.
     """
     (result,), acked, events = yield Batch(
         [

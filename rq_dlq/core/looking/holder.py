@@ -49,7 +49,7 @@ class Holder:
 
 
 def holders(keys: QueueKeys, codec: Codec[Any]) -> Steps[list[Holder]]:
-    """The header value that holds the workers of a queue, and the key; none where nothing stands out."""
+    """The header value that holds the workers of a queue, and the key; none if no value prevails."""
     found: tuple[list[str], Position | None] = yield page_calls.leases(keys, after=START, limit=CLAIMS)
     if not found[0]:
         return []

@@ -32,7 +32,7 @@ class Given(NamedTuple):
     expired_aliases: Sequence[str]
 
     def unusual(self, family: str, naming: Naming) -> list[str]:
-        """Those that a policy gave."""
+        """The names that a policy gave."""
         usual = usual_names(family, naming)
         names = [name for name in (self.dead, self.expired) if name not in usual]
         return [*names, *self.dead_aliases, *self.expired_aliases]

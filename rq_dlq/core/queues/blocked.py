@@ -23,7 +23,7 @@ class Blocked:
     """The last ids, by their queues, that a broker has warned of.
 
     Attributes:
-        looked_at: queues with what was sent to them, key or dependency: it is known whether they ignore it.
+        looked_at: queues, with key or dependency, for which it is known whether they ignore those.
     """
 
     def __init__(self) -> None:

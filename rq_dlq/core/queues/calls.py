@@ -106,7 +106,7 @@ def is_alias(namespace: str, name: str) -> Command[int]:
 def given_names(keys: QueueKeys) -> Command[list[str]]:
     """The names of a queue's dead-letter and expiry queues that a policy gave; empty: none.
 
-    Behind them the aliases of the dead-letter queue, with blanks between them, where there are any.
+    Then the aliases of the dead-letter queue, separated by blanks, if it has any.
     """
     parts = (b"HGET", keys.settings, b"names")
     return Command(parts, lambda reply: (reply or b"").decode(errors="replace").split("\t"))

@@ -39,7 +39,7 @@ def merged(body: Any, patch: Any) -> Any:
 
 
 def rewriting(shown: Any, edited: Any) -> Callable[[Any], Any]:
-    """The edit of who saw `shown`, the body without its secrets, and made `edited` of it.
+    """The edit of a user who saw `shown`, the body without its secrets, and changed it to `edited`.
 
     Unchanged parts keep their values, including hidden ones. A body that has changed since is not edited.
     """

@@ -166,7 +166,7 @@ class Redrive:
 
 
 def read_redrive(job: str, family: str, cells: list[bytes | None]) -> Redrive | None:
-    """A redrive from the fields of its record: what was asked for, the state, why, and the numbers.
+    """A redrive from the fields of its record: the request, the state, why, and the numbers.
 
     None: it does not exist, or cannot be read.
     """

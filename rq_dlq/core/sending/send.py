@@ -139,7 +139,7 @@ def _put(
         The items, counted over all chunks, that the queue already had, and why they are not confirmed.
 
     Raises:
-        InvalidInput: the name is that of dead letters by now; what is in these chunks was not sent.
+        InvalidInput: the name now belongs to dead letters; the messages of these chunks were not sent.
     """
     # One sender each, since they may arrive out of order.
     firsts = accumulate((len(items) // 2 for items in chunks), initial=0)

@@ -276,7 +276,7 @@ def _settle(
 def _say(
     queue: QueueState[Any], parts: Sequence[tuple[Call[list[Settlement]], Sequence[Held]]]
 ) -> Steps[list[list[Settlement]]]:
-    """Settle each part by its call; remember for the next time what is indeterminate."""
+    """Settle each part by its call; remember indeterminate calls for the next time."""
     calls = [queue.indeterminate.resolve(call, held) for call, held in parts]
     try:
         replies = [(yield calls[0])] if len(calls) == 1 else (yield Batch(calls))

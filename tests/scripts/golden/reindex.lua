@@ -182,7 +182,7 @@ local function expiry_of(head, state)
   end
   return tonumber(state.more:match(' expires=(%d+)') or nil)
 end
--- The half of a message that only send writes, except that its priority may change, and a redrive may edit it:
+-- The half of a message that is written once; only its priority may change, and a redrive may edit it:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
 --            when it fails (persistent=False); the other bits are the sender's
@@ -476,7 +476,7 @@ local function put(id, state, head, waits, rest, arrive)
           --   room: how many of each lane, even without free seats; nil: as many as seats are free
           local MOST = 1000 -- rows that one call reads (I9)
           local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-          local place_of = {} -- by the first byte of a row, which is its priority
+          local place_of = {} -- by the first byte of a row, which encodes its priority
 
           -- The score in `ready` of the next message that is let in. If lanes take turns, it is behind all that are there: many are
           -- let in within one millisecond, and among equal scores the lane with the oldest messages would have more than its share.

@@ -149,7 +149,7 @@ local function setting(name)
   )
   return found[FIELDS[name]]
 end
--- The half of a message that only send writes, except that its priority may change, and a redrive may edit it:
+-- The half of a message that is written once; only its priority may change, and a redrive may edit it:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
 --            when it fails (persistent=False); the other bits are the sender's
@@ -351,7 +351,7 @@ local function let_in(...)
     --   room: how many of each lane, even without free seats; nil: as many as seats are free
     local MOST = 1000 -- rows that one call reads (I9)
     local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-    local place_of = {} -- by the first byte of a row, which is its priority
+    local place_of = {} -- by the first byte of a row, which encodes its priority
 
     -- The score in `ready` of the next message that is let in. If lanes take turns, it is behind all that are there: many are
     -- let in within one millisecond, and among equal scores the lane with the oldest messages would have more than its share.
@@ -971,7 +971,7 @@ local function count_untried(state)
   local count = string.format(' untried=%.0f', untried(state) + 1)
   state.more = state.more:gsub(' untried=%S*', '') .. count
 end
--- Forgets that a message was passed on (pass_on.lua): its holder has begun it, it died, or it goes to another queue.
+-- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it is buried or moved.
 local function taken_up(state)
   state.more = state.more:gsub(' passed_on=%S*', '')
 end

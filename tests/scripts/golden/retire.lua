@@ -7,7 +7,7 @@ local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], K
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local seats, lanes, results, result_times, slots = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
--- The half of a message that only send writes, except that its priority may change, and a redrive may edit it:
+-- The half of a message that is written once; only its priority may change, and a redrive may edit it:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
 --            when it fails (persistent=False); the other bits are the sender's
@@ -349,7 +349,7 @@ local function let_in(...)
     --   room: how many of each lane, even without free seats; nil: as many as seats are free
     local MOST = 1000 -- rows that one call reads (I9)
     local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-    local place_of = {} -- by the first byte of a row, which is its priority
+    local place_of = {} -- by the first byte of a row, which encodes its priority
 
     -- The score in `ready` of the next message that is let in. If lanes take turns, it is behind all that are there: many are
     -- let in within one millisecond, and among equal scores the lane with the oldest messages would have more than its share.
