@@ -4,7 +4,7 @@
 -- needs: now; keys: ready, scheduled, expiring, leases; args: part, count, thorough
 -- gives: behind
 local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
-local DUE = 128 -- due ones that it also makes ready, to take them: no more fit that are not fresh (lib/chosen)
+local DUE = 128 -- due messages that it also makes ready, to take them: no more fit that are not fresh (lib/chosen)
 local BEHIND = 15 -- messages that it also sweeps if it does nothing else
 local there = redis.call('EXISTS', leases, scheduled, scheduled, expiring, expiring) -- a key counts each time it is named
 local lapsed = there % 2 > 0 and redis.call('ZCOUNT', leases, '-inf', now) or 0

@@ -1,5 +1,5 @@
 -- Gives back the seat of a cancelled message whose call or lease has ended, and lets in the next message of its lane.
--- Returns whether there was such a seat; if so, the claim holds one message less.
+-- Returns whether there was such a seat; if so, the claim holds one message fewer.
 -- needs: cancelled_seat; keys: seats
 -- gives: end_cancelled
 local function end_cancelled(id, token)

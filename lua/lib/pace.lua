@@ -4,7 +4,7 @@
 --   rate: as lib/interval_of reads it
 --   reached: the time that is kept, or false
 --   Returns nil, or { interval: milliseconds between two messages; from: the time from which the next ones use up the rate;
---   most: how many are allowed now; at: when one more is, milliseconds }.
+--   most: how many are allowed now; at: when one more is allowed, milliseconds }.
 -- needs: now, interval_of
 -- gives: pace
 local function pace(rate, reached)

@@ -23,7 +23,7 @@ local function as_head(birth, flags, expires, lane, needs)
   }
 end
 
--- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it reads as something.
+-- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }

@@ -2,7 +2,7 @@
 -- acked; 'later' if only a later version can tell; followed by '/key' if the message has another key than the item. Those
 -- that dead letters block are counted.
 --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked);
---   otherwise it precedes in this call
+--   otherwise an earlier item of this call has the id
 -- needs: head_of, parse_state, member_of, lanes_in; keys: states, scheduled, counters
 -- gives: with_places
 local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next

@@ -35,7 +35,7 @@ class Backlog:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the query ends when it has taken the messages that were ready at its begin."""
+        """Whether the query ends when it has taken the messages that were ready at its start."""
         return self._left is not None
 
     def bound(self) -> Steps[None]:

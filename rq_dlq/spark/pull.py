@@ -213,7 +213,7 @@ def clock(broker: Broker) -> int:
 
 
 def log_only_failures() -> None:
-    """A job may have a thousand tasks: none logs its begin, its end, or its warnings about the server."""
+    """A job may have a thousand tasks: none logs its start, its end, or its warnings about the server."""
     for name, level in (("rq_dlq", logging.WARNING), ("rq_dlq.doctor", logging.ERROR)):
         log = logging.getLogger(name)
         if log.level == logging.NOTSET:

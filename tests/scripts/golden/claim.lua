@@ -84,7 +84,7 @@ local function read_lane(number)
 end
 -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
 local BLOCKED = 2 ^ 43
--- Lets in the heads of lanes (lib/heads_in), made at the first call: it is large, and most scripts let no message in.
+-- Lets in the heads of lanes. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
 local made
 local function let_in(...)
   if not made then
@@ -130,7 +130,7 @@ local function let_in(...)
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
       interval = is_read and interval or nil,
     }
-    -- The id in a member of an index (lib/order has the bytes that precede it).
+    -- The id in a member of an index (lib/order describes the bytes before it).
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
@@ -205,7 +205,7 @@ local function let_in(...)
       }
     end
 
-    -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it reads as something.
+    -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
     local function read_record(record)
       if #record < 14 and (#record < 8 or has_expiry(record)) then
         return { birth = 0, priority = 4 }
@@ -484,7 +484,7 @@ end
 -- thorough claim then ends, and must be repeated. A value, not a function, since to define one costs Redis as much as a
 -- command.
 local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
-local DUE = 128 -- due ones that it also makes ready, to take them: no more fit that are not fresh (lib/chosen)
+local DUE = 128 -- due messages that it also makes ready, to take them: no more fit that are not fresh (lib/chosen)
 local BEHIND = 15 -- messages that it also sweeps if it does nothing else
 local there = redis.call('EXISTS', leases, scheduled, scheduled, expiring, expiring) -- a key counts each time it is named
 local lapsed = there % 2 > 0 and redis.call('ZCOUNT', leases, '-inf', now) or 0
@@ -1344,7 +1344,7 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return head, later
   end
-  -- Whether a message on the list of a lapsed claim is nowhere else: another program wrote over its state while it was held,
+  -- Whether a message on the list of a lapsed claim is nowhere else: another program overwrote its state while it was held,
   -- so no lease that exists holds it, and no index has it, in either form of its member (lib/order).
   local function orphaned(id, state, head)
     if state.mark == '+' then
@@ -1376,7 +1376,7 @@ if lapsed + fallen_due + outlived > 0 then
         return '\2' .. token .. ' ' .. id
       end
       -- Gives back the seat of a cancelled message whose call or lease has ended, and lets in the next message of its lane.
-      -- Returns whether there was such a seat; if so, the claim holds one message less.
+      -- Returns whether there was such a seat; if so, the claim holds one message fewer.
       local function end_cancelled(id, token)
         local member = cancelled_seat(id, token)
         if not redis.call('ZSCORE', seats, member) then
@@ -1775,7 +1775,7 @@ if part == 'live' then
     --   rate: as lib/interval_of reads it
     --   reached: the time that is kept, or false
     --   Returns nil, or { interval: milliseconds between two messages; from: the time from which the next ones use up the rate;
-    --   most: how many are allowed now; at: when one more is, milliseconds }.
+    --   most: how many are allowed now; at: when one more is allowed, milliseconds }.
     local function pace(rate, reached)
       local interval = interval_of(rate)
       if not interval then
@@ -2918,7 +2918,7 @@ if per_key and #rows > 0 then
   local held = redis.call('ZMSCORE', seats, unpack(ids))
   for n, row in ipairs(rows) do
     held[n] = held[n] and (not paced or held[n] % 1 > 0) -- lib/BY_RATE
-    seated = seated and (held[n] or row:byte() > 15) -- the short form of a row (lib/order) has no key
+    seated = seated and (held[n] or row:byte() > 15) -- with a key, a row never has the short form (lib/order)
   end
   if not seated then
     local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }

@@ -445,7 +445,7 @@ local function queue(n)
             }
           end
 
-          -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it reads as something.
+          -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
           local function read_record(record)
             if #record < 14 and (#record < 8 or has_expiry(record)) then
               return { birth = 0, priority = 4 }
@@ -658,7 +658,7 @@ local function queue(n)
       -- acked; 'later' if only a later version can tell; followed by '/key' if the message has another key than the item. Those
       -- that dead letters block are counted.
       --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked);
-      --   otherwise it precedes in this call
+      --   otherwise an earlier item of this call has the id
       local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next
 
       local function lane_in(payload)
@@ -1222,7 +1222,7 @@ local function queue(n)
       end
       if per_key then -- after the states: lib/tend finds the seat of a message that is gone
         local BLOCKED = 2 ^ 43
-        -- Lets in the heads of lanes (lib/heads_in), made at the first call: it is large, and most scripts let no message in.
+        -- Lets in the heads of lanes. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
         local made
         local function let_in(...)
           if not made then
@@ -1257,7 +1257,7 @@ local function queue(n)
               in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
               interval = is_read and interval or nil,
             }
-            -- The id in a member of an index (lib/order has the bytes that precede it).
+            -- The id in a member of an index (lib/order describes the bytes before it).
             local function id_of(member)
               return member:sub(member:byte(1) < 16 and 9 or 3)
             end

@@ -177,7 +177,7 @@ local function as_head(birth, flags, expires, lane, needs)
   }
 end
 
--- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it reads as something.
+-- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -207,7 +207,7 @@ local function stated_head(text)
     end
   end
 end
--- The id in a member of an index (lib/order has the bytes that precede it).
+-- The id in a member of an index (lib/order describes the bytes before it).
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
 end
@@ -243,7 +243,7 @@ local function read_lane(number)
 end
 -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
 local BLOCKED = 2 ^ 43
--- Lets in the heads of lanes (lib/heads_in), made at the first call: it is large, and most scripts let no message in.
+-- Lets in the heads of lanes. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
 local made
 local function let_in(...)
   if not made then

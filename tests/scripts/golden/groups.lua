@@ -12,7 +12,7 @@ local muted = KEYS[6]
 -- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- The id in a member of an index (lib/order has the bytes that precede it).
+-- The id in a member of an index (lib/order describes the bytes before it).
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
 end

@@ -99,7 +99,7 @@ local function write_lane(number, lane)
   end
   redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it is in force
 end
--- Lets in the heads of lanes (lib/heads_in), made at the first call: it is large, and most scripts let no message in.
+-- Lets in the heads of lanes. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
 local made
 local function let_in(...)
   if not made then
@@ -108,7 +108,7 @@ local function let_in(...)
     -- The server's clock in whole milliseconds, read once per script (I11).
     local clock = redis.call('TIME')
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-    -- The id in a member of an index (lib/order has the bytes that precede it).
+    -- The id in a member of an index (lib/order describes the bytes before it).
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
@@ -183,7 +183,7 @@ local function let_in(...)
       }
     end
 
-    -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it reads as something.
+    -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
     local function read_record(record)
       if #record < 14 and (#record < 8 or has_expiry(record)) then
         return { birth = 0, priority = 4 }

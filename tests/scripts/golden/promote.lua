@@ -290,7 +290,7 @@ local function promote(limit)
       }
     end
 
-    -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it reads as something.
+    -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
     local function read_record(record)
       if #record < 14 and (#record < 8 or has_expiry(record)) then
         return { birth = 0, priority = 4 }
@@ -383,7 +383,7 @@ local function promote(limit)
       end
       return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
     end
-    -- The id in a member of an index (lib/order has the bytes that precede it).
+    -- The id in a member of an index (lib/order describes the bytes before it).
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end

@@ -113,7 +113,7 @@ local function as_head(birth, flags, expires, lane, needs)
   }
 end
 
--- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it reads as something.
+-- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -233,7 +233,7 @@ end
 local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
--- Whether a message on the list of a lapsed claim is nowhere else: another program wrote over its state while it was held,
+-- Whether a message on the list of a lapsed claim is nowhere else: another program overwrote its state while it was held,
 -- so no lease that exists holds it, and no index has it, in either form of its member (lib/order).
 local function orphaned(id, state, head)
   if state.mark == '+' then
@@ -435,11 +435,11 @@ local function put(id, state, head, waits, rest, arrive)
         end
         return own ~= false -- its own seat counts as free
       end
-      -- Lets in the heads of lanes (lib/heads_in), made at the first call: it is large, and most scripts let no message in.
+      -- Lets in the heads of lanes. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
       local made
       local function let_in(...)
         if not made then
-          -- The id in a member of an index (lib/order has the bytes that precede it).
+          -- The id in a member of an index (lib/order describes the bytes before it).
           local function id_of(member)
             return member:sub(member:byte(1) < 16 and 9 or 3)
           end

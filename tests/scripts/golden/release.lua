@@ -110,7 +110,7 @@ local function as_head(birth, flags, expires, lane, needs)
   }
 end
 
--- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it reads as something.
+-- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -236,7 +236,7 @@ local function read_lane(number)
 end
 -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
 local BLOCKED = 2 ^ 43
--- Lets in the heads of lanes (lib/heads_in), made at the first call: it is large, and most scripts let no message in.
+-- Lets in the heads of lanes. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
 local made
 local function let_in(...)
   if not made then
@@ -273,7 +273,7 @@ local function let_in(...)
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
       interval = is_read and interval or nil,
     }
-    -- The id in a member of an index (lib/order has the bytes that precede it).
+    -- The id in a member of an index (lib/order describes the bytes before it).
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
@@ -494,7 +494,7 @@ local function settle(first, act, finish)
           return '\2' .. token .. ' ' .. id
         end
         -- Gives back the seat of a cancelled message whose call or lease has ended, and lets in the next message of its lane.
-        -- Returns whether there was such a seat; if so, the claim holds one message less.
+        -- Returns whether there was such a seat; if so, the claim holds one message fewer.
         local function end_cancelled(id, token)
           local member = cancelled_seat(id, token)
           if not redis.call('ZSCORE', seats, member) then
@@ -1129,7 +1129,7 @@ end, function()
     --   rate: as lib/interval_of reads it
     --   reached: the time that is kept, or false
     --   Returns nil, or { interval: milliseconds between two messages; from: the time from which the next ones use up the rate;
-    --   most: how many are allowed now; at: when one more is, milliseconds }.
+    --   most: how many are allowed now; at: when one more is allowed, milliseconds }.
     local function pace(rate, reached)
       local interval = interval_of(rate)
       if not interval then

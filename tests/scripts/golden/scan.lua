@@ -36,7 +36,7 @@ local function rows_up_to(index, score, member)
   end
   return low
 end
--- The id in a member of an index (lib/order has the bytes that precede it).
+-- The id in a member of an index (lib/order describes the bytes before it).
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
 end
@@ -158,7 +158,7 @@ local function is_elsewhere(row, id, text)
     }
   end
 
-  -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it reads as something.
+  -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
   local function read_record(record)
     if #record < 14 and (#record < 8 or has_expiry(record)) then
       return { birth = 0, priority = 4 }

@@ -382,7 +382,7 @@ for n = 1, opened and asked or 0 do
         }
       end
 
-      -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it reads as something.
+      -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
       local function read_record(record)
         if #record < 14 and (#record < 8 or has_expiry(record)) then
           return { birth = 0, priority = 4 }
@@ -603,7 +603,7 @@ if #known > 0 then
   -- acked; 'later' if only a later version can tell; followed by '/key' if the message has another key than the item. Those
   -- that dead letters block are counted.
   --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked);
-  --   otherwise it precedes in this call
+  --   otherwise an earlier item of this call has the id
   local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next
 
   local function lane_in(payload)
