@@ -1,6 +1,6 @@
--- Acks messages: they are done and go. Returns a verdict for each, or only SETTLED where all have that.
+-- Acks messages: they are done, and are removed. Returns a verdict for each, or only SETTLED if all have it.
 -- drains
-local with_results = tonumber(ARGV[1]) -- how many of them have a result for somebody who asked for it
+local with_results = tonumber(ARGV[1]) -- the number of results that precede the items
 -- items from ARGV[2]: held (lib/settled; before them the id and the result of each that has one)
 local first, act, given = 2 + 2 * with_results, nil, {}
 for n = 2, first - 1, 2 do

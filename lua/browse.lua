@@ -1,8 +1,8 @@
--- Reads messages by their ids, as far as they are in the place, and changes nothing. Returns the ids, the records, the
--- states, the histories and the deadlines of the leases (empty: not leased), each a list; a part that is not asked for
--- is an empty list. Then how many ids it looked at: after about half a megabyte it ends.
+-- Reads messages by their ids, if they are in the place, and changes nothing. Returns lists of the ids, the records, the
+-- states, the histories and the deadlines of the leases (empty: not leased); a part that is not requested is an empty list.
+-- Then the number of ids that it read: it stops after about half a megabyte.
 local place = ARGV[1] -- ready, scheduled, leased, dead, expired; empty: any
-local record, state, story = ARGV[2], ARGV[3], ARGV[4] -- what to return: whole, head or no; yes or no; yes or no
+local record, state, story = ARGV[2], ARGV[3], ARGV[4] -- parts to return: whole, head or no; yes or no; yes or no
 -- items from ARGV[5]: id
 local MOST = 524288 -- bytes, or one message (I9)
 -- needs: head_of, parse_state, member_of, head_bytes

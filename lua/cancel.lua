@@ -1,14 +1,14 @@
--- Takes a message back before its end: it is gone, and counted. One that is in work goes at once, so nothing counts that its
--- holder does; its seat stays taken until the holder's call has ended, or its lease (lib/end_cancelled). A dead or expired
--- message stays, and so does one in a batch of Spark, whose claims are settled as a whole. Returns what became of it:
--- cancelled; or where it stays: dead, expired, batch, later (a form of a later version); or acked, unknown: it is not here.
--- Then, of one that was in work, its token and its holder, as JSON.
+-- Cancels a message: it is removed, and counted. A message that is being processed is removed immediately, so its holder
+-- can no longer settle it; its seat stays taken until the holder's call or its lease has ended (lib/end_cancelled). A dead
+-- or expired message stays, and so does one in a batch of Spark, whose claims are settled as a whole. Returns the outcome:
+-- cancelled; or where the message stays: dead, expired, batch, later (a form of a later version); or acked, unknown: it is
+-- not here. Then, if it was being processed, its token and its holder, as JSON.
 -- drains
 local number, id, act = ARGV[1], ARGV[2], ARGV[3] -- act: as in lib/note_act
 -- needs: register, done
 if done then
   local word, token, holder = register:match('^%d+ (%S+) (%S*) (.*) %d*$')
-  return { word or 'unknown', token or '', holder or '' } -- of a later call, if this one arrives late: nobody reads that
+  return { word or 'unknown', token or '', holder or '' } -- of a later call, if this one arrives late: no caller reads that
 end
 -- needs: head_of, parse_state, member_of, setting, drop, leave, let_go, holder, outcome, note_once, note_done, cancelled_seat
 -- needs: keys: states, scheduled, ready, claims, seats, settings, counters
@@ -32,7 +32,7 @@ end
 local token, consumer = held and state.token or '', held and holder(state.token) or ''
 local seat = held and is_keyed and redis.call('ZSCORE', seats, id)
 if seat then
-  redis.call('ZADD', seats, seat, cancelled_seat(id, token)) -- before its own is given back
+  redis.call('ZADD', seats, seat, cancelled_seat(id, token)) -- before the message's own seat is given back
 end
 drop({ id })
 if not held then

@@ -1,15 +1,14 @@
--- Hands out up to `count` messages under one lease, whose id is the token: the same token again gives the same
--- deliveries and claims nothing new (I12). First it does the steps of maintenance that are due (I15), so a bare
--- claiming client is enough. The delivery count is written here, before anyone sees the message (I3). Returns now,
--- wait, then id, record, state and history of each message, or only how many and their bytes. wait: 0 to claim again at
--- once, -1 where nothing is known to come, -2 where only suspects are ready and it may take none, -3 where the queue was
--- deleted since the client opened it, else the milliseconds until something comes. A claim that finds nothing replies 0
--- unless nothing was ready.
+-- Hands out up to `count` messages under one lease, whose id is the token: the same token again gives the same deliveries
+-- and claims nothing new (I12). First it does the steps of maintenance that are due (I15), so a claiming client is enough.
+-- The delivery count is written here, before a consumer sees the message (I3). Returns now, wait, then id, record, state
+-- and history of each message, or only their number and their bytes. wait: 0 to claim again immediately; -1 if no event is
+-- expected; -2 if only suspects are ready and it must not take them; -3 if the queue was deleted since the client opened
+-- it; otherwise the milliseconds until the next event. A claim that takes nothing replies 0 unless nothing was ready.
 -- drains
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
-local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
-local suspects, answer = ARGV[8], ARGV[9] -- all; or a worker claims: alone, or none (lib/rows); rows or count
-local thorough = ARGV[10] -- 1: hands out nothing before all lapsed leases are swept, but replies 0
+local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 if the client holds the alarm
+local suspects, answer = ARGV[8], ARGV[9] -- suspects: all; of a worker: alone or none (lib/rows); answer: rows or count
+local thorough = ARGV[10] -- 1: until all lapsed leases are swept, it hands out nothing and replies 0
 local opening = ARGV[11] -- see lib/is_open
 local seed, default_policy, lapse_error = ARGV[12], ARGV[13], ARGV[14]
 -- needs: reply; keys: ready, claims, wake, alarm
@@ -37,7 +36,7 @@ if part == 'live' then
       reply[2] = set_alarm()
     end
   end
-  if unwatched or alarmed == '1' and (#chosen > 0 or patience == 0 or only_suspects) then -- another client has to watch the time
+  if unwatched or alarmed == '1' and (#chosen > 0 or patience == 0 or only_suspects) then -- another client must set its alarm
     -- needs: wake_one
     redis.call('DEL', alarm)
     wake_one()

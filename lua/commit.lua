@@ -1,14 +1,16 @@
--- What a session, or an ack that sends, sends and acks takes effect together, in several queues, or not at all. On a cluster the
--- queues must share a hash tag. That all is sent is noted before anything is acked, so a repetition acks the rest (I12). What is
--- too large for one script was staged, and is moved afterwards (`move_staged`). Returns 1 and which messages were not sent
--- (lib/send_shares). Or nothing was done: 0 and what is not held: the queue's number and the id, in pairs; -1: a queue was deleted
--- since the client opened it; -2: what was staged has outlived its time to live; -3 and which ids are known (lib/refuse_known).
-local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance moves what was staged
-local strict = ARGV[3] == '1' -- a known id refuses all of it
+-- The sends and acks of a session, or of an ack that sends, take effect together, in several queues, or not at all. On a
+-- cluster the queues must share a hash tag. The script records that all is sent before it acks anything, so a repetition
+-- acks the rest (I12). Messages that are too large for one script were staged, and are moved afterwards (`move_staged`).
+-- Returns 1 and the messages that were not sent (lib/send_shares). Or nothing was done: 0 and the messages that are not
+-- held: the queue's number and the id, in pairs; -1: a queue was deleted since the client opened it; -2: a staged list has
+-- outlived its time to live; -3 and the ids that are known (lib/refuse_known).
+local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance moves the staged messages
+local strict = ARGV[3] == '1' -- a known id refuses the whole commit
 -- items from ARGV[4]: opening, acks, id, token, result; groups, delay, ttl, count, id, payload; member, length
--- For each queue its opening (`lib/is_open.lua`); the number of its acks and those, with their results (`lib/keep_results.lua`);
--- then the number of its groups of messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of
--- messages; then the list that is staged for it, as in `committed`, and its length; empty and 0: none.
+-- For each queue: its opening (`lib/is_open.lua`); the number of its acks, and the acks with their results
+-- (`lib/keep_results.lua`); the number of its groups of messages, and the groups, each with its delay and ttl
+-- (milliseconds; 0: none) and its number of messages; then the list that is staged for it, as in `committed`, and its
+-- length; empty and 0: no list.
 -- needs: done, note_done, now, read_share
 local function queue(n)
   -- needs: add, add_staged, has_staged, remove_acked, let_go; keys: states, settings; family: n
@@ -52,7 +54,7 @@ if done then
 else
   -- needs: send_shares
   blocked = send_shares(queues)
-  -- cut off before this, a repetition sends the rest; after it, acks the rest
+  -- if cut off before this, a repetition sends the rest; if after it, it acks the rest
   note_done(1, #blocked > 0 and table.concat(blocked, ' ') .. ' ' or '')
 end
 for _, q in ipairs(queues) do

@@ -1,11 +1,10 @@
--- The commit point of a job: from here on all that its lists hold is part of the queue, or nothing is. The messages
--- move there afterwards, a chunk at a time (`move_staged`), if need be by maintenance. `job` remembers for a while
--- which batch was committed last (0 for a job that is not a stream) and by which call, so that the call can be
--- repeated (I12). Returns 1; 0 where another call committed this batch or a later one; -1 where a list has outlived
--- its time to live or is not whole; -2 where the queue was deleted since the client opened it. In these cases nothing
--- is committed.
+-- The commit point of a job: from here on all messages of its lists are part of the queue, or none is. They are moved there
+-- afterwards, a chunk at a time (`move_staged`), if necessary by maintenance. `job` remembers for a while which batch was
+-- committed last (0 for a job that is not a stream) and by which call, so that the call can be repeated (I12). Returns 1; 0
+-- if another call committed this batch or a later one; -1 if a list has outlived its time to live or is incomplete; -2 if
+-- the queue was deleted since the client opened it. In the last three cases this call commits nothing.
 local batch, call = tonumber(ARGV[1]), ARGV[2]
-local grace, remembered = tonumber(ARGV[3]), ARGV[4] -- milliseconds; after grace maintenance moves
+local grace, remembered = tonumber(ARGV[3]), ARGV[4] -- milliseconds; after grace maintenance moves the messages
 local opening = ARGV[5]
 -- items from ARGV[6]: member, length (of the list)
 local AT_ONCE = 1000 -- members in one ZADD
@@ -33,7 +32,7 @@ if by ~= call then
     entries[#entries + 1], entries[#entries + 2] = now + grace, ARGV[4 + 2 * n]
   end
   for _, entries in ipairs(chunks) do
-    redis.call('ZADD', committed, unpack(entries)) -- the moment it counts
+    redis.call('ZADD', committed, unpack(entries)) -- the commit takes effect
   end
   redis.call('SET', job, string.format('%.0f', batch) .. ' ' .. call, 'PX', remembered)
 end

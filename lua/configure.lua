@@ -1,8 +1,8 @@
--- Writes the settings of a queue. A client works them out from the map of policies, of this `version`, and from what
--- the queue's own program declared. If the settings have changed since that client looked, nothing is written and the
--- client looks again. Fields that are not passed stay as they are. Where keys count no more, `per_key` is off until nobody
--- waits (lib/tend); where they count from now on, or get a rate, or it gets a breaker, the queue has to be opened again, so that
--- no program goes on that does not know of them. Returns 1, or 0 where the client has to look again.
+-- Writes the settings of a queue. A client computes them from the map of policies, of this `version`, and from the settings
+-- that the queue's own program declared. If the settings have changed since that client read them, nothing is written and
+-- the client reads them again. Fields that are not passed stay as they are. If keys lose their rule, `per_key` is off until
+-- no message is blocked (lib/tend). If keys get a rule or a rate, or the queue gets a breaker, it must be opened again, so
+-- that no program continues that does not know these. Returns 1, or 0 if the client must read again.
 local version, version_before, declared_before = ARGV[1], ARGV[2], ARGV[3]
 -- items from ARGV[4]: name of a field, value (empty: not set)
 -- needs: keys: settings
@@ -29,5 +29,5 @@ end
 if #unset > 0 then
   redis.call('HDEL', settings, unpack(unset))
 end
-redis.call('HSET', settings, unpack(cells)) -- from here on it holds
+redis.call('HSET', settings, unpack(cells)) -- from here on they are in force
 return 1

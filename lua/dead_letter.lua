@@ -1,4 +1,4 @@
--- An operator sends waiting messages to the dead-letter queue. Returns what lib/changed does.
+-- Moves waiting messages to the dead-letter queue, for an operator. Returns the reply of lib/changed.
 local number, place, by, reason, act = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- place: ready, scheduled or expired; reason: cells of a cause; act: as in lib/note_act
 -- items from ARGV[6]: id

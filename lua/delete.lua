@@ -1,7 +1,7 @@
--- Removes a queue: all of its keys, but for its audit, which says who did what for another month. Refused while anything is in
--- it, unless force is to go with it. What a job has committed stops even that, since it may be for other queues, too: it is
--- moved first. Returns how many messages were removed; or, refused, how many are ready, scheduled, leased, dead, expired, and
--- how many lists are committed.
+-- Removes a queue: all its keys except the audit, which is kept for another month. Refused while the queue is not empty,
+-- unless `force` is 1. A list that a job has committed refuses even that, since it may be for several queues: its messages
+-- must be moved first. Returns how many messages were removed; or, if refused, how many are ready, scheduled, leased, dead
+-- and expired, and how many lists are committed.
 -- drains
 -- luacheck: ignore 211 (it needs the keys that it does not name, too)
 local number, force = ARGV[1], ARGV[2] -- force: 1, or 0: only an empty queue
@@ -25,6 +25,6 @@ local keys = {}
 for _, key in ipairs(KEYS) do
   keys[#keys + 1] = key ~= audit and key or nil
 end
--- One command, so it takes effect at once. Redis frees the memory in another thread, however much it is.
+-- One command, so that it takes effect at one moment. Redis frees the memory in another thread, whatever its size.
 redis.call('UNLINK', messages, unpack(keys))
 return note_done(present)

@@ -1,5 +1,5 @@
--- Makes scheduled messages ready at once. They stand where they were born, so ahead of what came later (I8). One that waits
--- for a seat of its lane is left as it is. Returns what lib/changed does.
+-- Makes scheduled messages ready now, at the positions of their births, so ahead of messages that were sent later (I8). A
+-- message that waits for a seat of its lane is left as it is. Returns the reply of lib/changed.
 local number, act = ARGV[1], ARGV[2] -- act: as in lib/note_act
 -- items from ARGV[3]: id
 -- needs: done

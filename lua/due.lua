@@ -1,4 +1,4 @@
--- The schedules that are due: the clock, then name and record of each. An entry without a record is dropped.
+-- Returns the schedules that are due: the clock, then name and record of each. Drops an entry without a record.
 -- drains
 local limit = ARGV[1]
 -- needs: now; keys: schedules, ticks

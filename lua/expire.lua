@@ -1,4 +1,4 @@
--- Moves waiting messages whose time to live is over to the expiry queue. Returns how many were looked at.
+-- Moves waiting messages whose time to live has ended to the expiry queue. Returns how many rows it checked.
 -- drains
 local limit = ARGV[1]
 -- needs: expire

@@ -1,4 +1,4 @@
--- An operator expires waiting messages, whatever their time to live. Returns what lib/changed does.
+-- Expires waiting messages, whatever their time to live, for an operator. Returns the reply of lib/changed.
 local number, place, act = ARGV[1], ARGV[2], ARGV[3] -- place: ready or scheduled; act: as in lib/note_act
 -- items from ARGV[4]: id
 -- needs: done

@@ -1,11 +1,11 @@
--- Starts the lease anew. A claim has one lease, so everything that the token still holds is kept. Returns the new
--- deadline, then a verdict for each item. A message that was cancelled is no longer held, but its call keeps its seat.
+-- Restarts leases. A claim has one lease, so all messages that the token still holds are kept. Returns the new deadline,
+-- then a verdict for each item. A cancelled message is no longer held, but its call keeps its lease and its seat.
 -- drains
 local lease, only_later = ARGV[1], ARGV[2] -- milliseconds; 1: a lease that ends later is left as it is
 -- items from ARGV[3]: held (lib/settled)
 -- needs: now, holds, SETTLED, refusal; keys: states, leases
 local first, reply = 3, { now + lease }
-local option = only_later == '1' and 'GT' or 'CH' -- CH changes only what ZADD replies
+local option = only_later == '1' and 'GT' or 'CH' -- CH changes only the reply of ZADD
 local asked, n = tonumber(ARGV[first]), 0
 local texts = redis.call('HMGET', states, unpack(ARGV, first + 1, first + asked))
 for at = first + asked + 1, #ARGV, 2 do

@@ -1,5 +1,4 @@
--- Starts the leases of whole claims anew. Returns 1 for each claim that still holds something, 0 for one that is
--- over.
+-- Restarts the leases of whole claims. Returns 1 for each claim that still holds messages, 0 for one that has ended.
 -- drains
 local lease = ARGV[1] -- milliseconds
 -- items from ARGV[2]: token

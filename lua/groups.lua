@@ -1,10 +1,10 @@
 -- Lists groups of dead letters, in the order of their fingerprints, and changes nothing. Returns now; 1 if every dead
--- letter is in a group (else regroup.lua has to look first); the group after which the list goes on (empty: it is over);
--- then of each group its name, how many letters it has, the first and the last time of death (6 bytes each), how many
--- died within the last hour and the last day, when it was last cleared (empty: not known), of its newest letters the
--- ids, the states and the lines of their failures, one after the other, and whether it is muted (lua/mute.lua).
+-- letter is in a group (otherwise regroup.lua must run first); the group after which the list continues (empty: it is
+-- complete); then for each group its name, its number of dead letters, the first and the last time of death (6 bytes each),
+-- how many died within the last hour and the last day, when it was last cleared (empty: unknown), id, state and failure
+-- line of each of its newest dead letters, and whether it is muted (lua/mute.lua).
 local after, prefix, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- prefix: the first digits of the groups; empty: all
-local NEWEST = 10 -- letters
+local NEWEST = 10 -- dead letters
 local HOUR, DAY = 3600000, 86400000 -- milliseconds
 local MOST = 524288 -- bytes, or one group (I9)
 -- needs: now, id_of, pack_number, last_failure; keys: states, history, dead, groups, cleared, muted

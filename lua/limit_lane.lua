@@ -1,6 +1,6 @@
--- Gives a key a limit of its own in place of that of the queue's rule, or takes it back. Where it is higher than before, who is
--- next is let in. Returns 1 if that changed anything, 0 if not, -1 where the rule of the queue is no limit: then nothing is
--- done.
+-- Gives a key a limit of its own in place of the limit in the queue's rule, or removes it. If it is higher than before, the
+-- next messages are let in. Returns 1 if that changed anything, 0 if not, -1 if the rule of the queue is not a limit: then
+-- nothing is done.
 local number, name, limit = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]) -- name: the key; limit: messages; empty: the rule's
 local by, user = ARGV[4], ARGV[5]
 -- needs: rule, read_lane, write_lane, let_in, note_audit

@@ -1,7 +1,7 @@
--- Mutes a group of dead letters, so that it counts as no trouble, or no longer. Returns 1; 0 where nothing was done, since it
--- is so already, or there is no such group; -1: too many groups are muted.
+-- Mutes a group of dead letters, so that it is not reported as a problem, or unmutes it. Returns 1; 0 if nothing was done,
+-- since it is so already, or the group does not exist; -1: too many groups are muted.
 local group, upto, act = ARGV[1], ARGV[2], ARGV[3] -- group: its name, 12 characters; act: as in lib/note_act
--- upto: milliseconds; 0: until a letter of the group dies; empty: unmute it
+-- upto: milliseconds; 0: until another message of the group dies; empty: unmute it
 local MOST, FOR = 1000, 2592000000 -- groups; milliseconds: 30 days
 -- needs: now, pack_number, note_once; keys: muted, groups, counters
 local known = redis.call('HGET', muted, group)
@@ -23,6 +23,6 @@ elseif not known and redis.call('HLEN', muted) >= MOST then
 end
 redis.call('HSET', muted, group, string.format('%.0f %s', now, upto))
 redis.call('PEXPIRE', muted, FOR)
-redis.call('HINCRBY', counters, 'mutes', 1) -- who remembers the groups reads them again
+redis.call('HINCRBY', counters, 'mutes', 1) -- a client that remembers the groups reads them again
 note_once(act)
 return 1

@@ -1,11 +1,11 @@
--- Settles messages that failed: redelivered by the policy, or after a delay that the caller gives; dead when the
--- budget is spent. A failure may count against the dependency of its message (lib/strike); the verdict of the one by which that
--- counts as down has the dependency after it. Returns for each what became of it, or a verdict; -2 where the policy is of a
--- kind that only a later version knows: then nothing is done.
+-- Settles messages that failed: redelivered by the policy, or after the caller's delay; dead when the budget is spent. A
+-- failure may count against the dependency of its message (lib/strike); if it opens the breaker, the dependency follows the
+-- verdict. Returns the outcome of each, or a verdict; -2 if the policy is of a kind that only a later version can read:
+-- then nothing is done.
 -- drains
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 local delay, charge, error = tonumber(ARGV[4]), ARGV[5] == '1', ARGV[6] -- delay: milliseconds; empty: the policy's
-local counts, pauses = ARGV[7] == '1', ARGV[8] == '1' -- against the dependency; the key for as long as the delay
+local counts, pauses = ARGV[7] == '1', ARGV[8] == '1' -- counts: against the dependency; pauses: the key, for the delay
 -- items from ARGV[9]: held (lib/settled)
 -- needs: settle_messages, can_judge, judge, wake_one, setting
 if not can_judge() then

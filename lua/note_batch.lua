@@ -1,10 +1,10 @@
--- Notes how far a streaming query has come: the last batch that is done, or one that is half of a batch before it.
--- The number never goes back. A batch with rows that is done ends a row of failures, and its rows are no longer
--- suspected. Returns the number, -1 where another run of the query has begun the batch since `run` did; and how many
--- messages are suspected.
+-- Records the progress of a streaming query: the last batch that is done, or one that is half of a batch before it. The
+-- number never decreases. A batch with rows that is done ends a series of failures, and its rows are no longer suspected.
+-- Returns the number, or -1 if another run of the query has begun the batch since `run` did; and how many messages are
+-- suspected.
 -- drains
 local field, batch = ARGV[1], tonumber(ARGV[2]) -- field: done or half
-local run, remembered = ARGV[3], ARGV[4] -- run: empty for whichever began it; remembered: milliseconds
+local run, remembered = ARGV[3], ARGV[4] -- run: empty for any run; remembered: milliseconds
 -- needs: keys: stream
 local stored = redis.call('HMGET', stream, field, 'batch', 'run', 'rows', 'suspected')
 local before, rows, suspected = tonumber(stored[1]) or 0, tonumber(stored[4]) or 0, tonumber(stored[5]) or 0

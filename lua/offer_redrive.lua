@@ -1,13 +1,14 @@
--- Goes on with a redrive of which only its caller can bring messages back: it edits them, or they go to another queue of the
--- same hash tag (lib/hand_over). It offers the next of the list, each as it has read it. Returns how many came back, in how
--- many milliseconds it may go on (-1: it does not run; -2: the other queue was deleted), from where on it has to offer,
--- and the ids that the other queue knows.
+-- Continues a redrive whose messages only its caller can move: it edits them, or they go to another queue of the same hash
+-- tag (lib/hand_over). The caller offers the next messages of the list, each as it has read it. Returns how many were
+-- redriven; after how many milliseconds it may continue (-1: it does not run; -2: the other queue was deleted); the
+-- position of the next offer; and the ids that the other queue already has.
 local job, position, grace, opening = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
--- position: in the list, of the first that is offered; where another call was there before, or it is none (-1), nothing is
--- done but to note that its caller is still at it; grace: milliseconds until maintenance ends it, if nobody does that again
--- opening: of the other queue; empty: they go back to their own
+-- position: of the first message that is offered, in the list; if another call has passed it, or there is none (-1), the
+-- script only records that the caller is still active; grace: milliseconds until maintenance ends the redrive, if the
+-- caller does not call again
+-- opening: the other queue's; empty: the messages return to their own queue
 -- items from ARGV[5]: id, seen, record
--- seen: when it had died, how often it had been redriven; empty: it stays dead. record: the edited one; empty: as it is
+-- seen: when it had died, how often it had been redriven; empty: it stays dead. record: the edited one; empty: unchanged
 -- needs: now, read_redrive; keys: redriving
 local r = read_redrive(job)
 if not r or r.state ~= 'running' then
@@ -21,7 +22,7 @@ if not is_there then
   return { 0, -2, position, {} }
 end
 -- needs: room_of_redrive
-local room = 0 -- without items it is over: the list has expired
+local room = 0 -- without items the redrive ends: the list has expired
 if #ARGV > 4 then
   local wait
   room, wait = room_of_redrive(job, r, (#ARGV - 4) / 3, grace)
@@ -40,7 +41,7 @@ local moved = each_chosen(source, #ARGV + 1, function(id, state, head, row)
   local seen, record = offered[id].seen, offered[id].record
   local is_same = seen == string.format('%.0f/%d', state.due, state.redriven) and not returned_since(r, state)
   if not is_same or record and record:sub(1, 7) ~= pack_number(head.birth, 7) then
-    return false -- it was redriven by someone else, and died again; or it is refused
+    return false -- another caller redrove it, and it died again; or it is refused
   end
   local expires = redriven_expiry(r.ttl, head, state)
   if expires and expires <= now then

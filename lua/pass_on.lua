@@ -1,19 +1,19 @@
--- Settles messages that their holder does not take, since it does not know their task, or their arguments or body do not
--- fit. Untried and uncharged they rest, for another version of the program: 1 s at first, twice as long each time, 60 s at
--- most. They rest while a live worker may take them, else until ten minutes after this began; then they are dead. The
--- state remembers when that is, how often they were passed on, and the marks of those who did not take them:
+-- Settles messages that their holder does not take, since it does not have their task, or their arguments or body do not
+-- fit. They rest, untried and uncharged, for another version of the program: 1 s at first, twice as long each time, 60 s at
+-- most. They rest while a live worker may take them, otherwise until ten minutes after this began; then they die. The state
+-- has the time of that end, how often they were passed on, and the marks of the holders that did not take them:
 --   passed_on=UNTIL/TIMES/MARKS
--- Returns for each what became of it, or a verdict.
+-- Returns the outcome of each, or a verdict.
 -- drains
-local consumer, mark, takers = ARGV[1], ARGV[2], ARGV[3] -- mark: of what the holder takes instead; empty: nothing
-local error = ARGV[4] -- takers: the marks of what live workers take, with blanks between them
+local consumer, mark, takers = ARGV[1], ARGV[2], ARGV[3] -- mark: of what the holder takes for this task; empty: nothing
+local error = ARGV[4] -- takers: the marks of live workers for it, separated by blanks
 -- items from ARGV[5]: held (lib/settled)
 -- needs: settle_messages, count_untried, attempts, now, remember, expiry_of, bury, put, outcome, wake_one; keys: counters
 local FIRST, LONGEST, PATIENCE = 1000, 60000, 600000 -- milliseconds
 local MARKS = 144 -- bytes: 16 marks, with a dot before each
 
 return settle_messages(5, function(id, state, head)
-  if state.part ~= 'live' then -- nobody else is asked about a dead letter
+  if state.part ~= 'live' then -- a dead letter is not offered to another version
     put(id, state, head)
     return 'kept'
   end

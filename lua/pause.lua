@@ -1,8 +1,8 @@
--- Pauses a queue, or resumes it. A paused queue hands out nothing; sending, expiry and settling go on. Returns 1 if
--- that changed anything, else 0.
+-- Pauses a queue, or resumes it. A paused queue hands out nothing; sending, expiry and settling continue. Returns 1 if that
+-- changed anything, otherwise 0.
 -- drains
 local paused, ends, after = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- paused: 1, or 0 to resume
-local by, user = ARGV[4], ARGV[5] -- ends, after: as in pause_lane; by: who, as JSON; user: of Redis
+local by, user = ARGV[4], ARGV[5] -- ends, after: as in pause_lane; by: the operator, as JSON; user: the Redis user
 -- needs: now, wake_one, note_audit; keys: settings
 local known = redis.call('HMGET', settings, 'paused', 'paused_until')
 ends = after and string.format('%.0f', now + after) or ends
@@ -17,7 +17,7 @@ else
   redis.call('HDEL', settings, 'paused', 'paused_until')
 end
 if paused ~= '1' or ends ~= '' then
-  wake_one() -- who waits claims, or sets the alarm anew
+  wake_one() -- a waiting client claims, or sets the alarm again
 end
 note_audit(paused == '1' and 'paused' or 'resumed', by, user)
 return 1

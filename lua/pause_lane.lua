@@ -1,9 +1,9 @@
--- Pauses a lane, all messages with one key or one dependency, or resumes it: then they are let in, and for ten minutes no
--- failures open the breaker of the dependency. Returns 1 if that changed anything, else 0.
+-- Pauses a lane, all messages with one key or one dependency, or resumes it: then they are let in, and for ten minutes
+-- failures do not open the breaker of the dependency. Returns 1 if that changed anything, otherwise 0.
 -- drains
 local number, of, name = tonumber(ARGV[1]), ARGV[2], ARGV[3] -- of: key or dependency; name: its text
 local paused, ends, after = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]) -- paused: 1, or 0 to resume
-local by, user = ARGV[7], ARGV[8] -- ends, after: of the pause, a time or milliseconds from now; empty: none
+local by, user = ARGV[7], ARGV[8] -- ends, after: the end of the pause, a time or milliseconds from now; empty: none
 -- needs: now, setting, read_lane, write_lane, reopen, wake_one, note_audit
 local TRUST = 600000 -- milliseconds
 local lane = read_lane(number)
@@ -21,6 +21,6 @@ elseif lane and (lane.paused or lane.open) then
 else
   return 0
 end
-wake_one() -- who waits sets the alarm anew
+wake_one() -- a waiting client sets the alarm again
 note_audit(paused == '1' and 'paused' or 'resumed', by, user, 'chosen', of .. ' ' .. name)
 return 1

@@ -1,5 +1,5 @@
--- Settles messages that can never succeed: straight to the dead-letter queue, whatever the budget. A dead letter is kept
--- there, as after a nack. Returns for each what became of it, or a verdict.
+-- Settles messages that can never succeed: they die immediately, whatever the budget. A dead letter is kept there, as after
+-- a nack. Returns the outcome of each, or a verdict.
 -- drains
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 local reason, error = ARGV[4], ARGV[5] -- reason: poison or unprocessable

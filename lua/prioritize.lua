@@ -1,4 +1,4 @@
--- Changes the priority of waiting messages. Returns what lib/changed does.
+-- Changes the priority of waiting messages. Returns the reply of lib/changed.
 local number, place, priority, act = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 -- place: ready or scheduled; act: as in lib/note_act
 -- items from ARGV[5]: id

@@ -1,6 +1,6 @@
--- Notes in the state of a message how far its call is, for who looks (rq_dlq/values/state.py): a word that counts for this
--- delivery alone, so nobody has to take it away. Returns a verdict.
-local id, token, progress = ARGV[1], ARGV[2], ARGV[3] -- progress: a part, and a text without blanks
+-- Writes the progress of a call into the state of its message (rq_dlq/values/state.py). The field is valid for this
+-- delivery only, so no script needs to remove it. Returns a verdict.
+local id, token, progress = ARGV[1], ARGV[2], ARGV[3] -- progress: a fraction, and a text without blanks
 -- needs: holds, held_head, parse_state, format_state, refusal, SETTLED, LOST, now; keys: states
 local text = redis.call('HGET', states, id)
 if not holds(token, text) then

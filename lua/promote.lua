@@ -1,4 +1,4 @@
--- Makes the scheduled messages that have fallen due ready. Returns how many.
+-- Makes the scheduled messages that are due ready. Returns how many.
 -- drains
 local limit = ARGV[1]
 -- needs: promote, wake_one

@@ -1,8 +1,8 @@
--- Removes waiting messages for good. Leased messages stay. Returns what lib/changed does.
+-- Removes waiting messages permanently. Leased messages stay. Returns the reply of lib/changed.
 -- drains
 local number, place, limit = ARGV[1], ARGV[2], ARGV[3] -- place: ready, scheduled, dead or expired
-local score, member = ARGV[4], ARGV[5] -- of the row after which the range begins
-local last_score, last_member = ARGV[6], ARGV[7] -- of the last row of the range
+local score, member = ARGV[4], ARGV[5] -- the row after which the range begins
+local last_score, last_member = ARGV[6], ARGV[7] -- the last row of the range
 local act = ARGV[8] -- as in lib/note_act
 -- items from ARGV[9]: id; none: the first `limit` of the range
 -- needs: done

@@ -1,9 +1,8 @@
--- Returns dead letters or expired messages to their queue: the same id, a fresh budget, the history kept. Each
--- message moves in one step, so none is lost or doubled on the way. Returns what
--- lib/changed does.
+-- Returns dead letters or expired messages to their queue: the same id, a fresh budget, the history kept. Each message
+-- moves in one step, so none is lost or duplicated. Returns the reply of lib/changed.
 local number, part, by, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local score, member = ARGV[5], ARGV[6] -- of the row after which the range begins
-local last_score, last_member = ARGV[7], ARGV[8] -- of the last row of the range
+local score, member = ARGV[5], ARGV[6] -- the row after which the range begins
+local last_score, last_member = ARGV[7], ARGV[8] -- the last row of the range
 local act = ARGV[9] -- as in lib/note_act
 -- items from ARGV[10]: id; none: the first `limit` of the range
 -- needs: done

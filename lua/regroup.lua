@@ -1,9 +1,9 @@
--- Compares `groups` with `dead`, a part a call, where their sizes differ: an earlier version does not know the groups, and
--- a script that was cut off leaves a dead letter without its row. Adds the rows that are missing, then removes those of no
--- dead letter. Returns how many rows it looked at; 0: there is nothing to do, or what is left only a later version can.
+-- Compares `groups` with `dead`, a part per call, while their sizes differ: an earlier version writes no groups, and a
+-- script that was cut off leaves a dead letter without its row. Adds the missing rows, then removes those without a dead
+-- letter. Returns how many rows it checked; 0: nothing is left to do, or only a later version can do it.
 -- drains
 local limit = tonumber(ARGV[1])
-local PAUSE = 600000 -- milliseconds until it begins anew, where that did not make them equal
+local PAUSE = 600000 -- milliseconds until it begins again, if the sizes still differ
 -- needs: keys: states, dead, groups, grouped
 local function differ()
   return redis.call('ZCARD', dead) ~= redis.call('ZCARD', groups)
@@ -18,12 +18,12 @@ local index = place == 'dead' and dead or groups
 local range = { limit = limit, score = score, member = member, last_score = '+inf', last_member = '\255' }
 local rows, next_score, next_member = rows_of_range(index, range)
 for _, found in ipairs(rows) do
-  local row = place == 'dead' and found or found:sub(19) -- of the dead letter
+  local row = place == 'dead' and found or found:sub(19) -- the row in `dead`
   local id = id_of(row)
   local text = redis.call('HGET', states, id)
   local head, later = head_of(id, text)
   local there = redis.call('ZSCORE', dead, row)
-  if later then -- only a later version knows its row
+  if later then -- only a later version can tell its row
     if not there then
       redis.call('ZREM', groups, found)
     end

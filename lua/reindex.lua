@@ -1,9 +1,9 @@
--- Puts messages back that are in no place (lib/count_orphans): a key of an index was deleted, or only a part was restored.
--- Looks at all messages, some a call, while there are such; the record and the state say where each belongs. Returns how
--- many messages it looked at; 0: there is nothing to do, or what is left only a later version can.
+-- Puts messages back that are in no index and no claim (lib/count_orphans): a key was deleted, or only partly restored.
+-- Scans all messages, some per call, while any is missing; the record and the state say where each belongs. Returns how
+-- many messages it checked; 0: nothing is left to do, or only a later version can do it.
 -- drains
 local limit = tonumber(ARGV[1])
-local PAUSE = 600000 -- milliseconds until it begins anew, where that did not find all
+local PAUSE = 600000 -- milliseconds until it begins again, if it did not find all
 local BYTES = 524288 -- bytes of records, or one message (I9)
 -- needs: count_orphans; keys: messages, reindexed
 local noted = redis.call('GET', reindexed)
@@ -12,7 +12,7 @@ if noted == 'done' or not noted and count_orphans() == 0 then
 end
 -- needs: put_back, wake_one; keys: counters
 
--- Redis replies a small hash as a whole: then the next call goes on behind what this one looked at.
+-- Redis returns a small hash as a whole: the next call then continues after the messages that this one checked.
 local cursor, skipped = (noted or '0 0'):match('^(%d+) (%d+)$')
 local looked, bytes, back, is_over = 0, 0, 0, false
 while looked < limit and bytes <= BYTES and not is_over do
@@ -36,7 +36,7 @@ if back > 0 then
   redis.call('HINCRBY', counters, 'reindexed', back)
   wake_one()
 end
-if (is_over or back > 0 and back < looked) and count_orphans() == 0 then -- else more are missing here
+if (is_over or back > 0 and back < looked) and count_orphans() == 0 then -- if all of these were missing, others are
   redis.call('DEL', reindexed)
 else
   redis.call('SET', reindexed, is_over and 'done' or cursor .. ' ' .. skipped, 'PX', PAUSE)

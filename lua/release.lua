@@ -1,7 +1,7 @@
--- Gives messages back that nobody has handled, or that should not be charged: due now, at their old position (I8), or after
--- a delay. A dead letter rests as long. Returns a verdict for each.
+-- Gives back messages that were not handled, or should not be charged: due now, at their old position (I8), or after a
+-- delay. A dead letter rests for the same time. Returns a verdict for each.
 -- drains
-local begun = ARGV[1] == '1' -- 0: the holder had not begun them, so these were no attempts (lib/attempts)
+local begun = ARGV[1] == '1' -- 0: the holder had not begun them, so they do not count as attempts (lib/attempts)
 local delay = tonumber(ARGV[2]) -- milliseconds
 -- items from ARGV[3]: held (lib/settled)
 -- needs: settle_messages, setting, holder, put, outcome, wake_one, count_untried, taken_up, now, expiry_of, bury; keys: counters
@@ -17,7 +17,7 @@ return settle_messages(3, function(id, state, head)
     count_untried(state)
   end
   redis.call('HINCRBY', counters, 'released', 1)
-  if expiry and now + delay >= expiry then -- it would be due too late (I7)
+  if expiry and now + delay >= expiry then -- it would be due after its expiry (I7)
     return bury(id, state, head, 'expired', 'expired', { cause = 'released' })
   elseif waits then
     state.due = now + delay
@@ -36,7 +36,7 @@ return settle_messages(3, function(id, state, head)
   outcome('released', id, head, state, delay, { consumer = setting('outcomes') and holder(state.token) })
 end, function()
   local rate = live > 0 and setting('rate')
-  if rate then -- they took a token each when they were handed out
+  if rate then -- each took a token when it was handed out
     -- needs: pace, spend
     local by_rate = pace(rate, redis.call('HGET', counters, 'rate_until'))
     if by_rate then

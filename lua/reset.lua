@@ -1,5 +1,5 @@
--- Starts the totals anew: what is in the queue now counts as sent, so that the sums still add up (I1). Returns how
--- many messages that is. The last birth and the time of a rate go on.
+-- Restarts the totals: messages in the queue now count as sent, so that the sums still add up (I1). Returns how many they
+-- are. The last birth and the time of a rate stay.
 local act = ARGV[1] -- as in lib/note_act
 -- needs: note_once; keys: messages, counters
 for _, name in ipairs(redis.call('HKEYS', counters)) do

@@ -1,5 +1,5 @@
--- Puts dead letters and expired messages back that were exported, as they were then. An id that the queue knows, in
--- whatever state, is left as it is. Returns which items it knew: 1 is the first; -1 where the queue was deleted since the
+-- Restores dead letters and expired messages that were exported, as they were then. An id that the queue already has, in
+-- any state, is left as it is. Returns the items that it already had: 1 is the first; -1 if the queue was deleted since the
 -- client opened it: then nothing was done.
 local number, opening, act = ARGV[1], ARGV[2], ARGV[3] -- act: as in lib/note_act
 -- items from ARGV[4]: id, record, state, history (may be empty)
@@ -23,11 +23,11 @@ for i = 4, #ARGV, 4 do
     state.more = with_head(state.more, record)
     mark_returned(state)
     put(id, state, head, nil, nil, function()
-      redis.call('HDEL', history, id) -- of a call that was cut off
+      redis.call('HDEL', history, id) -- left by a call that was cut off
       if story ~= '' then
         redis.call('HSET', history, id, story)
       end
-      redis.call('HSET', messages, id, record) -- from here on it is there
+      redis.call('HSET', messages, id, record) -- from here on the message is there
     end)
     redis.call('HINCRBY', counters, 'sent', 1)
   end

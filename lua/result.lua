@@ -1,5 +1,5 @@
--- Reads what became of messages whose results were asked for. Returns of each its end (lib/kept); or, where there is
--- none (any more), 1: it is in the queue; 0: it is not, or nobody asked.
+-- Reads the outcomes of messages whose results were asked for. Returns each outcome (lib/kept); or, if there is none (any
+-- more), 1: the message is in the queue; 0: it is not, or its result was not asked for.
 -- items from ARGV[1]: id
 -- needs: now, span, RESULTS_KEPT; keys: states, results, settings
 local since = now - (span(redis.call('HGET', settings, 'results')) or RESULTS_KEPT)

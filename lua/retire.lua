@@ -2,11 +2,11 @@
 -- Returns how many.
 -- drains
 local limit = tonumber(ARGV[1])
-local MOST = 1000 -- rows that one call looks at (I9): those of a later form stay where they are, maybe in front
+local MOST = 1000 -- rows that one call checks (I9): those of a later form stay, perhaps in front
 -- needs: each_chosen, now, ungroup, drop, leave, outcome, read_strategy; keys: dead, expired, counters
 local retired = 0
 local function retire(index, kept_for)
-  local sound = type(kept_for) == 'number' and kept_for >= 0 -- else it is damaged
+  local sound = type(kept_for) == 'number' and kept_for >= 0 -- otherwise it is damaged
   local range = { score = sound and '-inf' or '', member = '', last_score = sound and now - kept_for, last_member = '\255' }
   local looked = 0
   while range.score ~= '' and retired < limit and looked < MOST do

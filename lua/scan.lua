@@ -1,17 +1,17 @@
--- Reads a range of an index, a page a call, and changes nothing. A row that stays where it is is seen exactly once, whatever
--- comes and goes between two pages: the next page begins after the score and the member of the last row, even where that row is
--- gone (from the newest on, it ends at the row before the first). Returns the score and the member at which the next page
--- begins or ends (empty: the range is over; a page of about half a megabyte is full), then the ids, the records, the states and
--- the histories, each a list. An id is nil where there is no such message. Of `leased`, the ids are the claims' tokens.
+-- Reads a range of an index, a page per call, and changes nothing. A row that stays in its place is read exactly once,
+-- whatever is added or removed between two pages: the next page begins after the score and the member of the last row, even
+-- if that row is gone (newest first: it ends at the row before the first). Returns the score and the member at which the
+-- next page begins or ends (empty: the range is complete; half a megabyte fills a page), then lists of ids, records, states
+-- and histories. An id is nil if the message does not exist. For `leased`, the ids are the claims' tokens.
 local place, order = ARGV[1], ARGV[2] -- place: as in browse, or groups; order: oldest or newest first
-local record, state, story = ARGV[3], ARGV[4], ARGV[5] -- what to return: whole, head or no; yes or no; yes or no
-local limit, score, member = tonumber(ARGV[6]), ARGV[7], ARGV[8] -- of the row after which the range begins
-local last_score, last_member = ARGV[9], ARGV[10] -- of the last row of the range
+local record, state, story = ARGV[3], ARGV[4], ARGV[5] -- parts to return: whole, head or no; yes or no; yes or no
+local limit, score, member = tonumber(ARGV[6]), ARGV[7], ARGV[8] -- the row after which the range begins
+local last_score, last_member = ARGV[9], ARGV[10] -- the last row of the range
 -- needs: rows_up_to, id_of; keys: messages, states, ready, scheduled, leases, dead, expired, groups
 local index = ({ ready = ready, scheduled = scheduled, leased = leases, dead = dead, expired = expired })[place] or groups
 local part = (place == 'dead' or place == 'expired') and place or 'live'
 
--- Whether the row was left behind by a script that was cut off. Only a state that contradicts the row is looked into.
+-- Whether the row was left behind by a script that was cut off. Only rows that their states contradict are checked.
 local function is_elsewhere(row, id, text)
   local actual, mark = text:match('^(%a+)/?%a* ([+-])')
   if place == 'groups' then
@@ -21,7 +21,7 @@ local function is_elsewhere(row, id, text)
     return false
   end
   -- needs: head_of, parse_state, left_over
-  local head = head_of(id, text) -- nil: of a later form, which is not known to be elsewhere
+  local head = head_of(id, text) -- nil: of a later form, whose row may be right
   return head and left_over(index, row, id, parse_state(text, head.birth), head)
 end
 
@@ -34,7 +34,7 @@ if low >= high then
   return { '', '', {}, {}, {}, {} }
 end
 local rows = redis.call('ZRANGE', index, low, high - 1)
-local ids, row_of = {}, {} -- by their places: a message may have two rows
+local ids, row_of = {}, {} -- by position: a message may have two rows
 for n, row in ipairs(rows) do
   local at = order == 'newest' and #rows + 1 - n or n
   ids[at], row_of[at] = id_of(place == 'groups' and row:sub(19) or row), row

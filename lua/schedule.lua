@@ -1,8 +1,8 @@
 -- Writes the record of a schedule, or removes it, and sends the message of a tick with it. If the record is not the one
--- that the client read, another client was faster: then nothing is done, so each tick is sent once. Nor is it before the
--- tick. Returns 1, or 0 where nothing was done; -1 where the queue was deleted since the client opened it.
-local name, known, record = ARGV[1], ARGV[2], ARGV[3] -- known: what was read; both empty: no record
-local at, tick, ttl, opening = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] -- at: when to look; empty: never
+-- that the client read, another client was faster: then nothing is done, so each tick is sent once. Nothing is done before
+-- the tick. Returns 1, or 0 if nothing was done; -1 if the queue was deleted since the client opened it.
+local name, known, record = ARGV[1], ARGV[2], ARGV[3] -- known: the record that was read; both empty: no record
+local at, tick, ttl, opening = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] -- at: when to check it; empty: never
 local act = ARGV[8] -- as in lib/note_act; empty: a tick
 -- items from ARGV[9]: id, payload
 -- needs: now, is_open; keys: schedules, ticks

@@ -1,5 +1,5 @@
--- Adds messages to the queue. Returns of each item that it knew already the number, 1 is the first, and the place of its
--- message (lib/with_places); -1 where the queue was deleted since the client opened it: then nothing was done.
+-- Adds messages to the queue. Returns, for each item whose id the queue already has, its number, 1 is the first, and the
+-- place of that message (lib/with_places); -1 if the queue was deleted since the client opened it: then nothing was done.
 local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- milliseconds; ttl 0: none
 local opening = ARGV[4]
 -- items from ARGV[5]: id, payload (its first byte the flags, without the expiry's)

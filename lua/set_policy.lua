@@ -1,5 +1,4 @@
--- Writes an entry of the map of policies; empty: removes it. Returns the map's version and the entry that was
--- replaced.
+-- Writes an entry of the map of policies; empty: removes it. Returns the map's version and the entry that was replaced.
 local pattern, entry = ARGV[1], ARGV[2]
 -- needs: keys: policies
 local replaced = redis.call('HGET', policies, pattern)

@@ -1,10 +1,10 @@
--- Begins a redrive. The ids of its messages stand in its list, in order; or it takes all that are in its part of the queue
--- now. Returns 1, also where it was begun before; 0 where the list is not whole; -1 where too many redrives go on; -2 where
--- there is nothing to bring back. In the last three cases nothing was done.
+-- Begins a redrive. Its list holds the ids of its messages, in order; without a list it takes all messages that are now in
+-- its part of the queue. Returns 1, even if it had begun before; 0 if the list is incomplete; -1 if too many redrives are
+-- active; -2 if there is nothing to redrive. In the last three cases nothing was done.
 local job, record, listed, gone, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
--- record: JSON; listed: how many ids the list holds; empty: it takes all. gone: of the ids that were asked for;
--- grace: milliseconds until maintenance drives it
-local MOST_REDRIVES = 100 -- that a queue remembers
+-- record: JSON; listed: how many ids the list holds; empty: it takes all. gone: how many of the requested ids are gone;
+-- grace: milliseconds until maintenance continues it
+local MOST_REDRIVES = 100 -- redrives that a queue remembers
 -- needs: now, read_json, KEPT, read_redrive, write_redrive, note_redrive
 -- needs: keys: redrives, redriving, redrive, dead, expired, counters
 if redis.call('HEXISTS', redrives, job) == 1 then
@@ -18,7 +18,7 @@ local last = redis.call('ZRANGE', source, -1, -1, 'WITHSCORES')
 if listed == '' and not last[1] then
   return -2
 end
-if redis.call('ZCARD', redriving) >= MOST_REDRIVES then -- the oldest that is over goes
+if redis.call('ZCARD', redriving) >= MOST_REDRIVES then -- the oldest that has ended is forgotten
   local over
   for _, other in ipairs(redis.call('ZRANGE', redriving, 0, -1)) do
     local state = redis.call('HGET', redrives, other .. ' state')

@@ -1,7 +1,6 @@
--- Counts the messages of a queue. Returns now; the numbers by state; the oldest ready, the next due and the next
--- lapse (times; empty: none); 1 if the queue is paused; how many messages are in no place; how many
--- wait for a seat of their lanes, which count as scheduled; then the counters since the queue
--- began, name by name.
+-- Counts the messages of a queue. Returns now; the numbers by state; the oldest ready, the next due and the next lapse
+-- (times; empty: none); 1 if the queue is paused; how many messages are in no index and no claim; how many wait for a seat
+-- of their lanes, which count as scheduled; then the counters since the queue began, name by name.
 -- needs: now, count_orphans, BLOCKED; keys: messages, ready, scheduled, dead, expired, leases, counters, settings
 local function head(index)
   return redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')[2] or ''

@@ -1,5 +1,5 @@
--- Pauses a redrive, resumes it, or ends it. After a resumption it is judged anew, by what comes to an end then. Returns 1;
--- 0 where its state does not allow that; -1 where there is no such redrive.
+-- Pauses a redrive, resumes it, or cancels it. After a resumption it is judged only by outcomes since then. Returns 1; 0 if
+-- its state does not allow that; -1 if the redrive does not exist.
 local job, verb, by, user, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] -- verb: pause, resume or cancel
 -- needs: now, read_redrive, write_redrive, stop_redrive, note_redrive; keys: redriving
 local THEN = {

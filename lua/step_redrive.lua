@@ -1,13 +1,13 @@
--- Goes on with a redrive: brings back the next of its messages, as many as it may now (lib/room_of_redrive), and pauses it
--- where too few of them succeed. What it has brought back is counted in the same script, so any number of drivers may
--- call this at once. Returns how many came back, and in how many milliseconds it may go on; -1: it does not run.
+-- Continues a redrive: redrives its next messages, as many as it may now (lib/room_of_redrive), and pauses it if too few of
+-- them succeed. They are counted in the same script, so any number of clients may call this concurrently. Returns how many
+-- were redriven, and after how many milliseconds it may continue; -1: it does not run.
 local job, limit, grace = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
--- grace: milliseconds until maintenance goes on with it, if nobody does; 0: this is maintenance, and does what is due
+-- grace: milliseconds until maintenance continues it, if no caller does; 0: maintenance calls, and does only due steps
 -- needs: now, KEPT, read_redrive, write_redrive, stop_redrive, range_of_redrive; keys: redriving, redrive
 local r = read_redrive(job)
 local range = r and range_of_redrive(job)
 local at = tonumber(redis.call('ZSCORE', redriving, job) or 0)
-local is_far = at > now + 60000 -- a minute: the clock stepped back; or its rate is low, by which it waits all the same
+local is_far = at > now + 60000 -- a minute: the clock stepped back; or its rate is low, which makes it wait anyway
 local is_due = at <= now or is_far and r and r.state == 'running' and not r.offered
 if grace == 0 and not is_due then
   return { 0, -1 }
@@ -17,7 +17,7 @@ elseif not r or range == false or r.state ~= 'running' then
     forget_redrive(job)
   end
   return { 0, -1 }
-elseif r.offered then -- only its caller can go on with it (offer_redrive), and did not
+elseif r.offered then -- only its caller can continue it (offer_redrive), and did not
   if is_due then
     stop_redrive(job, r, 'cancelled', 'left', '"maintenance"', '')
   end
@@ -36,7 +36,7 @@ local back, late = {}, 0
 local chosen = range or { ids = ids }
 chosen.limit = room
 local moved, score, member = each_chosen(source, #ARGV + 1, function(id, state, head, row)
-  -- It died, or was dead again, after this began; or this brought it back, and the clock stepped back.
+  -- It died, or was dead again, after this redrive began; or this one redrove it, and the clock stepped back.
   local story = state.redriven > 0 and redis.call('HGET', history, id) or ''
   if state.due > r.latest or returned_since(r, state) or story:find(r.cause, 1, true) then
     return false

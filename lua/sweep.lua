@@ -1,5 +1,5 @@
--- Takes back what lapsed leases held, and judges it by the policy. Returns how many messages were looked at; some of
--- them may have been settled before.
+-- Takes messages back whose leases have lapsed, and judges them by the policy. Returns how many messages it checked; some
+-- of them may have been settled before.
 -- drains
 local limit, seed, default_policy, lapse_error = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 -- needs: sweep, wake_one

@@ -1,5 +1,5 @@
--- Moves or copies waiting messages to another queue of the same hash tag (lib/hand_over). Returns what lib/changed does; it
--- changes none where the other queue was deleted since the client looked for it.
+-- Moves or copies waiting messages to another queue of the same hash tag (lib/hand_over). Returns the reply of lib/changed;
+-- it changes nothing if the other queue was deleted since the client opened it.
 local number, place, keep, by, reason, opening = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local act = ARGV[7] -- as in lib/note_act; keep: 1 to copy; reason: cells of a cause
 -- items from ARGV[8]: id

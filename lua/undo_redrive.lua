@@ -1,5 +1,5 @@
--- Ends a redrive and takes back what it brought back, a chunk at a time: the messages that nobody has touched since are dead
--- again, as they were. Returns how many of this chunk, and how many are left to look at; -1 where there is no such redrive.
+-- Ends a redrive and takes its messages back, a chunk at a time: those that no consumer has touched are dead or expired
+-- again, as they were. Returns how many of this chunk, and how many are left to check; -1 if the redrive does not exist.
 local job, by, user, cause, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 -- needs: now, KEPT, read_redrive, write_redrive, note_redrive, attempts; keys: redriving, redrive
 local r = read_redrive(job)
@@ -38,7 +38,7 @@ local function take_back(id, state, head, row)
   outcome('undone', id, head, state, 0, { consumer = by })
 end
 local undone = 0
-if setting('per_key') or setting('gated') then -- first those that wait for a seat, since one that gives it back lets in the next
+if setting('per_key') or setting('gated') then -- first the blocked ones: a seat that is given back lets the next one in
   index = scheduled
   undone = each_chosen(index, #ARGV + 1, take_back, { ids = ids })
   index = ready

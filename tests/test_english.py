@@ -1,4 +1,4 @@
-"""The texts of the product are plain English: no docstring, comment or message has a phrase from this list.
+"""The texts of the product, in Python and Lua, are plain English: none has a phrase from this list.
 
 The phrases stand for a noun of the trade (message, caller, outcome, limit), or are not idiomatic.
 """
@@ -18,6 +18,9 @@ SAY_INSTEAD = {
     r"what went wrong": "the error, the cause",
     r"who does it": "the operator",
     r"nobody|whoever": "no consumer, the caller; or the passive",
+    r"(?<!\")(?:somebody|someone)": "another consumer, an operator, another program; or the passive",
+    r"who (?:waits|is next)": "a blocked message, a waiting client, the next message",
+    r"in work": "being processed, leased",
     r"(?:is|are|was|were) to be": "must be, will be",
     r"makes? no sense": "is not valid",
     r"(?:is|are) not known": "unknown",
@@ -37,7 +40,7 @@ PHRASES = [(re.compile(rf"\b(?:{phrase})(?!\w)"), words) for phrase, words in SA
 
 def found_in(text: str) -> list[str]:
     """The phrases of the list in a text, also across line breaks, each with the words to use."""
-    text = re.sub(r"\s*\n\s*(?:# )?", " ", text).lower()
+    text = re.sub(r"\s*\n\s*(?:# |-- )?", " ", text).lower()
     return [f"{hit[0]!r}: write {words}" for phrase, words in PHRASES for hit in phrase.finditer(text)]
 
 
@@ -46,6 +49,7 @@ def found_in(text: str) -> list[str]:
     [
         ("What became of each message.", 2),
         ("The lease\n    # is over.", 1),
+        ("-- lets in who\n-- waits", 1),
         ("None: none. Again and again.", 2),
         ("{None: none}", 0),
         ("The outcome of each message; its lease has expired.", 0),
@@ -56,7 +60,5 @@ def test_a_phrase_is_found(text: str, hits: int) -> None:
 
 
 def test_the_product_has_none_of_them() -> None:
-    texts = {
-        path: text for path, text in code_in(ROOT).items() if path.endswith(".py") and not is_generated(text)
-    }
+    texts = {path: text for path, text in code_in(ROOT).items() if not is_generated(text)}
     assert [f"{path}: {hit}" for path, text in texts.items() for hit in found_in(text)] == []

@@ -1,4 +1,4 @@
--- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
--- is.
+-- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+-- at most is in that state.
 -- gives: BY_RATE
 local BY_RATE = '.5'

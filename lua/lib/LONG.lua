@@ -1,3 +1,3 @@
--- Bytes. The state of a message whose record is longer has its head (lib/head_word).
+-- Bytes. If a record is longer, the state of its message has the head of the record (lib/head_word).
 -- gives: LONG
 local LONG = 2048

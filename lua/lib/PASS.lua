@@ -1,3 +1,3 @@
--- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+-- Precedes, in `seats`, the id of a message that was let through the gate of its dependency; no id has this byte.
 -- gives: PASS
 local PASS = '\1'

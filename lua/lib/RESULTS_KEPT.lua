@@ -1,3 +1,3 @@
--- Milliseconds for which results are kept where the settings do not say it.
+-- Milliseconds for which results are kept if the settings do not set it.
 -- gives: RESULTS_KEPT
 local RESULTS_KEPT = 3600000

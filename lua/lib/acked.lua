@@ -1,9 +1,9 @@
--- Removes messages that were acked, and accounts for them. Statements, as in lib/chosen.
---   ids, texts: of the messages, and the states that they had
+-- Removes messages that were acked, and counts them. Statements, as in lib/chosen.
+--   ids, texts: the messages, and their states before the ack
 --   given: id → its result (lib/kept)
 -- needs: keys: counters, settings, strikes, lanes; locals: ids, texts, given
 -- gives: acked
-local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
+local WORDLESS = 75 -- bytes; a state with the field of a redrive (lib/bring_back) is longer, most others are not
 local values = redis.call(
   'HMGET', settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated', 'results', 'results_bytes'
 )
@@ -34,7 +34,7 @@ for n, id in ipairs(ids) do
     with_result[#with_result + 1] = id
   end
 end
-if with_result then -- first, so that what is gone has its result
+if with_result then -- first, so that a message that is gone has its result
   -- needs: now
   local ended, ends, acked_at = with_result, {}, 'acked ' .. string.format('%.0f', now) .. ' '
   for n, id in ipairs(ended) do

@@ -1,4 +1,4 @@
--- Adds items to the queue, if its opening is the right one (empty: any). Returns what it knew of them (lib/sent).
+-- Adds items to the queue, if its opening matches (empty: any). Returns the items that it already had (lib/sent).
 -- needs: now, EXPIRES, LONG, pack_number, score_of, order_of, wake_one
 -- gives: add
 local function add(items, first, last, delay, ttl, opening)

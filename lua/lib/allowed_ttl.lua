@@ -1,5 +1,5 @@
--- The time to live that a message gets: the sender's, or the queue's default, between the queue's bounds. Applied
--- once, at send. As in Artemis the default is for a message that has none, and then the bounds do not count.
+-- The time to live of a message: the sender's, or the queue's default, within the queue's bounds. Applied once, at send. As
+-- in Artemis, a default is for messages without one, and then the bounds do not apply.
 --   allowed: "DELAY MIN MAX" in milliseconds, "-" where unset; "never": messages do not expire
 -- needs: span
 -- gives: allowed_ttl

@@ -1,7 +1,7 @@
--- Looks at what is to be sent, items[first] to items[last] (id, payload, …), and at the settings. `existing`: of each id what
--- the queue knows, in whatever state, or true where it was acked within the dedup_window. `opened`: `opening` is that of the
--- queue, or empty; else nothing is looked up. `all_asked`: the results of all messages are kept. Statements, as in lib/chosen,
--- since every send runs them.
+-- Checks the items to send, items[first] to items[last] (id, payload, …), against the queue and its settings. `existing`:
+-- for each id the record that the queue has, in any state, or true if it was acked within the dedup_window. `opened`:
+-- `opening` is the queue's, or empty; otherwise nothing is looked up. `all_asked`: the results of all messages are kept.
+-- Statements, as in lib/chosen, since every send runs them.
 -- needs: now; keys: messages, settings; locals: items, first, last, ttl, opening
 -- gives: asked, existing, opened, paused, keys_count, all_asked
 local asked, ids = (last - first + 1) / 2, {}

@@ -1,4 +1,4 @@
--- Whether somebody asks for the result of a message: its sender, or the settings. Statements, as in lib/chosen.
+-- Whether the result of a message is asked for, by its sender or the settings. Statements, as in lib/chosen.
 --   payload: as it was sent: its flags, then the length of a part whose fields are in the order of their numbers
 -- needs: locals: payload, all_asked
 -- gives: asks_result

@@ -1,5 +1,5 @@
--- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
--- are counted in a field of its state, untried=N (lib/count_untried).
+-- How often a message was attempted: its deliveries, except those that were given back before the holder began. The state
+-- counts these in its field untried=N (lib/count_untried).
 -- gives: attempts, untried
 local function untried(state)
   return tonumber(state.more:match(' untried=(%d+)') or 0)

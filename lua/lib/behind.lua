@@ -1,15 +1,15 @@
--- The steps of maintenance that a claim does when they are due (I15), and whether more leases have lapsed than it swept.
--- A thorough claim ends then, and has to be repeated. A value, not a function, which would cost Redis as much as a
+-- Does the steps of maintenance that are due in a claim (I15). `behind`: whether more leases have lapsed than it swept. A
+-- thorough claim then ends, and must be repeated. A value, not a function, since to define one costs Redis as much as a
 -- command.
 -- needs: now; keys: ready, scheduled, expiring, leases; args: part, count, thorough
 -- gives: behind
 local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
-local DUE = 128 -- and that it makes ready besides, to take them: no more that are not fresh fit (lib/chosen)
-local BEHIND = 15 -- messages that it sweeps besides where it does nothing else
+local DUE = 128 -- due messages that it also makes ready, to take them: no more fit that are not fresh (lib/chosen)
+local BEHIND = 15 -- messages that it also sweeps if it does nothing else
 local there = redis.call('EXISTS', leases, scheduled, scheduled, expiring, expiring) -- a key counts each time it is named
 local lapsed = there % 2 > 0 and redis.call('ZCOUNT', leases, '-inf', now) or 0
 local fallen_due, outlived = 0, 0
-if there > 1 then -- many a queue has neither
+if there > 1 then -- many queues have neither
   fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
   outlived = redis.call('ZCOUNT', expiring, '-inf', now)
 end

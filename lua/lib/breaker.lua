@@ -1,7 +1,8 @@
--- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
+-- When the dependency of a queue counts as down, by its settings; milliseconds. A damaged setting never opens the breaker.
 --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
---   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
---   breaker.probe: until the first probe; breaker.longest: the longest time between two
+--   breaker.distinct: this many different messages failed within breaker.within, and at least this share of all attempts:
+--   breaker.share;
+--   breaker.probe: until the first probe; breaker.longest: the longest time between two probes
 -- needs: setting
 -- gives: breaker
 local said = setting('breaker') or ''

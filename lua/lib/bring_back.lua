@@ -1,14 +1,14 @@
--- Brings a dead letter or an expired message back to its queue: due now, a fresh budget, the history kept.
---   row: in the index `source`; by: who asked for it; cause: cells of a cause
---   job: the redrive that it is part of; nil: none. A word of the state names it until the message dies again, with
---   what an undo needs:
+-- Returns a dead letter or an expired message to its queue: due now, a fresh budget, the history kept.
+--   row: its row in the index `source`; by: the operator; cause: cells of a cause
+--   job: the redrive that it is part of; nil: none. A field of the state names it until the message dies again, with the
+--   values that an undo needs:
 --     redrive=job/reason/death/charged/delay/deliveries[/expiry]
---   expires: when it expires; nil: never. record: the one that takes the place of its own; nil: it is as it was
+--   expires: when it expires; nil: never. record: replaces its own; nil: it stays as it was
 -- needs: remember_expiry, now, remember, ungroup, with_expiry_word, put, leave, outcome, attempts; keys: messages, counters
 -- gives: bring_back
 local function bring_back(id, state, head, source, row, by, cause, job, expires, record)
   remember_expiry(id, state)
-  remember(id, 'redriven', attempts(state), 0, by, cause) -- the first that a full server refuses
+  remember(id, 'redriven', attempts(state), 0, by, cause) -- the first write that a full server refuses
   if state.part == 'dead' then
     ungroup(state, row)
     state.more = state.more:gsub(' group=%S*', '')

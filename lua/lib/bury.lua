@@ -1,5 +1,5 @@
--- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
--- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
+-- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the dead
+-- letters, or discard messages, which is counted (I14). Returns where the message went: dead, expired or discarded.
 -- needs: read_strategy, now, put, outcome, taken_up; keys: counters
 -- gives: bury
 local strategy
@@ -20,7 +20,7 @@ local function bury(id, state, head, part, reason, detail)
   if fate == 'discard' then
     -- needs: drop
     redis.call('HINCRBY', counters, 'discarded', drop({ id }))
-    local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
+    local job = state.more:match(' redrive=([^/ ]+)/') -- otherwise lib/put counts it
     if job then
       -- needs: count_redriven
       count_redriven(job, 'died')

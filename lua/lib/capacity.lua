@@ -1,9 +1,9 @@
--- How many messages a claim may lease: none while the queue is paused, and never more than leave the messages in
--- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
--- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
--- command. A claim ends here where the queue was deleted since the client opened it. `per_key`, `gated`: what the settings say
--- of keys and of closed lanes; `paced`: whether keys have a rate; `resumes`: when the pause ends, nil: it does not, or there is
--- none; `by_rate`: what the rate leaves, nil: there is none.
+-- How many messages a claim may lease: none while the queue is paused, and never more than the queue's max_in_flight
+-- leaves. A message that waits for its redelivery is not in flight; a dead letter that is claimed is. A value, not a
+-- function: every claim needs it, and to define a function costs Redis as much as a command. A claim ends here if the queue
+-- was deleted since the client opened it. `per_key`, `gated`: the settings of keys and of closed lanes; `paced`: whether
+-- keys have a rate; `resumes`: when the pause ends, nil: it has no end, or the queue is not paused; `by_rate`: the messages
+-- that the rate allows (lib/pace), nil: no rate.
 -- needs: now; keys: messages, ready, scheduled, dead, expired, settings; args: part, count, opening
 -- gives: capacity, per_key, paced, gated, resumes, by_rate
 local capacity, per_key, paced, gated, resumes, by_rate = count, nil, nil, nil, nil, nil

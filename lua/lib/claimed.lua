@@ -1,8 +1,8 @@
--- The ids that a claim was given, but for those that a sweep or a division took away. These leave their lines of its
--- list empty, so a line means the same message for as long as the claim lives.
+-- The ids that a claim was given, except those that a sweep or a division took away. These leave empty lines in its list,
+-- so a line means the same message as long as the claim lives.
 -- needs: keys: claims
 -- gives: claimed
-local MOST = 1000 -- messages that a claim is given at most
+local MOST = 1000 -- the most messages that a claim is given
 
 local function claimed(token)
   local list = (redis.call('HGET', claims, token) or ''):match('\n(.*)$') or ''

@@ -1,5 +1,5 @@
--- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
--- keeps its seat and is due then, as nobody else is let in before.
+-- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
+-- its slot: the message keeps its seat and is due then, since no other message is let in before.
 --   own: the score of its seat
 -- needs: rule, digits, BY_RATE, slot_of; keys: seats
 -- gives: comes_by_rate

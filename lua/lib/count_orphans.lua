@@ -1,8 +1,8 @@
--- How many messages are in no place: no index has them, and no claim that has a lease counts them. Each message is in one,
--- unless someone else deleted or restored a key. With more claims at a time the number is not known: 0.
+-- How many messages are in no index and in no claim that has a lease. Each message is in one of them, unless another
+-- program deleted or restored a key. With more than MOST claims the number is unknown: 0.
 -- needs: keys: messages, ready, scheduled, dead, expired, leases, claims
 -- gives: count_orphans
-local MOST, PAGE = 5000, 1000 -- claims that one call looks at (I9), some at a time
+local MOST, PAGE = 5000, 1000 -- claims that one call reads (I9), and a page of them
 
 local function count_orphans()
   local count = redis.call('HLEN', messages)

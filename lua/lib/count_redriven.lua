@@ -1,5 +1,5 @@
--- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
--- has been forgotten.
+-- Counts, for a redrive, the outcome of a message that it moved back: acked or died. Not counted if the redrive has been
+-- forgotten.
 -- needs: keys: redrives
 -- gives: count_redriven
 local function count_redriven(job, what)

@@ -1,5 +1,5 @@
--- Counts what was acked for its dependencies, of which something is known since they failed of late.
---   successes, probed: of lib/succeeded
+-- Counts the successes of dependencies with recent failures.
+--   successes, probed: from lib/succeeded
 -- needs: digits; keys: strikes
 -- gives: count_successes
 local function count_successes(successes, probed, gated)

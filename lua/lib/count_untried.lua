@@ -1,4 +1,4 @@
--- Counts that a message is given back by a holder that had not begun it (lib/attempts).
+-- Counts that a holder gave a message back before it began (lib/attempts).
 -- needs: untried
 -- gives: count_untried
 local function count_untried(state)

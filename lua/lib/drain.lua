@@ -1,9 +1,9 @@
--- Lets messages of a dependency in that is up again, never more than 32 at a time: so the others are not flooded. Where nobody
--- waits and none is in work, it is over.
---   count: at most so many
+-- Lets in messages of a dependency that is up again, never more than 32 at a time, so that other messages do not wait
+-- behind a flood. When none is blocked and none is ready or being processed, the drain ends.
+--   count: the most messages that this call lets in
 -- needs: now, BLOCKED, digits, breaker, let_through, write_lane; keys: scheduled, seats
 -- gives: drain
-local AT_ONCE = 32 -- ready or in work
+local AT_ONCE = 32 -- ready or being processed
 
 local function drain(number, lane, count)
   local score = digits(BLOCKED + number)

@@ -1,7 +1,7 @@
--- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
+-- Removes messages permanently (lib/gone), for scripts that rarely do so. Returns how many.
 -- needs: setting
 -- gives: drop
--- Before all changes: no read parts them where a script is cut off.
+-- Read before all changes, so that no read separates them if the script is cut off.
 local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
 local function drop(ids)

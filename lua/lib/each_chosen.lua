@@ -1,8 +1,8 @@
--- Calls `visit`, with its row and the score of that, for each message that an operation on a waiting part of the queue is
--- about: the ids from ARGV[first] on, or, where there are none, those of `range`: its `ids`, or those of its rows
--- (lib/rows_of_range). Skips those that do not wait there, and those of a later form, which stay as they are. Returns how many
--- there were for which `visit` did not return false, then the score and the member of the last row that was looked at, where
--- the range goes on after it, else empty; then how many of the ids are being processed.
+-- Calls `visit`, with the row and its score, for each message that an operation on a waiting part of the queue is about:
+-- the ids from ARGV[first] on, or, if there are none, those of `range`: its `ids`, or those of its rows
+-- (lib/rows_of_range). Skips messages that do not wait there, and those of a later form, which stay as they are. Returns
+-- for how many `visit` did not return false; the score and the member of the last row that it checked, if the range
+-- continues after it, otherwise empty; and how many of the ids are being processed.
 -- needs: id_of, head_of, parse_state, member_of, left_over; keys: states
 -- gives: each_chosen
 local function drop_rest(left)

@@ -1,5 +1,5 @@
--- The call of a message that was cancelled has ended, or its lease: gives the seat back that it still held, and lets in the
--- next of its lane. Returns whether there was one; then the claim holds one less.
+-- Gives back the seat of a cancelled message whose call or lease has ended, and lets in the next message of its lane.
+-- Returns whether there was such a seat; if so, the claim holds one message fewer.
 -- needs: cancelled_seat; keys: seats
 -- gives: end_cancelled
 local function end_cancelled(id, token)

@@ -1,9 +1,9 @@
 -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
--- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
--- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
--- member of a set: to take one twice, or to give one back twice, changes nothing.
+-- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
+-- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
+-- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
 --   row: its own; a row of the same id may have been left behind by a script that was cut off
---   full: lanes that were found full, for a call that only enters; nil: look
+--   full: the lanes that were found full, for a call that only enters messages; nil: check each time
 -- needs: rule, BLOCKED, is_closed, digits, free_seats, seat_in; keys: seats, scheduled
 -- gives: enter
 local function enter(id, row, lane, full)
@@ -14,7 +14,7 @@ local function enter(id, row, lane, full)
   if has_room then
     local score = digits(BLOCKED + lane)
     local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-    -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+    -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
     has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
   end
   if has_room then
@@ -28,5 +28,5 @@ local function enter(id, row, lane, full)
     -- needs: comes_by_rate
     return comes_by_rate(id, lane, tonumber(own))
   end
-  return own ~= false -- its own counts as free
+  return own ~= false -- its own seat counts as free
 end

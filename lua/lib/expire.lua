@@ -1,5 +1,5 @@
--- Expires messages whose time to live is over. An index holds those that have one and wait (I7). Returns how many
--- rows it looked at.
+-- Expires messages whose time to live has ended. An index holds the waiting messages that have one (I7). Returns how many
+-- rows it checked.
 -- needs: now, head_of, AGAIN, parse_state, expiry_of, expire_message; keys: states, expiring
 -- gives: expire
 local function expire(limit)

@@ -4,6 +4,6 @@
 local function expire_message(id, state, head)
   local member = member_of(id, head, state.due)
   bury(id, state, head, 'expired', 'expired')
-  redis.call('ZREM', ready, member) -- it stood here or there
+  redis.call('ZREM', ready, member) -- it was in one of the two
   leave(id, scheduled, member)
 end

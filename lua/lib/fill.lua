@@ -1,7 +1,7 @@
--- Lets in so many blocked messages, from all lanes alike.
+-- Lets in `count` blocked messages, from all lanes alike.
 -- needs: BLOCKED, let_in, is_gated; keys: scheduled; args: seed
 -- gives: fill
-local LANES = 100 -- from which one claim is filled (I9)
+local LANES = 100 -- lanes that fill one claim (I9)
 
 local function fill(count)
   local lanes, score = {}, string.format('%.0f', BLOCKED)

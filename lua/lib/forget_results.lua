@@ -1,5 +1,5 @@
--- Forgets the first of these results, until so many bytes are free. Returns how many bytes that freed, and how many went.
--- The rows go last: by them is found what was cut off.
+-- Forgets the first of these results, until `enough` bytes are free. Returns how many bytes that freed, and how many
+-- results went. The rows go last: by them a later call finds what a cut-off script left.
 -- needs: RESULT_EXTRA; keys: results, result_times
 -- gives: forget_results
 local function forget_results(ids, enough)

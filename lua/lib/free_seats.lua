@@ -1,5 +1,5 @@
--- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
--- none is ready that has come so. And the score of the seat that it takes.
+-- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
+-- unless one that was let in so is still ready. And the score of the seat that it takes.
 -- needs: rule, limit_of, digits, BY_RATE; keys: seats
 -- gives: free_seats, seat_in
 local function free_seats(lane)

@@ -1,5 +1,5 @@
--- Writes to `reply` what this token was given before and still holds: the reply of a claim that is repeated (I12).
--- given: the token's text in `claims`. Returns whether it holds anything.
+-- Writes to `reply` the messages that this token was given before and still holds: the reply of a claim that is repeated
+-- (I12). given: the token's text in `claims`. Returns whether it holds any.
 -- needs: holds, now; keys: messages, states, history, leases; args: token, answer, lease
 -- gives: given_before
 local function given_before(given, reply)
@@ -19,8 +19,8 @@ local function given_before(given, reply)
   end
   if answer == 'count' then
     reply[3] = select(2, given:gsub('\n', '\n')) -- all that it was given: the number of lines of its list
-    reply[4] = bytes -- of what it still holds
+    reply[4] = bytes -- of the messages that it still holds
   end
-  redis.call('ZADD', leases, now + lease, token) -- as the client reads this reply
+  redis.call('ZADD', leases, now + lease, token) -- the client counts its lease from this reply
   return true
 end

@@ -1,8 +1,8 @@
--- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
--- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
---   ids: of the messages; also of those of which a script that was cut off left something behind
---   once_gone: called with the ids as soon as the records are gone; nil: nothing is
---   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
+-- The only way out of a queue: removes messages permanently, with all that was kept about them (I13). `gone` is how many.
+-- The caller counts them, and removes their rows. Statements, as in lib/chosen, since every ack runs them.
+--   ids: the messages, and those of which a cut-off script left something behind
+--   once_gone: called with the ids as soon as the records are gone; nil: not called
+--   per_key, gated: the settings of keys and closed lanes; if they are set, seats and passes are given back
 -- needs: keys: messages, states, history; locals: ids, once_gone, per_key, gated
 -- gives: gone
 local gone = #ids
@@ -11,12 +11,12 @@ if once_gone then
   once_gone(ids)
 end
 redis.call('HDEL', history, unpack(ids))
-redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+redis.call('HDEL', states, unpack(ids)) -- last: by the state a sweep sees that a script was cut off
 if gated then
   -- needs: end_passes
   end_passes(ids)
 end
-if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+if per_key then -- after the states: lib/tend finds the seat of a message that is gone
   -- needs: vacate
   vacate(ids)
 end

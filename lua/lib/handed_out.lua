@@ -1,10 +1,10 @@
--- Of messages that are handed out where lanes take turns, or keys have a rate: gives back their seats, takes their slots. Whether
--- there is a slot for which no client has set its alarm.
+-- For messages that are handed out if lanes take turns, or keys have a rate: gives back their seats, takes their slots.
+-- Returns whether there is a slot for which no client has set its alarm.
 -- needs: rule; keys: alarm
 -- gives: handed_out
 local function handed_out(ids)
   local slot
-  if rule.interval then -- before the seats, so that nobody is let in
+  if rule.interval then -- before the seats, so that no message is let in
     -- needs: take_slots
     slot = take_slots(ids)
   end

@@ -1,4 +1,4 @@
--- The first bytes of a long record, up to its expiry, from the state of its message; nil where that does not say it.
+-- The first bytes of a long record, up to its expiry, from the state of its message; nil if the state does not have them.
 -- needs: stated_head, pack_number
 -- gives: head_bytes
 local function head_bytes(text)

@@ -1,5 +1,5 @@
--- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
--- that counts: where a script that changes the priority was cut off, the record may have the one before.
+-- The head of a message: the part of its record that the scripts need, from its record and state. The state of a long one
+-- has it (lib/head_word), and that counts: if a change of priority was cut off, the record may have the old one.
 -- needs: stated_head, as_head, read_record
 -- gives: head_in
 local function head_in(record, text)

@@ -1,6 +1,6 @@
--- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
--- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
--- true where it is of a later form.
+-- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
+-- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
+-- it is of a later form.
 -- needs: stated_head, is_later, as_head, read_record; keys: messages
 -- gives: head_of
 local function head_of(id, text)

@@ -1,5 +1,5 @@
--- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
--- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
+-- The field in the state of a message whose record is long: the head of the record, and its length. So scripts need not
+-- read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
 --    head=birth/flags/expiry/length[ lane=N][ needs=N]
 -- expiry 0: none; lane, needs: the lanes of its key and of its dependency (lib/lanes_in)
 -- needs: LONG, read_record

@@ -1,12 +1,12 @@
--- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
--- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
---   room: so many of each lane, whether seats are free or not; nil: as many as are
+-- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
+-- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+--   room: how many of each lane, even without free seats; nil: as many as seats are free
 -- needs: BLOCKED, id_of, is_blocked_row, next_score, wake_one, is_gated, digits, free_seats, seat_in, setting, lanes_read
 -- needs: keys: messages, states, seats, ready, scheduled
 -- gives: heads_in
-local MOST = 1000 -- rows that one call looks at (I9)
+local MOST = 1000 -- rows that one call reads (I9)
 
--- The first rows of these lanes, their ids, their lanes and the scores of the seats that they take.
+-- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
 local function heads_of(lanes, room)
   local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
   local gates = setting('gated') or next(lanes_read)

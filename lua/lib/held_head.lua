@@ -1,5 +1,5 @@
--- The head of a held message, and whether it is of a later form, as lib/head_of. Where an ack or a discard was cut off,
--- nil, and its remains are removed.
+-- The head of a held message, and whether it is of a later form, as in lib/head_of. If an ack or a discard was cut off,
+-- nil, and the remains of the message are removed.
 -- needs: head_of
 -- gives: held_head
 local function held_head(id, text)

@@ -1,4 +1,4 @@
--- Who was given the messages of a claim, as a JSON text.
+-- The consumer that was given the messages of a claim, as a JSON text.
 -- needs: keys: claims
 -- gives: holder
 local holders = {}

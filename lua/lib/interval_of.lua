@@ -1,4 +1,4 @@
--- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+-- The milliseconds between two messages by a rate: N/SPAN, such as 100/s or 5/10m; nil: it cannot be read: no limit.
 -- gives: interval_of
 local LONGEST = 2 ^ 42 -- milliseconds
 local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }

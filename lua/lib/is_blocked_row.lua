@@ -1,5 +1,5 @@
--- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
--- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+-- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
+-- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
 --   text, record: its state and its record, as they were read
 -- needs: is_later, head_in, parse_state, member_of
 -- gives: is_blocked_row
@@ -7,7 +7,7 @@ local function is_blocked_row(row, id, text, record)
   if not record then
     return false
   elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-    return true -- as most: nobody has touched it
+    return true -- as for most: no script has touched it
   elseif is_later(record, text) then
     return true
   end

@@ -1,4 +1,4 @@
--- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+-- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
 -- needs: now, setting, read_lane, lanes_read
 -- gives: is_closed
 local function is_closed(number)

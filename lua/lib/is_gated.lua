@@ -1,4 +1,4 @@
--- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+-- Whether a free seat does not let the messages of a lane in: it is closed, or the lane of a dependency (lib/read_lane).
 -- needs: setting, read_lane, lanes_read, is_closed
 -- gives: is_gated
 local function is_gated(number)

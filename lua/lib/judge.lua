@@ -1,5 +1,5 @@
--- Decides what becomes of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy
--- is the one in Redis, so whoever sweeps judges a lapse as the consumer would.
+-- Decides the outcome of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy is the
+-- one in Redis, so every sweep judges a lapse as the consumer would.
 -- needs: read_policy, setting, put, policy_delay, remember, expiry_of, bury, now, outcome, attempts, taken_up
 -- needs: keys: counters; args: seed, default_policy
 -- gives: judge, can_judge
@@ -12,7 +12,7 @@ local function draw()
   return 2 * drawn - 1
 end
 
--- Whether the policy is one that this version knows: what a later one brought is not read as the default.
+-- Whether this version can read the policy: a kind that a later version introduced is not read as the default.
 local function can_judge()
   if redelivery == nil then
     local stands, later = read_policy(setting('redelivery'))
@@ -21,7 +21,7 @@ local function can_judge()
   return redelivery ~= false
 end
 
--- event: nacked, lapsed or, of a dead letter, poisoned. Returns what became of it: dead, expired, discarded, redelivered
+-- event: nacked, lapsed or, for a dead letter, poisoned. Returns the outcome: dead, expired, discarded, redelivered
 -- <delay>, or kept <delay> (in its dead-letter queue; without a delay after a lapse).
 local function judge(id, state, head, event, failure)
   local over = state.part ~= 'live' -- a dead-letter queue has no dead-letter queue: it stays where it is
@@ -30,7 +30,7 @@ local function judge(id, state, head, event, failure)
     return 'kept'
   end
   local counted = event == 'poisoned' and 'nacked' or event
-  state[counted] = state[counted] + (failure.of_batch and 0 or 1) -- else a batch's lapse would make suspects of its messages
+  state[counted] = state[counted] + (failure.of_batch and 0 or 1) -- or a batch's lapse would make suspects of its messages
   state.charged = state.charged + (failure.charge and 1 or 0)
   redis.call('HINCRBY', counters, counted, 1)
   failure.cause = event
@@ -39,7 +39,7 @@ local function judge(id, state, head, event, failure)
   local delay = 0
   if not spent then
     delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
-    delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- by a damaged policy it may be NaN
+    delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- with a damaged policy it may be NaN
   end
   if over then
     -- needs: keep
@@ -52,7 +52,7 @@ local function judge(id, state, head, event, failure)
   elseif expiry and now + delay >= expiry then
     return bury(id, state, head, 'expired', 'expired', failure)
   end
-  state.delay = failure.forgiven and state.delay or delay -- from which the next delay may grow
+  state.delay = failure.forgiven and state.delay or delay -- the next delay may grow from it
   taken_up(state)
   if delay > 0 then -- without a delay it returns to its old position (I8)
     state.due = now + delay

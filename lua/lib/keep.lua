@@ -1,5 +1,5 @@
 -- Keeps a dead letter or an expired message that failed where it is. It rests before a claim hands it out again
--- (lib/past_resting), so that it does not come back at once, time and again.
+-- (lib/past_resting), so that it is not redelivered immediately each time.
 -- needs: remember, remember_expiry, put, now, outcome, attempts
 -- gives: keep
 local SHORTEST = 1000 -- milliseconds

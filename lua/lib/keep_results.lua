@@ -1,4 +1,4 @@
--- Keeps what became of messages (lib/kept), for those that rarely do: of each its end, or false to forget it.
+-- Keeps the outcomes of messages (lib/kept), for scripts that rarely do so: each outcome, or false to forget it.
 -- needs: keys: settings
 -- gives: keep_results
 local function keep_results(ended, ends)

@@ -1,4 +1,4 @@
--- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
+-- Whether a message that is not leased keeps the seat that it has. waits: for its redelivery.
 -- needs: rule
 -- gives: keeps_seat
 local function keeps_seat(state, waits)

@@ -1,16 +1,17 @@
--- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
--- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
--- nothing, since the queue goes on when memory is full: who waits is told that there is no result. Statements, as in
--- lib/chosen, since every ack with a result runs them; what goes is looked at only where something has to.
---   ended, ends: ids, and of each "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty:
---   none was given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
---   kept_for, most_bytes: what the settings say
+-- Keeps the outcomes of messages whose results were asked for (result.lua), and notifies callers that wait now. The newest
+-- outcome counts. They are kept for the queue's `results`, within its `results_bytes`: the oldest go first, and are
+-- counted. A write that fails stops nothing, since the queue keeps running when memory is full: a waiting caller is told
+-- that there is no result. Statements, as in lib/chosen, since every ack with a result runs them; old results are read only
+-- if some must go.
+--   ended, ends: ids, and for each "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty:
+--   none was given; otherwise the reason and, after a tab, the cause. false: forget the outcome of the message
+--   kept_for, most_bytes: the settings
 -- needs: now, span, RESULTS_KEPT, RESULT_EXTRA; keys: results, result_times, counters
 -- needs: locals: ended, ends, kept_for, most_bytes
 -- gives: kept
-local BYTES = 67108864 -- of all
-local MOST, MOST_BYTES = 2200, 33554432 -- that make room in one script (I9): as many as half a megabyte may need
-local AT_ONCE = 100 -- of these one command reads the ids
+local BYTES = 67108864 -- of all results
+local MOST, MOST_BYTES = 2200, 33554432 -- results that one script drops (I9): as many as half a megabyte may need
+local AT_ONCE = 100 -- ids that one command reads
 local lasts, limit = span(kept_for) or RESULTS_KEPT, tonumber((most_bytes or ''):match('^%d+$') or nil) or BYTES
 local before = redis.call('HMGET', results, '', unpack(ended)) -- under the empty id: the bytes of all
 local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 2 * #ended)
@@ -29,7 +30,7 @@ if over[1] or total + wanted > limit then
   while room > 0 and dropped < MOST do
     local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
     if not oldest[1] then
-      total = 0 -- what was counted is not there
+      total = 0 -- nothing is left, whatever was counted
       break
     end
     local freed, gone = forget_results(oldest, room)
@@ -57,7 +58,7 @@ if dropped > 0 then
   redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
 end
 for n, id in ipairs(ended) do
-  if ends[n] then -- without the right to, who waits finds it within a second
+  if ends[n] then -- if the user must not publish, a waiting caller finds it within a second
     redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] or 'unkept 0 ')
   end
 end

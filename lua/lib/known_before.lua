@@ -1,5 +1,4 @@
--- What a call said of the items that it knew already, as noted with it when it was done before (lib/done): numbers, and
--- names of places.
+-- The items that a call found known, as recorded with it when it was done before (lib/done): numbers, and names of places.
 -- needs: register
 -- gives: known_before
 local function known_before()

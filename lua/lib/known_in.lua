@@ -1,5 +1,5 @@
--- Which of the items from items[first] to items[last] (id, payload, …) the queue knows, so that a send would leave them as they
--- are (lib/packed): the positions of their ids.
+-- The items from items[first] to items[last] (id, payload, …) whose ids the queue already has, so that a send would leave
+-- them as they are (lib/packed): the positions of their ids.
 -- needs: now; keys: messages, settings
 -- gives: known_in
 local function known_in(items, first, last)

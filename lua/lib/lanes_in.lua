@@ -1,6 +1,6 @@
--- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
--- of all that its sender packed beside the body. nil: it has none.
---   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+-- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which precede all
+-- other fields that its sender packed beside the body. nil: it has none.
+--   text: a record or a payload whose flags say that it has such fields; first: where they begin, with their length
 -- gives: lanes_in
 local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 

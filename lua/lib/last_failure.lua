@@ -1,4 +1,4 @@
--- The line of the newest failure in a history (lib/remember); empty: there is none.
+-- The line of the newest failure in a history (lib/remember); empty: no failure.
 -- gives: last_failure
 local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 

@@ -1,6 +1,6 @@
--- Takes a waiting message off the row where it stood. The last that a move or a removal does: by that row a claim finds what
--- was cut off.
---   new_index, new_row: of the row that it has now, which stays, as lib/put returns it; nil: it has none, or is buried
+-- Removes the old row of a message that waited. The last step of a move or a removal: by that row a claim finds what a
+-- cut-off script left.
+--   new_index, new_row: the row that it has now, which stays, as lib/put returns it; nil: it has none, or is buried
 -- needs: keys: ready, scheduled, expiring
 -- gives: leave
 local function leave(id, index, row, new_index, new_row)

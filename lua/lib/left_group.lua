@@ -1,4 +1,4 @@
--- Whether a row of `groups` contradicts the state of its message, so that someone else left it behind.
+-- Whether a row of `groups` contradicts the state of its message, and was left behind.
 -- needs: group_row
 -- gives: left_group
 local function left_group(row, text)

@@ -1,6 +1,6 @@
--- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
--- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so
--- that no damage hides a message from everyone.
+-- Whether a row of an index was left behind by a script that was cut off: its message is leased, or has another row, where
+-- its state says. The only row of a message always counts, even if its record or state is damaged, so that no damage hides
+-- a message.
 -- needs: member_of; keys: ready, scheduled, dead, expired, leases
 -- gives: left_over
 local function left_over(index, row, id, state, head)

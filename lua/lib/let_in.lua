@@ -1,4 +1,4 @@
--- Lets in the heads of lanes (lib/heads_in), which is made at the first call: it takes much, and most scripts let nobody in.
+-- Lets in the heads of lanes. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
 -- once
 -- gives: let_in
 local made

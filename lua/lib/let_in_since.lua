@@ -1,6 +1,6 @@
--- After a claim has taken messages of a queue where keys count: sees to the slots and the seats of what it hands out
--- (lib/handed_out); `unwatched`: there is a slot for which no client has set its alarm. Whether anything is ready now, which
--- the claim may not have seen, since someone was let in.
+-- After a claim has taken messages of a queue with a rule for keys: takes the slots and gives back the seats of those that
+-- it hands out (lib/handed_out); `unwatched`: no client has set its alarm for a slot. `let_in_since`: whether any message
+-- is ready now, which the claim may not have read, since some were let in.
 -- needs: per_key, paced, capacity, chosen; keys: ready
 -- gives: let_in_since, unwatched
 local let_in_since, unwatched = per_key and capacity > 0, false

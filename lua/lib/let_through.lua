@@ -1,12 +1,12 @@
--- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has a seat of its key or gets one,
--- else it waits for that in the lane of its key. Who lets through checks record and state, as lib/let_in does.
---   count: at most so many; first: from this place in the lane on
+-- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has or gets a seat of its key,
+-- otherwise it waits for that in the lane of its key. Record and state are checked, as in lib/let_in.
+--   count: the most that it lets through; first: where in the lane it begins
 -- needs: now, BLOCKED, digits, PASS, id_of, is_blocked_row, read_record, enter, is_closed, score_of, wake_one
 -- needs: keys: messages, states, seats, ready, scheduled
 -- gives: let_through
-local SPARE = 20 -- rows that it looks at besides, in place of those that do not come through (I9)
+local SPARE = 20 -- more rows that it reads, in place of those that are not let through (I9)
 
--- Whether it may be ready now.
+-- Whether the message may be ready now; if not, also the lane of its key.
 local function has_seat(id, row, record)
   local lane = read_record(record).lane
   if not lane or not is_closed(lane) and enter(id, row, lane) then
@@ -36,7 +36,7 @@ local function let_through(number, count, first)
         through = through + 1
       else
         redis.call('ZADD', scheduled, BLOCKED + lane, row)
-        redis.call('ZREM', seats, id) -- in order it kept one
+        redis.call('ZREM', seats, id) -- with ordered keys it kept one
       end
     end
   end

@@ -1,4 +1,4 @@
--- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+-- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
 -- needs: rule, setting, read_lane, lanes_read
 -- gives: limit_of
 local function limit_of(number)

@@ -1,5 +1,6 @@
--- The lane of the dependency of a message that is not of a later form, from its state where that says it (lib/head_word), else
--- from its record; nil: it has none, or it is gone. It defines little, as acks do not need more of the head (lib/head_of).
+-- The lane of the dependency of a message that is not of a later form, from its state if that has it (lib/head_word),
+-- otherwise from its record; nil: none, or the message is gone. It defines little: acks need no more of the head
+-- (lib/head_of).
 -- needs: lanes_of; keys: messages
 -- gives: needs_of
 local function needs_of(id, text)

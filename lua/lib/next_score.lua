@@ -1,7 +1,7 @@
--- The score in `ready` of the next message that is let in: behind all that are due by now. Where lanes take turns, behind all
--- that are there: many come in one millisecond, and among equal scores the lane with the oldest messages would have more than
--- its share.
---   first: the first byte of its row, which stands for its priority
+-- The score in `ready` of the next message that is let in: behind all messages that are due by now. If lanes take turns, it is
+-- behind all that are there: many are let in within one millisecond, and among equal scores the lane with the oldest messages
+-- would have more than its share.
+--   first: the first byte of its row, which encodes its priority
 -- needs: rule, now, score_of, digits; keys: ready
 -- gives: next_score
 local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)

@@ -1,6 +1,6 @@
 -- The state line of a leased message that is not fresh: it was delivered, delayed or moved before, or has a time to live.
--- nil if the row of the index is stale (a script was cut off), or the message is spent or expired, and is buried; 'later'
--- if it is of a later form, and its row is put off.
+-- nil if the row of the index is stale (a script was cut off), or if the message is spent or expired, and is buried;
+-- 'later' if it is of a later form, and its row is put off.
 -- needs: is_later, head_in, parse_state, now, member_of, left_over, bury, expiry_of, format_state
 -- needs: keys: leases; args: part, token
 -- gives: not_fresh_line
@@ -15,7 +15,7 @@ local function not_fresh_line(source, row, id, record, stated)
   local state = parse_state(stated, head.birth)
   local as_stated = state.part == part and state.due <= now and member_of(id, head, state.due) == row
   if state.mark == '+' and not redis.call('ZSCORE', leases, state.token) then
-    state.mark = '-' -- someone else wrote that: nobody holds it
+    state.mark = '-' -- another program wrote that: no consumer holds it
   end
   if state.mark == '+' or not as_stated and left_over(source, row, id, state, head) then
     return nil

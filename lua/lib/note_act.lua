@@ -1,10 +1,10 @@
--- Notes an act of an operator on messages of the queue. It may take many calls, which leave one note: the last of them, with
--- how many messages the act changed so far.
---   act: its id, what was done, by whom (as JSON), the user of Redis, which messages, how; a JSON list. Empty: no note
---   number: of the messages that this call changed; 0: no note
+-- Records an act of an operator on messages of the queue. It may take many calls, which leave one note: the note of the
+-- last call, with how many messages the act has changed so far.
+--   act: its id, its name, the operator (as JSON), the Redis user, which messages, how; a JSON list. Empty: no note
+--   number: how many messages this call changed; 0: no note
 -- needs: read_json, note_audit; keys: audit
 -- gives: note_act
-local NEAR = 10 -- notes among which that of the call before stands, however many act at once
+local NEAR = 10 -- newest notes among which the note of the call before is, even if several operators act concurrently
 
 local function note_act(act, number)
   local told = read_json(act)

@@ -1,4 +1,4 @@
--- Notes an act of an operator that takes one call.
+-- Records an act of an operator that takes one call.
 --   act: as in lib/note_act; empty: no note
 -- needs: read_json, note_audit
 -- gives: note_once

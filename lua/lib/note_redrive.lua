@@ -1,4 +1,4 @@
--- Notes what was done to a redrive, and how far it is.
+-- Records an act on a redrive, and the progress of the redrive.
 --   did: started, paused, resumed, cancelled, undone or done; by, user: as in note_audit
 -- needs: note_audit
 -- gives: note_redrive

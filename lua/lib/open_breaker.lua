@@ -1,6 +1,7 @@
--- Opens the breaker of a dependency: claims park its messages from now on. What the window charged is refunded before: where
--- this is cut off, the next failure opens it. Passes end, so that what was let through and is not in work is parked, too.
---   id: of a message that needs it
+-- Opens the breaker of a dependency: claims park its messages from now. The charges of the window are refunded first: if
+-- cut off here, the next failure opens it. Passes end, so that messages that were let through but are not leased are also
+-- parked.
+--   id: a message that needs it
 -- needs: now, breaker, refund, read_lane, write_lane, text_in, note_audit; keys: messages, seats
 -- gives: open_breaker
 local MOST = 100 -- passes; there are never more

@@ -1,5 +1,5 @@
--- Whether a message on the list of a lapsed claim is nowhere else: someone else wrote over its state while it was
--- held, so no lease that exists holds it, and no index has it, in either form of its member (lib/order).
+-- Whether a message on the list of a lapsed claim is nowhere else: another program overwrote its state while it was held,
+-- so no lease that exists holds it, and no index has it, in either form of its member (lib/order).
 -- needs: member_of; keys: ready, scheduled, dead, expired, leases
 -- gives: orphaned
 local function orphaned(id, state, head)

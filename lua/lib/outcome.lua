@@ -1,11 +1,11 @@
--- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
--- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
--- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
--- their names once.
---   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
+-- Writes an event to the outcome history, a record of the outcomes of deliveries and messages. It is a stream of about as
+-- many entries as the queue's settings allow; without that setting nothing is written. An event is written after it has
+-- happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores their names
+-- once.
+--   attempt: how many so far (lib/attempts); age, delay: milliseconds since the send and until the redelivery
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 -- needs: setting, now, read_json, attempts; keys: outcomes
--- An event that ends a message for who waits for its result is kept for them, too (lib/kept).
+-- An event that ends a message whose result was asked for is also kept as its outcome (lib/kept).
 -- gives: outcome
 local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
 local names = {} -- of consumers, by their JSON

@@ -1,10 +1,10 @@
--- What a rate leaves to hand out now: a bucket of tokens, one for each message, kept as the time until which what was handed
--- out reaches (GCRA). A burst is what comes in a second, at least one message. A time further ahead than that counts as now:
--- the clock stepped back.
+-- How many messages a rate allows now: a bucket of tokens, one for each message, kept as the time until which the messages
+-- so far use up the rate (GCRA). A burst is the messages of a second, at least one. A time further ahead than that counts
+-- as now: the clock stepped back.
 --   rate: as lib/interval_of reads it
 --   reached: the time that is kept, or false
---   Returns nil, or { interval: milliseconds between two; from: where what is handed out now begins; most: how many;
---   at: when there is one more, milliseconds }.
+--   Returns nil, or { interval: milliseconds between two messages; from: the time from which the next ones use up the rate;
+--   most: how many are allowed now; at: when one more is allowed, milliseconds }.
 -- needs: now, interval_of
 -- gives: pace
 local function pace(rate, reached)

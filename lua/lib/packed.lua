@@ -1,11 +1,11 @@
--- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
--- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
--- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
+-- Packs the new items of items[first] to items[last] (id, payload, …), and gives them births. `packed` is how many are new.
+-- An id that the queue already has, in any state, or that was acked within the dedup_window, is left as it is (I12):
+-- `known`, 1 is the first. If a key gets no seat, the row is in `blocked`. Statements, as in lib/chosen.
 -- needs: now, EXPIRES, LONG, pack_number, score_of, order_of, asked, existing, opened, keys_count, all_asked; keys: counters
 -- needs: locals: items, first, delay, ttl
 -- gives: packed, known, records, places, blocked, new_seats, stated, deadlines
 local PACKED, ABOVE, LAST = 0x20, 0x40, 2 -- the flag of fields and headers, and the next; the last field of lib/lanes_in
-local records, places, known, head, packed = {}, {}, {}, {}, 0 -- a table costs as much as a part of a command
+local records, places, known, head, packed = {}, {}, {}, {}, 0 -- a table costs a part of a command's time
 local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
 local ends, expiry = deadlines and string.format('%.0f', now + ttl), deadlines and pack_number(now + ttl, 6)
 local birth, stated, blocked, score_if_blocked, new_seats
@@ -19,9 +19,9 @@ for n = 1, opened and asked or 0 do
   if existing[n] or seen and seen[id] then
     known[#known + 1] = n
   else
-    if not birth then -- the first that is new: takes as many births as may be needed
+    if not birth then -- the first new item: takes as many births as may be needed
       local drawn = redis.pcall('HINCRBY', counters, 'birth', asked)
-      birth = type(drawn) == 'number' and drawn - asked + 1 or 0 -- else it is damaged
+      birth = type(drawn) == 'number' and drawn - asked + 1 or 0 -- otherwise it is damaged
       if birth < now * 4096 then
         birth = now * 4096
         redis.call('HSET', counters, 'birth', string.format('%.0f', birth + asked - 1))
@@ -32,7 +32,7 @@ for n = 1, opened and asked or 0 do
     local priority, in_lane = flags % EXPIRES, flags % ABOVE >= PACKED and (payload:byte(4) or ABOVE) <= LAST
     if low == 0 or priority ~= head.priority then
       head.birth, head.priority = birth, priority
-      local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
+      local born = (birth - birth % 4096) / 4096 -- a delayed message is never due then, see lib/order
       due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
       score = string.format('%.0f', delay > 0 and due or score_of(priority, due)) -- Redis would print it each time
       lead, order = pack_number((birth - low) / 256, 6), order_of(head, due)

@@ -1,7 +1,7 @@
--- What falls due about lanes: a probe, the end of a pause, or of the time for which no failures open a breaker.
+-- Handles due events of lanes: a probe, the end of a pause, or of the time in which failures do not open a breaker.
 -- needs: now, setting, read_lane, write_lane, reopen, probe, drain; keys: gates, seats
 -- gives: pass_gates
-local LANES = 10 -- a call (I9)
+local LANES = 10 -- lanes per call (I9)
 
 local function pass_gates()
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', gates, '-inf', now, 'LIMIT', 0, LANES)) do

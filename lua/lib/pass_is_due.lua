@@ -1,5 +1,5 @@
--- Whether a message that was let through the gate of its dependency keeps the pass: it is ready or in work, and that is still
--- of use.
+-- Whether a message that was let through the gate of its dependency keeps the pass: it is ready or being processed, and the
+-- gate still exists.
 -- needs: read_lane, head_of, parse_state, member_of; keys: states, ready
 -- gives: pass_is_due
 local function pass_is_due(id, number)

@@ -1,7 +1,8 @@
--- Lets in the next of each lane whose slot has come by the rate of keys, and forgets the slot: two for each that a claim takes.
+-- Lets in the next of each lane whose slot has passed by the rate of keys, and forgets the slot: two per message that a
+-- claim takes.
 -- needs: now, rule, let_in; keys: slots
 -- gives: pass_slots
-local SPARE, PASSED = 10, 1000 -- lanes, as lib/let_in looks at (I9)
+local SPARE, PASSED = 10, 1000 -- lanes, as many as lib/let_in reads (I9)
 
 local function pass_slots(count)
   local names = redis.call('ZRANGEBYSCORE', slots, '-inf', now, 'LIMIT', 0, math.min(2 * count + SPARE, PASSED))
@@ -15,5 +16,5 @@ local function pass_slots(count)
   if rule.interval then
     let_in(lanes)
   end
-  redis.call('ZREM', slots, unpack(names)) -- the last: by these the next claim sees what was cut off
+  redis.call('ZREM', slots, unpack(names)) -- last: by these the next claim finds what a cut-off script left
 end

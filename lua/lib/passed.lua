@@ -1,4 +1,4 @@
--- Leaves to a claim, of the rows that it may take, those that no closed lane stops (lib/past_gates).
+-- Keeps, of the rows that a claim may take, those that no closed lane stops (lib/past_gates).
 -- needs: gated, rows, ids, texts
 -- gives: passed
 local passed = true

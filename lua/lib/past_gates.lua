@@ -1,14 +1,14 @@
--- Of the rows that a claim may take, with their ids and states, those that it may hand out. The others are parked: one whose
--- dependency is closed in the lane of that, one whose key is paused in the lane of that. In order it keeps the seat of its key
--- behind its dependency, so nobody overtakes it; else it gives the seat back. Where it has parked any, it looks at a hundred
--- rows more, so that few claims are enough.
+-- Of the rows that a claim may take, with their ids and states, those that it may hand out. The others are parked: a
+-- message whose dependency is closed in the lane of the dependency, one whose key is paused in the lane of the key. With
+-- ordered keys a message that waits for its dependency keeps the seat of its key, so no message overtakes it; otherwise it
+-- gives the seat back. If any was parked, it reads a hundred rows more, so that few claims are enough.
 -- needs: BLOCKED, PASS, rule, head_of, id_of, is_closed, vacate; keys: states, ready, scheduled, seats
 -- gives: past_gates
 local AHEAD = 100 -- rows (I9)
 
--- The closed lane in which a message has to wait, and whether it is that of its dependency; nil: none.
+-- The closed lane in which a message must wait, and whether it is the lane of its dependency; nil: none.
 local function closed_lane(id, row, text)
-  if row:byte() > 15 or text and not text:find('^%a+/?%a* %-') then -- in no lane (lib/order), or somebody holds it
+  if row:byte() > 15 or text and not text:find('^%a+/?%a* %-') then -- in no lane (lib/order), or it is leased
     return nil
   end
   local head = head_of(id, text)
@@ -18,7 +18,7 @@ local function closed_lane(id, row, text)
   return head and head.lane and is_closed(head.lane) and head.lane or nil, false
 end
 
--- Parks it, if it has to wait; whether it has.
+-- Parks a message, if it must wait; whether it must.
 local function parked(row, id, text, leaving)
   local lane, of_dependency = closed_lane(id, row, text)
   if not lane then

@@ -1,4 +1,4 @@
--- The rows that a claim may take, at most `most`, with their ids and states, where it met suspects or resting dead letters.
+-- The rows that a claim may take, at most `most`, with their ids and states, if it met suspects or resting dead letters.
 -- needs: args: part
 -- gives: past_others
 local function past_others(source, most, reply)

@@ -1,6 +1,6 @@
--- The first rows of a dead-letter or expiry queue whose messages do not rest (lib/keep), at most `most`, with their ids
--- and states. It looks past 1,000 resting ones, and where that finds none, past as many from a random place on, so that
--- however many rest (I9), they do not block those behind them. If it finds none, the reply says when the first rest ends.
+-- The first rows of a dead-letter or expiry queue whose messages do not rest (lib/keep), at most `most`, with their ids and
+-- states. It skips 1,000 resting ones and, if that finds none, as many from a random position, so that resting messages,
+-- however many (I9), do not block the others. If it finds none, the reply says when the first rest ends.
 -- needs: id_of, now; keys: states; args: seed
 -- gives: past_resting
 local PAST, PAGE = 1000, 100

@@ -1,7 +1,7 @@
--- The rows of `source` that a worker's claim may take, at most `most`, with their ids and states. A suspect, a message
--- that lapsed before, is taken alone, if it stands first and the claim may take it; else the claim skips suspects, within
--- 1,000 more rows (I9). Only states are read, since records may be large. A spent message is no suspect: it is not handed
--- out, but buried (I6).
+-- The rows of `source` that a worker's claim may take, at most `most`, with their ids and states. A suspect, a message that
+-- lapsed before, is taken alone, if it is first and the claim may take it; otherwise the claim skips suspects, within 1,000
+-- more rows (I9). Only states are read, since records may be large. A spent message is not a suspect: it is not handed out,
+-- but buried (I6).
 -- needs: lapsed_before, is_spent, id_of; keys: states; args: suspects
 -- gives: past_suspects
 local PAST, PAGE = 1000, 100

@@ -1,4 +1,4 @@
--- Pauses the key of a message, for so many milliseconds; of two ends the later one counts.
+-- Pauses the key of a message for `span` milliseconds; of two ends the later one counts.
 -- needs: now, read_lane, write_lane, text_in; keys: messages
 -- gives: pause_key
 local function pause_key(id, head, span)

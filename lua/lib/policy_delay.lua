@@ -1,11 +1,11 @@
 -- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both do
 -- the same operations on doubles in the same order. Change both or neither.
---   redelivery: RedeliveryPolicy.as_wire(); r: -1 to 1; previous: the wait before (nil: worked out)
+--   redelivery: RedeliveryPolicy.as_wire(); r: -1 to 1; previous: the previous wait (nil: computed)
 -- cjson.null is true in Lua, so the type of a field that can be null is checked.
 -- gives: policy_delay
 local CEILING, JAVA_LONG = 315360000000, 2 ^ 63 -- ten years; the largest long, as near as a double comes
 
-local function grown(p, n) -- bounded, as 0 * inf is not a number
+local function grown(p, n) -- bounded, since 0 * inf is not a number
   return p.initial_delay * math.min(p.multiplier ^ (n - 1), JAVA_LONG)
 end
 
@@ -28,13 +28,13 @@ end
 local function activemq_delay(p, n, r, previous)
   local wait, limit = p.initial_delay, type(p.max_delay) == 'number' and p.max_delay or JAVA_LONG
   if previous and n > 1 then
-    wait, n = previous, 2 -- one step: the state knows the wait before, so the work is bounded (I9)
+    wait, n = previous, 2 -- one step: the state has the previous wait, so the work is bounded (I9)
   end
   for _ = 2, n do
     if wait > 0 and p.multiplier > 1 then
       wait = math.min(math.floor(math.min(wait * p.multiplier, JAVA_LONG)), limit)
     else
-      wait = math.max(p.redelivery_delay, 0) -- Python refuses a wait below 0; a script has to go on
+      wait = math.max(p.redelivery_delay, 0) -- Python refuses a wait below 0; a script must continue
     end
     wait = java_spread(p, wait, r)
   end

@@ -1,8 +1,7 @@
--- Before a claim takes messages of a queue where keys count, or lanes are closed: sees to what falls due (lib/pass_gates,
--- lib/pass_slots), and
--- repairs lanes, once a second (lib/tend); and where lanes take turns and less is ready than it may take, lets in the rest from
--- all lanes alike, so that a batch is filled even by one lane. What is let in so is handed out now, so no lane has more than
--- its window for good.
+-- Before a claim takes messages of a queue with a rule for keys, or with closed lanes: handles gates and slots that are due
+-- (lib/pass_gates, lib/pass_slots), and repairs lanes, once a second (lib/tend). If lanes take turns and fewer messages are
+-- ready than it may take, it lets in the rest from all lanes alike, so that even one lane fills a batch. These are handed
+-- out now, so no lane exceeds its window permanently.
 -- needs: now; keys: ready, tended
 -- gives: prepare_lanes
 local PAUSE = 1000 -- milliseconds between two calls of tend

@@ -1,5 +1,6 @@
--- Lets one message of a dependency through whose breaker is open, if none is on its way: each time another of the first twenty,
--- so that no message keeps it open. The wait until the next one doubles. Where nobody waits two times in a row, it is closed.
+-- Lets one message of a dependency through whose breaker is open, if none is on its way: each time another of the first
+-- twenty, so that no message keeps it open. The wait until the next one doubles. If no message waits twice in a row, the
+-- breaker is closed.
 -- needs: now, BLOCKED, digits, breaker, let_through, write_lane; keys: scheduled, seats
 -- gives: probe
 local FIRST = 20

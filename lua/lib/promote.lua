@@ -1,5 +1,5 @@
--- The move of due messages: from the scheduled to the ready. Only the index moves; the state says the same. Where keys count,
--- one with a key needs a seat of its lane, else it is blocked there.
+-- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
+-- message with a key needs a seat of its lane; otherwise it is blocked there.
 -- needs: now, score_of, setting; keys: ready, scheduled
 -- gives: promote
 local function promote(limit)
@@ -24,7 +24,7 @@ local function promote(limit)
       blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
     else
       members[#members + 1] = rows[i]
-      local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/later)
+      local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
       moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
     end
   end

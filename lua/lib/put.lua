@@ -1,12 +1,12 @@
--- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
--- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
--- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
--- row: its index and its member.
---   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped
---   back, a message that was ready may be due in the future.
---   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+-- The only way a message gets a row in an index, except where many move together, as in lib/sent and lib/promote. The new
+-- row is written first, then the state, which takes effect; the caller removes the old row last (lib/leave). A script that
+-- is cut off leaves at worst a row that the state contradicts, and the next script that reads the row removes it (I9).
+-- Returns the new row: its index and its member.
+--   waits: until state.due; a score: in the lane where it is blocked. The due time alone cannot tell: after the clock
+--   stepped back, a message that was ready may be due in the future.
+--   rest: when the rest of a dead or expired message ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
--- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+-- With a rule for keys, a message with a key is ready only with a seat, otherwise blocked (lib/seated_or_blocked).
 -- needs: member_of, score_of, expiry_of, format_state, setting, PASS
 -- needs: keys: states, ready, scheduled, seats, dead, expired, expiring, groups
 -- gives: put
@@ -49,7 +49,7 @@ local function put(id, state, head, waits, rest, arrive)
   if arrive then
     arrive()
   end
-  if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+  if state.part == 'dead' then -- last, so that each row of `groups` belongs to a dead letter
     in_group = in_group or (function()
       -- needs: row_in_groups
       return row_in_groups
@@ -61,7 +61,7 @@ local function put(id, state, head, waits, rest, arrive)
     count_redriven(died_again, 'died')
   end
   if head.needs and setting('gated') then
-    redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
+    redis.call('ZREM', seats, PASS .. id) -- the pass that let it through (lib/let_through)
   end
   if in_lane then
     give_back(id, state, waits or index == scheduled)

@@ -1,10 +1,10 @@
--- Puts a message back that is in no place (lib/count_orphans), where its record and its state say that it belongs. Returns
--- whether it was in none.
+-- Puts a message back that is in no index and no claim (lib/count_orphans), where its record and its state say that it
+-- belongs. Returns whether it was in none.
 -- needs: now, is_later, head_in, parse_state, orphaned, put; keys: states, leases, claims
 -- gives: put_back
-local LEASE = 30000 -- milliseconds that a holder has whose lease is lost, as usual; it may be alive, and extend that
+local LEASE = 30000 -- milliseconds, as usual, for a holder whose lease is lost; it may be alive, and extend it
 
--- Nobody knows who made a claim whose list is lost, or from which index. As one of a batch, its lapse is not charged.
+-- The consumer and the index of a claim whose list is lost are unknown. As one of a batch, its lapse is not charged.
 local function hold(id, token)
   local list, is_leased = redis.call('HGET', claims, token), redis.call('ZSCORE', leases, token)
   local is_listed = list and (list .. '\n'):find('\n' .. id .. '\n', 1, true)
@@ -20,7 +20,7 @@ end
 
 local function put_back(id, record)
   local text = redis.call('HGET', states, id)
-  if is_later(record, text) then -- only a later version knows where it belongs
+  if is_later(record, text) then -- only a later version can tell where it belongs
     return false
   end
   local head = head_in(record, text)

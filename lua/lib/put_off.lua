@@ -1,5 +1,5 @@
--- Puts the row of a message of a later form behind the others: a ready one waits for a while among the scheduled, a dead
--- or expired one goes to the end of its index; a scheduled one stays, or it would be due at another time.
+-- Puts the row of a message of a later form behind the others: a ready one waits for a while in `scheduled`, a dead or
+-- expired one goes to the end of its index; a scheduled one stays, or it would be due at another time.
 -- needs: now, AGAIN; keys: ready, scheduled, counters
 -- gives: put_off
 local function put_off(index, row)

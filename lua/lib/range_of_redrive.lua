@@ -1,5 +1,5 @@
--- The rows that a redrive of all still has to take: those after where it came to, up to the last one as it began. nil: it
--- takes the messages of its list; false: it is damaged, and Redis would refuse these scores.
+-- The rows that a redrive of all messages has still to take: from its position to the row that was last when it began. nil:
+-- it takes the messages of its list; false: its record is damaged, and Redis would refuse these scores.
 -- needs: keys: redrives
 -- gives: range_of_redrive
 local function is_score(cell)

@@ -1,4 +1,4 @@
--- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+-- A setting that is JSON, as a table; an empty one if it cannot be read, since that must not stop the queue.
 -- gives: read_json
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')

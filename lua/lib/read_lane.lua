@@ -1,11 +1,12 @@
--- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
--- `gated`, or `limited` where it is a limit; lib/tend ends that.
---   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
---   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
---   limit: how many messages of a key may hold a seat, where that is not what the rule says
---   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
---   nobody waited; dead: ids of those that died in the window that opened it
---   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+-- The special state of a lane: a table, as JSON in `lanes`; false: none, as for most lanes. While a lane has one, the
+-- settings have `gated`, or `limited` if it is a limit; lib/tend removes that.
+--   of, name: key or dependency, and its text; due: when an event of the lane is due, as in `gates`; nil: none is
+--   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
+--   limit: how many messages of a key may hold a seat, if that differs from the rule
+--   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
+--   waited at the last one; dead: ids of the messages that died in the window that opened it
+--   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
+--   it
 -- once
 -- needs: read_json; keys: lanes
 -- gives: read_lane, lanes_read

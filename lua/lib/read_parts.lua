@@ -1,5 +1,5 @@
--- Reads the wanted parts of messages into `records` and `stories`, false where there is none, up to about half a
--- megabyte. Returns of how many.
+-- Reads the requested parts of messages into `records` and `stories`, false if a part is missing, up to about half a
+-- megabyte. Returns how many messages it read.
 -- needs: keys: messages, history; args: record, story
 -- gives: read_parts
 local MOST = 524288 -- bytes, or one message (I9)

@@ -1,8 +1,8 @@
--- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
--- an arithmetic that is not known, so a later version brought it.
+-- The redelivery policy in a text. nil if it is damaged, which must not stop the queue; nil and true if it names an unknown
+-- arithmetic, so a later version wrote it.
 -- needs: read_json
 -- gives: read_policy
-local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- in addition to those that all need
 
 local function is_number(value)
   return type(value) == 'number' and value == value -- NaN is not itself

@@ -1,4 +1,4 @@
--- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+-- Reads the head of a record (lib/record). In a file of its own, since every send defines the function that packs it.
 -- needs: EXPIRES, lanes_of
 -- gives: as_head, read_record
 local TRANSIENT = 0x80
@@ -15,7 +15,7 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
--- lane: of its key; needs: the lane of its dependency.
+-- lane: the lane of its key; needs: the lane of its dependency.
 local function as_head(birth, flags, expires, lane, needs)
   return {
     birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -23,8 +23,7 @@ local function as_head(birth, flags, expires, lane, needs)
   }
 end
 
--- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
--- something.
+-- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }

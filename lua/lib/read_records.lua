@@ -1,5 +1,6 @@
--- Reads the records of ids[first] and those after it into `records`: a page of them, and of long ones no more than `most`
--- bytes, but one. Their lengths are in the states (lib/head_word). Returns the records, and the position of the last.
+-- Reads the records of ids[first] and those after it into `records`: a page of them, and of long ones `most` bytes and the
+-- record that exceeds them. Their lengths are in the states (lib/head_word). Returns the records, and the position of the
+-- last.
 -- needs: keys: messages
 -- gives: read_records
 local PAGE = 250

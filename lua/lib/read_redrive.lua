@@ -1,5 +1,5 @@
--- The record of a redrive: what was asked for, as JSON, under its id, and what changes, under "id name". All of them are in
--- one hash, so that an ack can count for any of them without a key more.
+-- The record of a redrive: the request, as JSON, under its id, and the parts that change, under "id name". All redrives are
+-- in one hash, so that an ack can count for any of them without another key.
 -- needs: read_json; keys: redrives
 -- gives: KEPT, OF_REDRIVE, read_redrive, write_redrive
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
@@ -7,7 +7,7 @@ local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
   'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned',
 }
-local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- of what was asked for
+local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- fields of the request
 local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
 
 local function are(kind, found, names, first)
@@ -19,7 +19,7 @@ local function are(kind, found, names, first)
   return true
 end
 
--- nil: there is none, or it is damaged.
+-- nil: the redrive does not exist, or is damaged.
 local function read_redrive(job)
   local names = {}
   for n, name in ipairs(OF_REDRIVE) do

@@ -1,7 +1,7 @@
--- Reads what is to be acked and sent in one queue, from ARGV[at] on (`commit.lua`), into q: `opened`, whether the queue is
--- the one that the client opened; `ids` to ack, `texts`, their states, and `results` by id; `held`, token → how many of these it
--- holds; `lost`, the ids that are not held; `groups` of messages; `member` and `length` of the staged list. Returns where the next
--- begins.
+-- Reads the acks and sends of one queue, from ARGV[at] on (`commit.lua`), into q: `opened`, whether the queue is the one
+-- that the client opened; `ids` to ack, `texts`, their states, and `results` by id; `held`, token → how many of these it
+-- holds; `lost`, the ids that are not held; `groups` of messages; `member` and `length` of the staged list. Returns where
+-- the next queue begins.
 -- needs: holds
 -- gives: read_share
 local function read_share(q, at)
@@ -17,7 +17,7 @@ local function read_share(q, at)
     at = at + 3
     local text = redis.call('HGET', q.states, id)
     local held = holds(token, text)
-    if held and not seen[id] then -- an item may come twice
+    if held and not seen[id] then -- an item may be given twice
       q.ids[#q.ids + 1], q.texts[#q.ids + 1], q.results[id] = id, text, result
       q.held[token], seen[id] = (q.held[token] or 0) + 1, true
     elseif not held then

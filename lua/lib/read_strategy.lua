@@ -1,4 +1,4 @@
--- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
+-- The queue's settings for messages that die or expire; an empty table if there are none.
 --   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
 -- needs: read_json, setting
 -- gives: read_strategy

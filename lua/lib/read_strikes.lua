@@ -1,7 +1,8 @@
--- The failures of late that count against a dependency: of each of the last messages that failed, the last one. A line each:
+-- The recent failures that count against a dependency: for each of the last messages that failed, its last failure. A line
+-- each:
 --   when, how often it was charged for those, how often it had been redriven, how many others succeeded since, its id
--- What succeeded since the last line is counted beside it (lib/succeeded). The key expires with the last window; of the
--- windows that have ended some go for each that comes.
+-- Successes since the last line are counted beside it (lib/succeeded). The key expires with the last window; each new
+-- window removes some of those that have ended.
 -- needs: now, breaker; keys: strikes
 -- gives: read_strikes, write_strikes, forget_strikes
 local LINE, SCANNED = '(%d+) (%d+) (%d+) (%d+) ([^\n]*)', 4
@@ -27,7 +28,7 @@ local function forget_strikes(name)
   redis.call('HDEL', strikes, name, name .. ' acks')
 end
 
--- Some of the windows that have ended go.
+-- Removes some of the windows that have ended.
 local function trim()
   local found = redis.call('HSCAN', strikes, redis.call('HGET', strikes, '') or 0, 'COUNT', SCANNED)
   for n = 1, #found[2], 2 do

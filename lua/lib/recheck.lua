@@ -1,5 +1,5 @@
--- A lane whose gate is missing, or further away than a probe can be, since the clock stepped back, or whose queue has no breaker
--- any more: it falls due now.
+-- Makes a lane due now whose gate is missing, or further away than a probe can be, since the clock stepped back, or whose
+-- queue no longer has a breaker.
 -- needs: now, setting, breaker, read_lane; keys: gates
 -- gives: recheck
 local function recheck(number)

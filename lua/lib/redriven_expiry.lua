@@ -1,6 +1,6 @@
--- When a message expires that a redrive brings back; nil: never. A word of the state says so (lib/with_expiry_word), since a
--- death ends the time to live that stands in the record.
---   ttl: milliseconds; 0: it has none; -1: the one that it was sent with goes on, or that another redrive gave it since
+-- When a redriven message expires; nil: never. A field of the state holds it (lib/with_expiry_word), since a death ends the
+-- time to live in the record.
+--   ttl: milliseconds; 0: none; -1: it keeps the one that it was sent with, or that another redrive gave it since
 -- needs: now
 -- gives: redriven_expiry
 local function redriven_expiry(ttl, head, state)

@@ -1,5 +1,5 @@
--- Takes back what failures charged a message that were not its own fault, also where somebody holds it, unless it was redriven
--- since (I4). Returns whether it is dead.
+-- Takes back the charges for failures that were not the message's own fault, even while it is leased, unless it was
+-- redriven since (I4). Returns whether it is dead.
 -- needs: head_of, parse_state, format_state; keys: states
 -- gives: refund
 local function refund(line)

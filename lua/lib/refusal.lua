@@ -1,5 +1,5 @@
--- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
--- call whose reply was lost can be repeated (I12).
+-- The verdict on a message that the caller's token does not hold. The state has the token that settled it, so that a call
+-- whose reply was lost can be repeated (I12).
 -- needs: SETTLED_BEFORE, LOST, GONE; keys: messages
 -- gives: refusal
 local function refusal(id, token, text)

@@ -1,10 +1,10 @@
--- Refuses a strict commit (`commit.lua`) where ids are known. Returns -3 and these: the queue's number and the position of the id
--- among the arguments, in pairs. nil: none is, and it is noted that the call begins. Cut off after that, its repetition would find
--- known what it has sent itself.
+-- Refuses a strict commit (`commit.lua`) if ids are known. Returns -3 and these: the queue's number and the position of the
+-- id among the arguments, in pairs. nil: none is known, and the beginning of the call is recorded: cut off after that, a
+-- repetition must not refuse the messages that the call has sent itself.
 -- needs: register; keys: sender; args: number
 -- gives: refuse_known
 local function refuse_known(queues)
-  local begun = number - 1 .. ' begun ' -- as of the call before it, so this one does not count as done (lib/done)
+  local begun = number - 1 .. ' begun ' -- as a note of the call before it, so this one does not count as done (lib/done)
   if register and register:sub(1, #begun) == begun then
     return nil
   end

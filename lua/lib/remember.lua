@@ -1,7 +1,7 @@
--- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
--- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
--- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
--- died; so is what was `passed_on` again and again.
+-- Adds a line to the history of a message: one per event, tab-separated. A cell is a number, a word or JSON, so it holds no
+-- raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6, I13). The failures
+-- of a dead letter, `kept`, are one line, the newest, so that they do not displace the failures that it died of; so are
+-- repeated `passed_on` events.
 --   event  at  delivery  delay  consumer  error  traceback
 -- at: now, unless the caller gives another time.
 -- needs: now; keys: history
@@ -12,8 +12,8 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
   local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
   local text = redis.call('HGET', history, id)
   if text and text ~= '' then
-    -- A full history is some 20 kB: patterns would look at each byte, finds of plain text do not.
-    local ends, tab = { 0 }, nil -- of its lines but the last; the last tab of that
+    -- A full history is some 20 kB: patterns would read each byte, finds of plain text do not.
+    local ends, tab = { 0 }, nil -- the ends of its lines but the last; the last tab of that
     local found = text:find('\n')
     while found do
       ends[#ends + 1], found = found, text:find('\n', found + 1)
@@ -21,7 +21,7 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
     local start = line:match('^expired\t%d+\t')
     for n = 1, start and #ends or 0 do
       if text:sub(ends[n] + 1, ends[n] + #start) == start then
-        return -- written before, when it failed as an expired one
+        return -- already written, when it failed as an expired one
       end
     end
     found = text:find('\t', ends[#ends] + 1)

@@ -1,6 +1,5 @@
--- Remembers ids that are acked now for as long as the queue's dedup_window says: a send under one of them is
--- known (lib/recall_acked). Of those whose time is over, at most twice as many go as come (I9), and the key itself goes
--- when nothing was acked for as long (I13).
+-- Remembers acked ids for the queue's dedup_window: a send under one of them is known (lib/recall_acked). It removes at
+-- most twice as many past ids as it adds (I9), and the key expires when nothing was acked for that time (I13).
 -- needs: span, now; keys: acked_ids; locals: dedup_window
 -- gives: remember_acked
 local function remember_acked(ids)

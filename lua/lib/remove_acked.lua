@@ -1,4 +1,4 @@
--- Removes messages that were acked, from their ids, the states that they had, and their results (lib/acked).
+-- Removes messages that were acked, given their ids, their states before the ack, and their results (lib/acked).
 -- gives: remove_acked
 local function remove_acked(ids, texts, given)
   -- needs: acked

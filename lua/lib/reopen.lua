@@ -1,14 +1,14 @@
--- Opens a lane that is paused: that of a key lets in who has a seat, or gets one; that of a dependency drains.
+-- Opens a closed lane: the lane of a key lets in messages that have or get a seat; the lane of a dependency drains.
 -- needs: now, rule, breaker, let_in, drain, write_lane, BLOCKED, digits; keys: scheduled
 -- gives: reopen
-local ROWS = 1000 -- of a key without a rule; the rest comes by lib/tend (I9)
+local ROWS = 1000 -- rows of a key without a rule; lib/tend does the rest (I9)
 local AT_FIRST = 32
 
 local function reopen(number, lane)
   lane.paused, lane.ends, lane.open = nil, nil, nil
   if lane.of == 'dependency' then
     lane.drains, lane.due = now, now + breaker.probe
-    write_lane(number, lane) -- first: while it is open only one has a pass
+    write_lane(number, lane) -- first: while it is open, only one message has a pass
     drain(number, lane, AT_FIRST)
     return
   end

@@ -1,4 +1,4 @@
--- The reply of a claim: now, wait, then what it hands out.
+-- The reply of a claim: now, wait, then the messages that it hands out.
 -- needs: now
 -- gives: reply
 local reply = { now, -1 }

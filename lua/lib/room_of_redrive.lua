@@ -1,15 +1,15 @@
--- How many messages a redrive may bring back now, by its canary, by what became of those that it has brought back, and by
--- its rate; then in how many milliseconds it may go on, where that is none. -1: it has paused, since too few succeed.
---   canary: so many first, then all of them have to come to an end; min_success: the part of the ends that are acks
+-- How many messages a redrive may move back now, by its canary, by the outcomes of those that it has moved back, and by its
+-- rate; then, if none, after how many milliseconds it may continue. -1: it has paused, since too few succeed.
+--   canary: this many first, and all of them must end before others follow; min_success: the share of acks among the ends
 -- needs: now, write_redrive, stop_redrive; keys: states, redrive, redriving
 -- gives: room_of_redrive
-local POLL = 500 -- milliseconds between two looks at a canary
-local SAMPLE = 20 -- ends by which it is judged where it has no canary
-local LOOKS = 1000 -- messages that one look at a canary reads (I9)
-local BURST = 1000 -- milliseconds: a rate that was not used for longer is lost
+local POLL = 500 -- milliseconds between two checks of a canary
+local SAMPLE = 20 -- ends by which a redrive without a canary is judged
+local LOOKS = 1000 -- messages that one check of a canary reads (I9)
+local BURST = 1000 -- milliseconds: a rate that was unused for longer is lost
 
--- Whether a message of the canary has not come to an end, or may not have: then the next look goes on where this one
--- ended, since what did not come back stands in the list, too. Not every end is counted: a message may be purged or moved.
+-- Whether a message of the canary has not ended, or may not have: then the next check continues where this one ended, since
+-- messages that were not moved back are also in the list. Not every end is counted: a message may be purged or moved.
 local function has_open(job, r)
   local ids = redis.call('LRANGE', redrive, r.ended, r.ended + LOOKS - 1)
   local open

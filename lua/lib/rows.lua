@@ -1,9 +1,9 @@
--- The first rows of the index that a claim takes from, as many as it may lease, with their ids and states. A worker's
--- claim takes a suspect alone, where it stands first, or looks past suspects; a claim of dead letters looks past those that
--- rest. And whether only suspects are there.
+-- The first rows of the index that a claim takes from, as many as it may lease, with their ids and states. A worker's claim
+-- takes a suspect alone, if it is first, or skips suspects; a claim of dead letters skips those that rest. `only_suspects`:
+-- whether no other rows are there.
 -- needs: reply, source, capacity, lapsed_before; keys: states; args: part, suspects
 -- gives: rows, more, ids, texts, marked, long, only_suspects
-local rows, ids = capacity > 0 and redis.call('ZRANGE', source, 0, capacity) or {}, {} -- and one more, if there is one
+local rows, ids = capacity > 0 and redis.call('ZRANGE', source, 0, capacity) or {}, {} -- and one more, if it exists
 local byte, sub, more = string.byte, string.sub, #rows > capacity
 rows[capacity + 1] = nil
 for n, row in ipairs(rows) do

@@ -1,5 +1,5 @@
--- The first `limit` rows of an index after (score, member), up to (last_score, last_member); then the score and the
--- member of the last of them, where more follow, else both empty.
+-- The first `limit` rows of an index after (score, member), up to (last_score, last_member); then the score and the member
+-- of the last of them, if more follow, otherwise both empty.
 -- needs: rows_up_to
 -- gives: rows_of_range
 local function rows_of_range(index, range)

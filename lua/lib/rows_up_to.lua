@@ -1,5 +1,5 @@
--- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
--- score as many as a binary search finds.
+-- How many rows of an index precede (score, member) or are equal to it: those of a lower score, and as many of the same
+-- score as a binary search finds.
 -- gives: rows_up_to
 
 -- By bytes, as Redis sorts; Lua compares by the server's locale.

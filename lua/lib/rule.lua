@@ -1,11 +1,12 @@
--- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
--- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
---   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
---   and some may be blocked
---   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
---   message is gone or dead; rule.holds: and by a dead letter;
---   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
---   next; nil: keys have no rate
+-- The queue's rule for messages with a key: how many of a lane may hold a seat at a time, when one gives its seat back
+-- before it is gone, and how often one is handed out. A rule that cannot be read counts as off: no message waits for
+-- another.
+--   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (lib/interval_of); rate R; off: no
+--   longer a rule, and messages may still be blocked
+--   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: a seat is
+--   kept until the message is gone or dead; rule.holds: even by a dead letter;
+--   rule.in_turn: a seat is given back when the message is handed out; rule.interval: milliseconds from one that is handed
+--   out to the next; nil: keys have no rate
 -- needs: setting, interval_of
 -- gives: rule
 local per_key_text = setting('per_key') or ''

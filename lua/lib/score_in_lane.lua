@@ -1,5 +1,5 @@
--- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one, or
--- has one since a send was cut off. `taken_seats`: lanes and ids, to be written before the rows.
+-- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one,
+-- or has one since a send was cut off. `taken_seats`: lanes and ids, which are written before the rows.
 -- needs: lanes_in, rule, BLOCKED, digits, free_seats, seat_in; keys: seats, scheduled
 -- gives: score_in_lane, taken_seats
 local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats

@@ -1,8 +1,8 @@
--- What lib/put does with a message that has a key, where keys count.
+-- The part of lib/put for messages with a key, if the queue has a rule for keys.
 -- needs: keeps_seat, enter, vacate, BLOCKED; keys: ready, scheduled
 -- gives: seated_or_blocked, given_back
 
--- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
+-- The index and the score of a message that is due: `ready` and its score there, if it has a seat of its lane.
 local function seated_or_blocked(id, row, lane, score)
   local may, slot = enter(id, row, lane)
   if may then
@@ -11,7 +11,7 @@ local function seated_or_blocked(id, row, lane, score)
   return scheduled, slot or BLOCKED + lane
 end
 
--- After its row and its state are written: whoever is cut off before has only the next one to let in.
+-- Called after its row and its state are written: if cut off before this, only the next message is not let in yet.
 --   waits: for its redelivery, or, by the rate of keys, for its slot
 local function given_back(id, state, waits)
   if not keeps_seat(state, waits) then

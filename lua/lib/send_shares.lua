@@ -1,5 +1,6 @@
--- Sends what a commit has for each queue (`commit.lua`). Returns which messages were not sent, since a dead letter has their id: the
--- queue's number and the position of the id among the arguments, in pairs, below 0 where a known message has another key.
+-- Sends the messages of a commit in each queue (`commit.lua`). Returns those that were not sent, since a dead letter has
+-- their id: the queue's number and the position of the id among the arguments, in pairs; the position is below 0 if a
+-- known message has another key.
 -- needs: args: grace
 -- gives: send_shares
 local function send_shares(queues)

@@ -1,5 +1,6 @@
--- Sends what is new of the items: its rows, then its records. `sent` is how many are new; false where the queue was deleted
--- since the client opened it: then nothing was done. `known`: what it knew, each with the name of its place (lib/with_places).
+-- Sends the new ones of the items: writes their rows, then their records. `sent` is how many are new; false if the queue
+-- was deleted since the client opened it: then nothing was done. `known`: the items that it already had, each with the name
+-- of its place (lib/with_places).
 -- needs: packed, known, existing, opened, paused, records, places, blocked, new_seats, stated, deadlines, wake_one
 -- needs: keys: messages, states, ready, scheduled, seats, expiring, counters; locals: delay, items, first
 -- gives: sent

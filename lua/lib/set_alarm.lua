@@ -1,6 +1,6 @@
--- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live, a gate, a slot, the
--- end of a pause, one more by the rate. The others sleep on; without this a thousand of them would wake in the same
--- millisecond. Returns the milliseconds until then, -1 for a client that sleeps on.
+-- Tells one waiting client when the next event is due: a scheduled message, a lease, a time to live, a gate, a slot, the
+-- end of a pause, one more message by the rate. The others keep sleeping; otherwise a thousand of them would wake in the
+-- same millisecond. Returns the milliseconds until then, -1 for a client that keeps sleeping.
 -- needs: now, capacity, paced, gated, resumes, by_rate
 -- needs: keys: scheduled, expiring, leases, gates, slots, ready, alarm; args: alarmed, patience
 -- gives: set_alarm
@@ -16,7 +16,7 @@ local function set_alarm()
     local at = tonumber(redis.call('ZRANGEBYSCORE', gates, now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
     event = at and math.min(event or at, at) or event
   end
-  if paced and capacity > 0 then -- those of the past are passed by claims that may take something
+  if paced and capacity > 0 then -- past slots are left to claims that may take messages
     local at = tonumber(redis.call('ZRANGE', slots, 0, 0, 'WITHSCORES')[2])
     event = at and math.min(event or at, math.ceil(at)) or event
   end

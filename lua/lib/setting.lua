@@ -1,4 +1,4 @@
--- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+-- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
 -- needs: keys: settings
 -- gives: setting
 local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }

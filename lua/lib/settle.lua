@@ -1,5 +1,5 @@
--- Settles what is held from ARGV[first] as lib/settled does; then finish(ids, texts) of what was settled, if there is one
--- and something was; then lets their leases go. Returns the verdicts.
+-- Settles held messages from ARGV[first] on, as lib/settled does; then calls finish(ids, texts) with those that were
+-- settled, if it is given and there are any; then takes them off their claims. Returns the verdicts.
 -- needs: SETTLED, SETTLED_BEFORE, LOST, holds, let_go
 -- gives: settle
 local function settle(first, act, finish)

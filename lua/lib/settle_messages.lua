@@ -1,4 +1,4 @@
--- Settles what is held as lib/settle does, with act(id, state, head). Left alone are a message whose ack was cut off, and
+-- Settles held messages as lib/settle does, with act(id, state, head). Leaves alone a message whose ack was cut off, and
 -- one that a later version has taken over, in a form of its own.
 -- needs: settle, held_head, parse_state, GONE, LOST
 -- gives: settle_messages

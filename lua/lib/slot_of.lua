@@ -1,5 +1,5 @@
--- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
--- counts as now: the clock stepped back.
+-- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
+-- message wait counts as now: the clock stepped back.
 -- needs: now, rule; keys: slots
 -- gives: slot_of
 local function slot_of(lane)

@@ -1,4 +1,4 @@
--- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+-- A duration in the queue's settings, in milliseconds; nil if the text is not one, which counts as unset.
 -- gives: span
 local function span(text)
   local value = tonumber(text and text:match('^%d+$') or nil)

@@ -1,4 +1,4 @@
--- Notes what was handed out by a queue's rate (lib/pace), or gives tokens back: a number below 0.
+-- Records messages that were handed out by a queue's rate (lib/pace), or gives tokens back: a number below 0.
 -- needs: keys: counters
 -- gives: spend
 local function spend(by_rate, count)

@@ -1,14 +1,14 @@
--- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
--- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
+-- it. Absent until the message is claimed or delayed, unless its record is long.
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
--- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
 -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
--- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+-- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
 -- gives: new_state, parse_state, format_state, expiry_of
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
-local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
 local function new_state(due)
   return {
@@ -42,8 +42,8 @@ local function format_state(s)
   }, ' ') .. s.more
 end
 
--- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
--- redrive gave it another (lib/redriven_expiry).
+-- When a message expires, if it does. A death ends the time to live: a redriven message does not expire again, unless the
+-- redrive gave it another one (lib/redriven_expiry).
 local function expiry_of(head, state)
   if state.redriven == 0 then
     return head.expires

@@ -1,6 +1,6 @@
--- The end of a step of a redrive: notes how far it came, and that it is done if it is over. Returns in how many
--- milliseconds it may go on; -1: it does not run any more.
---   moved: how many came back in this step; grace: milliseconds until maintenance looks at it
+-- The end of a step of a redrive: records its progress, and that it is done if no messages are left. Returns after how many
+-- milliseconds it may continue; -1: it no longer runs.
+--   moved: how many were moved back in this step; grace: milliseconds until maintenance checks it
 -- needs: now, KEPT, write_redrive, stop_redrive; keys: redrive, redriving
 -- gives: stepped
 local function stepped(job, r, moved, over, grace)

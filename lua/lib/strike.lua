@@ -1,11 +1,11 @@
--- Counts failures against the dependencies of messages, and opens the breaker of one that is down. While it is open, or paused,
--- a failure is nobody's fault: it is neither charged nor delayed. One message can never open it.
---   failure: of lib/judge; failure.opened: the dependency that it has opened
+-- Counts failures against the dependencies of messages, and opens the breaker of one that is down. While it is open, or
+-- paused, a failure is not the message's fault: it is neither charged nor delayed. One message can never open it.
+--   failure: from lib/judge; failure.opened: the dependency whose breaker it opened
 -- needs: now, breaker, read_strikes, write_strikes, forget_strikes, read_lane, is_closed, open_breaker
 -- gives: strike, note_strikes
 local windows = {} -- by lane: { lines, is_new }
 
--- Whether the newest failures are enough.
+-- Whether the newest failures are enough to open the breaker.
 local function is_down(lines)
   local failures, acks = 0, 0
   for _, line in ipairs(lines) do
@@ -14,7 +14,7 @@ local function is_down(lines)
   return #lines >= breaker.distinct and failures >= breaker.share * (failures + acks)
 end
 
--- The line of a message, which is the last now.
+-- The line of a message, moved to the end.
 local function moved_up(lines, id, state)
   local line = { charged = 0, redriven = state.redriven, id = id }
   for n, other in ipairs(lines) do
@@ -56,7 +56,7 @@ local function strike(id, state, head, failure)
   end
 end
 
--- Writes what was counted.
+-- Writes the windows that failures were counted in.
 local function note_strikes()
   for name, window in pairs(windows) do
     write_strikes(name, window[1], window[2])

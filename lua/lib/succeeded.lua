@@ -1,5 +1,6 @@
--- Looks at messages that were acked before they go: how many needed each dependency, and of which that are down one was a probe.
--- Statements, as in lib/chosen: while messages fail, each ack runs them. What is needed where one is down is defined only there.
+-- Reads acked messages before they are removed: how many needed each dependency, and for each one that is down, whether one
+-- of them was a probe. Statements, as in lib/chosen: while messages fail, each ack runs them. Functions for a dependency
+-- that is down are defined only then.
 -- needs: needs_of; locals: ids, texts, gated
 -- gives: succeeded, probed
 local succeeded, needs, probed = {}, {}, {}

@@ -1,8 +1,8 @@
--- Sweeps a message of a lapsed claim: if the claim still held it, it comes back by the policy, charged (I15). In a
+-- Sweeps a message of a lapsed claim: if the claim still held it, it is redelivered by the policy, charged (I15). In a
 -- worker's claim a message's first lapse is not charged, since another message may have killed the worker, and in a batch
--- none is, since its driver was down: it is back at once, at its old position. A batch's lapse does not make it a suspect,
--- either (lib/past_suspects). Returns how many messages the claim no longer holds (1 or 0); nil if the message is left
--- alone, since only a later version can judge it.
+-- none is, since its driver was down: it is ready immediately, at its old position. A batch's lapse does not make it a
+-- suspect, either (lib/past_suspects). Returns how many messages the claim no longer holds (1 or 0); nil if the message is
+-- left alone, since only a later version can judge it.
 -- needs: can_judge, holds, held_head, head_of, parse_state, orphaned, judge, setting; keys: states; args: lapse_error
 -- gives: sweep_message
 local function sweep_message(id, token, consumer, kind)
@@ -26,7 +26,7 @@ local function sweep_message(id, token, consumer, kind)
   elseif not can_judge() then
     return nil
   end
-  state.token = '' -- its holder did not settle it, and must not hear that it did when it repeats a call
+  state.token = '' -- its holder did not settle it, so a repeated call must not be told that it did
   local failure = { charge = true, consumer = consumer, error = lapse_error, of_batch = kind == 'batch' }
   if failure.of_batch or kind == 'worker' and state.lapsed == 0 then
     failure.charge, failure.delay, failure.forgiven = false, 0, true

@@ -1,4 +1,5 @@
--- Of messages that are handed out where keys have a rate: the next of each lane comes an interval from now. Returns when that is.
+-- Takes the slots of messages that are handed out, if keys have a rate: the next of each lane follows after an interval.
+-- Returns when.
 -- needs: now, rule; keys: seats, slots
 -- gives: take_slots
 local KEPT = 86400000 -- milliseconds for which slots stay that no claim forgets (lib/pass_slots)
@@ -15,7 +16,7 @@ local function take_slots(ids)
   if #taken > 0 then
     redis.call('ZADD', slots, unpack(taken))
     redis.call('PEXPIRE', slots, math.ceil(rule.interval) + KEPT)
-    redis.call('ZADD', seats, unpack(given)) -- it came by the rate, and counts no more as ready
+    redis.call('ZADD', seats, unpack(given)) -- it was let in by the rate, and no longer counts as ready
   end
   return next_at
 end

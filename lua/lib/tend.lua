@@ -1,11 +1,11 @@
--- Repairs what a script that was cut off left behind in lanes: lets in who waits beside a free seat, makes ready who waits with
--- one, and takes seats away from messages that are gone, or hold none where they are. Looks at some lanes and some seats a
--- call, and goes on there at the next: however many lanes are held, each has its turn. Closed lanes have gates of their own
--- (lib/pass_gates); where none is left, the settings say so.
+-- Repairs what a script that was cut off left behind in lanes: lets in blocked messages beside a free seat, makes blocked
+-- messages with a seat ready, and takes seats away from messages that are gone, or hold none in their place. Reads some
+-- lanes and some seats per call, and the next call continues there: however many lanes are held, each has its turn. Closed
+-- lanes have gates of their own (lib/pass_gates); if none is left, the settings are cleared.
 -- needs: now, rule, BLOCKED, setting, let_in, unblock, is_gated, recheck, tend_seats; keys: scheduled, settings, lanes, tended
 -- gives: tend
-local LANES = 100 -- that one call looks at (I9)
-local KEPT = 600000 -- milliseconds for which the place is kept
+local LANES = 100 -- lanes that one call reads (I9)
+local KEPT = 600000 -- milliseconds for which the position is kept
 
 local function tend()
   local front = string.format('%.0f', BLOCKED - 1)

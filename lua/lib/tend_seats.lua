@@ -1,9 +1,9 @@
--- The part of lib/tend that looks at seats and passes, some a call: those go that nobody should hold. Returns where the next
--- call goes on.
---   place: what the last one returned; nil: from the front
+-- The part of lib/tend that reads seats and passes, some per call: those go that no message should hold. Returns where the
+-- next call continues.
+--   place: the value that the last call returned; nil: from the front
 -- needs: PASS, vacate, rows_of_range, seat_is_due, pass_is_due; keys: seats
 -- gives: tend_seats
-local SEATS = 100 -- that one call looks at (I9)
+local SEATS = 100 -- seats that one call reads (I9)
 
 local function tend_seats(place)
   local score, member = (place or ''):match('^(%S+) (.*)$')

@@ -2,7 +2,7 @@
 --   of: key or dependency
 -- needs: EXPIRES
 -- gives: text_in
-local NUMBERS, WIDTH = { key = 1, dependency = 2 }, 6 -- of the fields; bytes of a lane
+local NUMBERS, WIDTH = { key = 1, dependency = 2 }, 6 -- numbers of the fields; bytes of a lane
 
 local function text_in(record, of)
   local at = math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1 and 17 or 11

@@ -1,6 +1,6 @@
--- Puts a message back that was handed out, but does not count as that: given back, or its first lapse. Where keys have a rate,
+-- Puts back a message whose delivery does not count: given back, or lapsed for the first time. If keys have a rate,
 -- the slot that it took is free again, for it or the next of its lane.
---   put_back: puts it where it belongs
+--   put_back: puts the message where it belongs
 -- needs: rule, let_in; keys: slots
 -- gives: token_back
 local function token_back(lane, put_back)

@@ -1,8 +1,8 @@
--- Where keys count no more: makes blocked messages of these lanes due, some a call; when nobody waits, forgets the seats and
--- the rule.
+-- If keys no longer have a rule: makes blocked messages of these lanes due, some per call; when none is left, forgets the
+-- seats and the rule.
 -- needs: now, BLOCKED, digits, setting; keys: scheduled, seats, slots, settings, tended
 -- gives: unblock
-local UNBLOCKED = 1000 -- rows a call (I9)
+local UNBLOCKED = 1000 -- rows per call (I9)
 
 local function unblock(lanes)
   local due = {}
@@ -16,7 +16,7 @@ local function unblock(lanes)
   if #due > 0 then
     redis.call('ZADD', scheduled, unpack(due))
   elseif setting('per_key') == 'off' and redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then
-    redis.call('UNLINK', seats, slots, tended) -- else `per_key` is damaged, or of a later version, or someone waits
+    redis.call('UNLINK', seats, slots, tended) -- otherwise `per_key` is damaged, or of a later version, or messages are blocked
     redis.call('HDEL', settings, 'per_key')
   end
 end

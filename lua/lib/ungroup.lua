@@ -1,6 +1,6 @@
--- Takes a dead letter out of its group, before it leaves `dead`: so each row of `groups` is one of a dead letter. And
--- remembers when the group was last cleared of letters, for the thousand groups where that was last: one that is there
--- again regressed.
+-- Takes a dead letter out of its group before it leaves `dead`, so that each row of `groups` belongs to a dead letter.
+-- Remembers when the group was last cleared, for the thousand groups that were cleared last: a group that is there again
+-- has regressed.
 -- needs: row_in_groups, now; keys: groups, cleared
 -- gives: ungroup
 local REMEMBERED, FOR = 1000, 2592000000 -- groups; milliseconds: 30 days

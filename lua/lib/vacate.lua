@@ -1,9 +1,9 @@
--- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+-- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
 -- once
 -- needs: BLOCKED, let_in; keys: seats, scheduled
 -- gives: vacate
 local function vacate(ids)
-  if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+  if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- no message is blocked
     redis.call('ZREM', seats, unpack(ids))
     return
   end

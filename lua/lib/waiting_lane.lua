@@ -1,5 +1,5 @@
--- The lane of a message with this state that nobody holds, and whether the row is its own; else a script that was cut off left
--- it behind. nil: it has no key, or somebody holds it. A state that says dead may be what a purge that was cut off left behind.
+-- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a script that was cut
+-- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
 -- needs: head_of, parse_state, member_of
 -- gives: waiting_lane
 local function waiting_lane(id, row, text)

@@ -1,4 +1,4 @@
--- A record with another end of its time to live; nil: with none.
+-- A record with another end of its time to live; nil: without one.
 -- needs: EXPIRES, pack_number
 -- gives: with_expiry
 local function with_expiry(record, ends)

@@ -1,8 +1,8 @@
--- The items that a send knows, each with the name of its message's place: ready, scheduled, leased, dead, expired or acked;
--- 'later' where only a later version can tell; and behind it '/key' where that has another key than it is sent with. Those that
--- dead letters block are counted.
---   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); else
---   it came before in this call
+-- The items that a send found known, each with the name of its message's place: ready, scheduled, leased, dead, expired or
+-- acked; 'later' if only a later version can tell; followed by '/key' if the message has another key than the item. Those
+-- that dead letters block are counted.
+--   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked);
+--   otherwise an earlier item of this call has the id
 -- needs: head_of, parse_state, member_of, lanes_in; keys: states, scheduled, counters
 -- gives: with_places
 local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next
@@ -11,7 +11,7 @@ local function lane_in(payload)
   return payload:byte(1) % OTHERS >= WITH_FIELDS and lanes_in(payload, 2) or nil
 end
 
--- And whether the message has the key that the payload has.
+-- The place of a message, and whether it has the key that the payload has.
 local function place_of(id, payload)
   local text = redis.call('HGET', states, id)
   local head, later = head_of(id, text)

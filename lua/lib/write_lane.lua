@@ -1,4 +1,4 @@
--- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is any more, but for a
+-- Writes the special state of a lane (lib/read_lane), and when an event of the lane is due; nil: none any more, but for a
 -- limit of its own.
 -- needs: lanes_read; keys: settings, gates, lanes
 -- gives: write_lane
@@ -26,5 +26,5 @@ local function write_lane(number, lane)
   else
     redis.call('ZREM', gates, name)
   end
-  redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
+  redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it is in force
 end

@@ -119,7 +119,7 @@ def timed_out(error: BaseException) -> bool:
 
 
 def code_of(error: BaseException) -> str:
-    """The code of a server error, if it is known here; otherwise empty."""
+    """The code of a server error, if it is one of these; otherwise empty."""
     found = _CODE.search(str(error))
     return next((code for code, kind in _KINDS.items() if type(error) is kind), found[1] if found else "")
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from rq_dlq.errors import ConfigurationError
 
-# A parameter that may be secret, up to one that is known not to be: a secret may contain an unescaped "&".
+# A parameter that may be secret, up to one that is not: a secret may contain an unescaped "&".
 _SHOWN = (
     r"db|protocol|client_name|max_connections|retry_on_\w+|(?:socket_|health_check_)?(?:timeout|interval)"
     r"|socket_(?:connect_timeout|read_size|keepalive)|(?:decode|legacy)_responses|(?:sentinel_)?username"

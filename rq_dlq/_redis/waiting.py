@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
     Attributes:
         future: receives the end of the message.
-        starts: there is no listener yet.
+        starts: the process has no listener yet.
         tell: the channel on which to notify the listener; empty: it polls soon anyway.
     """
 

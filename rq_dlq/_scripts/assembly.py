@@ -3,7 +3,7 @@
 A `needs` line is replaced by the fragments, each after those that it needs itself. Indentation separates
 blocks. A block sees the fragments of the blocks around it and gets none twice; a block that works on another
 queue sees only fragments without keys. The second copy of a fragment in a script has no comments,
-since Redis reads them, too. Keys are bound at the script's first `needs` line, in the order of
+since Redis also reads them. Keys are bound at the script's first `needs` line, in the order of
 `_keys.py`; those of another queue, in the block that works on it.
 """
 

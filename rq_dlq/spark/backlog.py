@@ -1,4 +1,4 @@
-"""What is ready in the queues of a streaming query, and how much of it the next batch takes."""
+"""The ready messages in the queues of a streaming query, and how many of them the next batch takes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Backlog:
     def __init__(self, options: StreamOptions, subscription: Subscription[QueueState[Any]]) -> None:
         self._options = options
         self._subscription = subscription
-        self._left: dict[str, int] | None = None  # by queue, the rest of what was ready at AvailableNow
+        self._left: dict[str, int] | None = None  # by queue, the rest that was ready at AvailableNow
 
     @property
     def is_alone(self) -> bool:
@@ -35,7 +35,7 @@ class Backlog:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the query ends when it has taken what was ready at its begin."""
+        """Whether the query ends when it has taken the messages that were ready at its start."""
         return self._left is not None
 
     def bound(self) -> Steps[None]:
@@ -50,7 +50,7 @@ class Backlog:
     def is_worth_a_batch(self) -> Steps[bool]:
         """Whether enough messages are ready, or have waited long enough."""
         options = self._options
-        if options.min_messages == 1 or self.is_bounded:  # AvailableNow has to end
+        if options.min_messages == 1 or self.is_bounded:  # AvailableNow must end
             return True
         stats = (yield from self._stats()).values()
         waited = max(each.oldest or 0.0 for each in stats)
@@ -65,12 +65,12 @@ class Backlog:
         return {family: math.ceil(count * share) for family, count in ready.items()}
 
     def note(self, family: str, claimed: int) -> None:
-        """Note how many messages were claimed. None: nothing is left of what was ready."""
+        """Note how many messages were claimed. None: no ready messages are left."""
         if self._left is not None:
             self._left[family] -= claimed or self._left[family]
 
     def pause(self) -> Wait:
-        """Before the next look at idle queues."""
+        """The time before the next check of idle queues."""
         some = QueueKeys(self._options.namespace, self._options.queues[0])
         return Wait(some.silent, max(1, min(LOOK, self._options.max_wait)))
 
@@ -78,7 +78,7 @@ class Backlog:
         return {family: stats.ready for family, stats in (yield from self._stats()).items()}
 
     def _stats(self) -> Steps[dict[str, QueueStats]]:
-        """The counts of each queue, after its maintenance: what is due is ready."""
+        """The counts of each queue, after its maintenance: due messages are ready."""
         for queue in self._subscription.queues.values():
             yield from maintain(queue)
         return (yield from self._counts())

@@ -112,6 +112,6 @@ def claim(
     claimed = broker._run(steps)
     try:
         return Batch(spark, broker, address, claimed, span)
-    except BaseException:  # for example, Spark does not know the format
+    except BaseException:  # for example, Spark does not have the format
         broker._run(batches.release_batch(work, claimed.tokens))
         raise

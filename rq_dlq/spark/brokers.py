@@ -21,7 +21,7 @@ from rq_dlq.errors import ConfigurationError
 
 PATIENCE = Retries(attempts=None, seconds=30.0)  # a restart of Redis must not fail a task
 USUAL_NAMESPACE = "rq"
-# The broker refuses whatever else begins with unix: that may be a password with a mark that ends it.
+# The broker refuses other URLs that begin with unix: they may be a password with a mark that ends it.
 _SOCKET = re.compile(r"unix://(?:[^/?#]*@)?(/[^@?#]*)(?:\?.*)?", re.DOTALL)
 
 
@@ -49,7 +49,7 @@ def _made(_process: int, url: str, **settings: Any) -> Broker:
 
 
 def _check_socket(url: str) -> None:
-    """Fail at once on an executor of another machine. A server that restarts leaves its folder in place."""
+    """Fail immediately on another machine's executor. A server that restarts leaves its folder in place."""
     found = _SOCKET.fullmatch(url)
     if found and not (folder := Path(unquote(found[1])).parent).is_dir():
         raise ConfigurationError(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ROWS, BYTES = 4_000, 8 << 20  # of an Arrow batch: whichever is reached first
 NO_FAILURE: Mapping[str, str] = MappingProxyType({})
-# What columns are made of. "record" is all of it, "head" its first bytes, with times and flags.
+# The sources of columns. "record" is all of it, "head" its first bytes, with times and flags.
 _OF_RECORD = frozenset({"body", "headers", "key", "corrupt"})
 _OF_HEAD = frozenset({"content_type", "priority", "enqueued_at", "visible_at", "expires_at"})
 _OF_DEATH = frozenset({"error_class", "error_message", "fingerprint"})

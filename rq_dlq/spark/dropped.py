@@ -56,7 +56,7 @@ class DropListener:
 
 
 def warn_of_drops(spark: SparkSession) -> None:
-    """Warn of what queries of this session drop; a second call does nothing. Not with Spark Connect."""
+    """Warn of rows that queries of this session drop; a second call does nothing. Not with Spark Connect."""
     if hasattr(spark, "_jsparkSession") and not spark.conf.get(WARNED, ""):
         spark.streams.addListener(DropListener())  # type: ignore[arg-type]
         spark.conf.set(WARNED, "yes")

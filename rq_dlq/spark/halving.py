@@ -1,18 +1,18 @@
 """Finds the message that makes a batch fail: the batch continues with its first half, then with half of that.
 
-The second half is parked under its own name and becomes the next batch; the half parked last comes first. So
+The second half is parked under its own name and becomes the next batch; the half parked last is first. So
 one poison message among n costs log2(n) + 2 failures, and the others are processed once. Halves of several
 queues follow one another.
 
-A message that is left alone is parked, too, and the batch goes on empty. Only if that succeeds is the message
-tried as its own batch, and it dies only there. So while the sink is down, no message dies. A sink that fails
-only where there are rows would kill one message after another; after a few in a row the query ends with an
-error.
+A message that is left alone is also parked, and the batch continues empty. Only if that succeeds is the
+message tried as its own batch, and it dies only there. So while the sink is down, no message dies. A sink
+that fails only where there are rows would kill one message after another; after a few in a row the query ends
+with an error.
 
 A driver that is away for longer than its lease leaves no batch to halve: its messages are back in the queue,
-at their old places. Then the next batch takes half of them (`suspect`). Those that succeed are suspected no
-more, and the next batch takes half of the rest. A message that fails alone twice dies when it comes again
-(`kill_alone`).
+at their old positions. Then the next batch takes half of them (`suspect`). Those that succeed are no longer
+suspected, and the next batch takes half of the rest. A message that fails alone twice dies when it is
+redelivered (`kill_alone`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rq_dlq.spark")
 IN_A_ROW = 3  # messages that must die in a row before the sink is the suspect
-TIMES_ALONE = 2  # how often a message may fail as the only one of its batch, where its lease ends each time
+TIMES_ALONE = 2  # how often a message may fail as the only one of its batch, if its lease ends each time
 DEPTHS = 32  # halves of halves: enough for a batch of four billion
 
 
@@ -58,7 +58,7 @@ class SinkFailed(RqDlqError):  # noqa: N818 - as all errors here
 def narrow(
     queue: QueueState[Any], offset: Offset, begun: batch_calls.Begun, suspected: int, max_failures: int
 ) -> Steps[None]:
-    """Find the message that makes the query fail, if it has failed too often.
+    """Find the message that makes the query fail, if the query has failed too often.
 
     Args:
         offset: names the batch that begins.
@@ -95,8 +95,8 @@ def halve(queue: QueueState[Any], offset: Offset, failures: int, *, half: bool, 
         most: messages that die in a row.
 
     Raises:
-        SinkFailed: so many have died, and no batch with rows succeeded since; every second time, so that the
-            message is tried again in between.
+        SinkFailed: that many have died, and no batch with rows succeeded since; every second time, so that
+            the message is tried again in between.
     """
     keys, family = queue.keys, queue.keys.family
     number, tokens = offset.queues[family].batch, offset.tokens(family)
@@ -132,7 +132,7 @@ def share_of(suspected: int) -> int:
 
 
 def kill_alone(queue: QueueState[Any], offset: Offset, failures: int, *, most: int) -> Steps[None]:
-    """Note that a message begins as the only one of its batch; if it has failed so too often, it dies.
+    """Note that a message begins as the only one of its batch; if it has failed alone too often, it dies.
 
     Args:
         offset: names the batch.

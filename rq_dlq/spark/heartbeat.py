@@ -34,7 +34,7 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
 
     def keep(self, keys: QueueKeys, tokens: Iterable[str]) -> None:
-        """Renew the leases of these tokens now and from now on."""
+        """Renew the leases of these tokens now and until they are removed."""
         wanted = list(tokens)
         with self._lock:
             self._kept.setdefault(keys, set()).update(wanted)

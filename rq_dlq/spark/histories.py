@@ -1,4 +1,4 @@
-"""Histories as Arrow columns: the outcome history of a queue, and those of single messages."""
+"""Histories as Arrow columns: the outcome history of a queue, and the histories of single messages."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.batches import calls as batch_calls
 
-FORMAT = 1  # of what Spark stores
+FORMAT = 1  # the format of the text that Spark stores
 _OF_A_QUERY = re.compile(r"(([^.@]+)\.[0-9]+)\.[0-9]+@")  # see `Offset.name` and `token_of`
 
 
@@ -41,7 +41,7 @@ def check_format(offset: object) -> None:
         UpgradeRequired: it has.
     """
     form = isinstance(offset, Mapping) and offset.get("format")
-    if isinstance(form, int) and form > FORMAT:  # else the id of an event of a queue "format"
+    if isinstance(form, int) and form > FORMAT:  # otherwise the id of an event of a queue "format"
         raise later(f"it has format {form}")
 
 
@@ -94,8 +94,8 @@ class Offset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     Attributes:
         query: its id, drawn once for each checkpoint.
         queues: the last batch of each queue.
-        format: of what Spark stores; 0: before it was noted. An offset without a new batch keeps it, since
-            Spark would take another text for new messages.
+        format: the format of the stored text; 0: before it was noted. An offset without a new batch keeps it,
+            since Spark would take another text for new messages.
     """
 
     query: str
@@ -126,7 +126,7 @@ class Offset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     @property
     def read(self) -> list[str]:
-        """The queues of which it has a batch."""
+        """The queues whose batches it has."""
         return [family for family, last in self.queues.items() if last.batch]
 
     def position(self, family: str) -> Position:
@@ -162,7 +162,7 @@ class Offset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A batch that is noted as done, and has to be acked; `known`: the progress of the query before."""
+    """A batch that is noted as done, and must be acked; `known`: the progress of the query before."""
 
     query: str
     keys: QueueKeys

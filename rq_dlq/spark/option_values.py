@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[0-9][0-9_]{0,17}")
 _BYTES = re.compile(r"([0-9]{1,15}) ?([kmg]?)b?")
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _NAMES_IN_JSON = re.compile(r'\s*\[\s*"')  # no name has a quote
-_EARLIEST = 10**11  # milliseconds: what is less, but 0, are seconds, a year or a date without hyphens
+_EARLIEST = 10**11  # milliseconds: smaller numbers, except 0, are seconds, a year or a date without hyphens
 
 
 def text(_: str, given: str) -> str:

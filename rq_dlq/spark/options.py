@@ -59,7 +59,7 @@ def shard_of(family: str, count: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of any kind; each field says how its option is read.
+    """Options of any kind; each field defines how its option is read.
 
     Attributes:
         url: the URL of Redis; None: $RQ_DLQ_URL, or the embedded server if that is unset. Never shown: it may
@@ -74,7 +74,7 @@ class Options:
         """Read and check them.
 
         Raises:
-            InvalidInput: there is no such option or value, or the view or operation does not have it.
+            InvalidInput: the option or the value does not exist, or the view or operation does not have it.
         """
         given = texts_of(options, cls)
         values: dict[str, Any] = {}
@@ -110,7 +110,7 @@ def texts_of(options: Mapping[str, str], *kinds: type[Options]) -> dict[str, str
     lower = {name.lower() for name in names}
     if unknown := [name for name in options if name.lower() not in lower]:
         message = f"unknown option {', '.join(map(repr, unknown))}: the options are {', '.join(names)}"
-        if "path" in unknown:  # what load() and save() were given
+        if "path" in unknown:  # the options that load() and save() were given
             message = f"load() and save() take no path: pass the name of the queue as an option{EXAMPLE}"
         raise InvalidInput(message)
     return {name.lower(): value for name, value in options.items()}
@@ -118,13 +118,13 @@ def texts_of(options: Mapping[str, str], *kinds: type[Options]) -> dict[str, str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions(Options):
-    """What tables and streams have in common.
+    """The options that tables and streams share.
 
     Attributes:
         queues: names, or patterns with `*`.
         shards: how many shards each name stands for, `name:0` …; 0: only for itself.
         fetch_size: rows in one call.
-        cores: of the cluster; 0: not known. No option: `register` asks the session.
+        cores: the cluster's cores; 0: unknown. Not an option: `register` asks the session.
     """
 
     queues: tuple[str, ...] = option("queue", queue_names)
@@ -133,7 +133,7 @@ class SourceOptions(Options):
     cores: int = 0
 
     def __post_init__(self) -> None:
-        """Check what options mean together.
+        """Check options against one another.
 
         Raises:
             InvalidInput: a pattern has no shards.
@@ -176,7 +176,7 @@ class ReadOptions(SourceOptions):
         return {name: value for name, value in wanted.items() if value}
 
     def __post_init__(self) -> None:
-        """Check what options mean together.
+        """Check options against one another.
 
         Raises:
             InvalidInput: a pattern has no shards, ids have no times.
@@ -196,8 +196,8 @@ class StreamOptions(SourceOptions):
         max_messages: the most messages in a batch.
         max_bytes: about how many bytes a batch has at most; None: any number.
         min_messages: ready messages that are worth a batch.
-        max_delay: milliseconds after which fewer are worth it, too.
-        lease: of a batch, in milliseconds; the driver renews it.
+        max_delay: milliseconds after which fewer are also worth it.
+        lease: the lease of a batch, in milliseconds; the driver renews it.
         max_wait: milliseconds that an idle source waits for a message.
         max_failures: how often the query may fail in a row before its batch is halved.
         starting: of a history: earliest, latest, or the id of an event after which to begin.

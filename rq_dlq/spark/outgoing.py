@@ -167,7 +167,7 @@ class Outgoing:
             huge = pc.call_function("match_substring_regex", [column], pc.MatchSubstringOptions(_LONG))
             for place in pc.call_function("indices_nonzero", [huge]).to_pylist():
                 _JSON.decode(bodies[place])
-        except NO_JSON as error:  # Arrow's error is a ValueError, too
+        except NO_JSON as error:  # Arrow's error is also a ValueError
             message = f"a body is not a JSON document, although contentType is JSON: {error}. Use to_json()"
             raise InvalidMessage(message) from None
         return documents

@@ -1,4 +1,4 @@
-"""What tasks read: slices of claims and spans of outcome histories."""
+"""The work of tasks: slices of claims and spans of outcome histories."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 ROWS = 25_000  # messages that are worth another task: it costs as much as to read them
 FEWEST = 1_000  # messages that are worth a task where cores are free: their handling costs more than that
-FEWEST_OF_CLUSTER = 2  # cores that Spark says a cluster has, also if none has joined yet
+FEWEST_OF_CLUSTER = 2  # the cores that Spark reports for a cluster, even if none has joined yet
 
 
 class Share(InputPartition):
-    """What one task reads."""
+    """The work of one task."""
 
     def __init__(self, parts: Iterable[Any] = ()) -> None:
         super().__init__(None)
@@ -60,7 +60,7 @@ class Slice:
 def read_slices(
     slices: Iterable[Slice], broker: Broker, columns: MessageColumns, limit: int
 ) -> Iterator[pa.RecordBatch]:
-    """What the claims still hold; each try yields the same."""
+    """The messages that the claims still hold; each try yields the same."""
     for (keys, shard), parts in groupby(slices, lambda part: (part.keys, part.shard)):
         looks = [look for part in parts for look in part.pages(limit, columns.wanted)]
         # Several in one round trip, since each may wait for a script that claims ahead.
@@ -88,22 +88,22 @@ class Span:
 
 
 def cores_of(spark: SparkSession) -> int:
-    """`spark.default.parallelism`, or the cores that have joined; 0: not known, as with Spark Connect."""
+    """`spark.default.parallelism`, or the cores that have joined; 0: unknown, as with Spark Connect."""
     if said := spark.conf.get("spark.default.parallelism", ""):
         return int(said)
     context: Any = getattr(spark, "sparkContext", None)
     if context is None:
         return 0
     cores = int(context.defaultParallelism)
-    # A cluster says 2 until more have joined, and tables must not be held to that.
+    # A cluster reports 2 until more have joined, and tables must not be limited to that.
     return cores if cores > FEWEST_OF_CLUSTER or context.master.partition("[")[0] == "local" else 0
 
 
 def tasks_for(messages: int, cores: int) -> int:
-    """How many tasks so many messages are worth.
+    """How many tasks this many messages are worth.
 
     Args:
-        cores: of the cluster; 0: not known.
+        cores: the cluster's cores; 0: unknown.
     """
     return max(math.ceil(messages / ROWS), min(cores, math.ceil(messages / FEWEST)), 1)
 
@@ -113,7 +113,7 @@ def dealt(slices: Sequence[Slice], tasks: int, cores: int = 0) -> list[list[Slic
 
     Args:
         tasks: the most; 0: as many as the messages are worth.
-        cores: of the cluster; 0: not known.
+        cores: the cluster's cores; 0: unknown.
     """
     places = sum(part.end - part.first for part in slices)
     size = max(1, math.ceil(places / (tasks or tasks_for(places, cores))))

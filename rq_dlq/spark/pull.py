@@ -68,7 +68,7 @@ class Pulled:
 
 
 COUNTED = tuple(each.name for each in fields(Pulled) if each.name != "seconds")
-RARE = {"kept": "dead", "gone": "lost", "passed_on": "released"}  # outcomes, and what they count as
+RARE = {"kept": "dead", "gone": "lost", "passed_on": "released"}  # outcomes, and the counts that they add to
 COUNTS = StructType([StructField(name, LongType()) for name in COUNTED])
 
 
@@ -213,7 +213,7 @@ def clock(broker: Broker) -> int:
 
 
 def log_only_failures() -> None:
-    """A job may have a thousand tasks: none logs that it began and ended, or what it thinks of the server."""
+    """A job may have a thousand tasks: none logs its start, its end, or its warnings about the server."""
     for name, level in (("rq_dlq", logging.WARNING), ("rq_dlq.doctor", logging.ERROR)):
         log = logging.getLogger(name)
         if log.level == logging.NOTSET:

@@ -5,12 +5,12 @@ restarted query finds the batch by its name, with the same messages in it.
 
 1. `advance` notes that the batch `start` is done: Spark passes an offset only after its batch is in the
    commit log. Then it acks the batch and claims the next one. So the last batch is acked even while no
-   message comes; `commit` would be too late.
+   message arrives; `commit` would be too late.
 2. `plan` divides the batch's messages among tasks. A heartbeat renews its leases until it is acked.
-   Meanwhile `work_ahead` claims the next batch if this one is full. Then the ack moves there, too, and
+   In the meantime `work_ahead` claims the next batch if this one is full. Then the ack also moves there, and
    `advance` has little to do.
 3. A query that dies leaves its batches leased. If it restarts within the lease, it finds the same messages
-   by their names. If it restarts later, the batch is empty, and the messages come in a later one.
+   by their names. If it restarts later, the batch is empty, and the messages arrive in a later one.
 4. A batch that an earlier run of the query began has failed. If the query fails too often in a row, the batch
    is halved, or, if its lease has ended, the next one is smaller. So is a half that fails once (`halving`). A
    message that fails alone is poison, if an empty batch succeeds.
@@ -55,8 +55,8 @@ class Query:
         run: the id of this run.
 
     Attributes:
-        aside: by queue, the tokens of parked halves, whose leases have to be renewed, too.
-        backlog: what is ready.
+        aside: by queue, the tokens of parked halves, whose leases must also be renewed.
+        backlog: the ready messages.
     """
 
     def __init__(self, options: StreamOptions, subscription: Subscription[QueueState[Any]], run: str) -> None:
@@ -65,9 +65,9 @@ class Query:
         self.backlog = Backlog(options, subscription)
         self._subscription = subscription
         self._run = run
-        self._done: dict[str, int] = {}  # by queue, the last batch that this run knows to be done
+        self._done: dict[str, int] = {}  # by queue, the last batch that is done, as far as this run has read
         self._begun: dict[str, int] = {}  # by queue, the last batch that this run has planned
-        self._is_new = False  # no batch of an earlier run, and no half, comes next
+        self._is_new = False  # the next batch is not one of an earlier run, and not a half
         self._to_ack: list[Done] = []
         self._is_full = False  # more may be ready than the last batch took
         self._suspected: dict[str, int] = {}  # by queue, how many messages have one that makes batches fail
@@ -83,7 +83,7 @@ class Query:
             most: messages in the next batch.
 
         Returns:
-            The offset of the next batch; `start` if there is no message.
+            The offset of the next batch; `start` if no message is ready.
 
         Raises:
             DataLoss: the checkpoint is an old copy; or Redis lost data, and `failOnDataLoss` is set.
@@ -109,7 +109,7 @@ class Query:
         """While Spark works on the batch `end`: ack the ones before it; claim the next one if it filled up.
 
         Returns:
-            The offset after what is claimed.
+            The offset after the claimed batches.
         """
         yield from self._ack()
         if self._is_full and self._is_new and (yield from self.backlog.is_worth_a_batch()):
@@ -117,7 +117,7 @@ class Query:
         return end.after(self._ahead)
 
     def release_ahead(self, end: Offset) -> Steps[None]:
-        """Release what `work_ahead` claimed after `end`: Spark does not know of it."""
+        """Release the batches that `work_ahead` claimed after `end`: Spark does not have their offsets."""
         ahead, self._ahead = self._ahead, {}
         for family, queue in self._queues.items():
             if family in ahead:
@@ -157,7 +157,7 @@ class Query:
             acked = yield from ack_batch(keys, done.tokens)
             if acked and known.poisoned:
                 yield batch_calls.note_poisoned(keys, done.query, 0)
-            # Else an earlier run may have acked, or the queue was deleted.
+            # Otherwise an earlier run may have acked, or the queue was deleted.
             if known.held > acked and known.done == done.batch - 1 and keys.family in self._queues:
                 logger.warning(
                     "%s: batch %d is done, but %d of its messages were no longer held: their lease expired "
@@ -190,7 +190,7 @@ class Query:
         return max(offset.position(family).batch, self._done.get(family, 0)) + 1
 
     def _waiting_batches(self, start: Offset) -> Steps[dict[str, Position]]:
-        """Batches that an earlier run claimed but did not store; else a parked half, of one queue alone.
+        """Batches that an earlier run claimed but did not store; otherwise a parked half, of one queue alone.
 
         With halves of several queues in a batch, the poison message of one would take others along.
         """
@@ -210,7 +210,7 @@ class Query:
         return found
 
     def _claim(self, start: Offset, most: int, wait: int = 0) -> Steps[dict[str, Position]]:
-        """Claim the batches after `start`; a single queue waits so many milliseconds for a message."""
+        """Claim the batches after `start`; a single queue waits this many milliseconds for a message."""
         limits, queues = (yield from self.backlog.limits(most)), self._queues
         limits = {family: limit for family, limit in limits.items() if family in queues}
         narrowed = any(self._suspected.values())

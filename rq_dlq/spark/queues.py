@@ -39,9 +39,9 @@ def existing(broker: Broker, names: Sequence[str]) -> None:
 
 
 def check_origin(broker: Broker, rows: Collection[tuple[str, str]]) -> None:
-    """Check that rows are from this server: it has their queues, and knows the queries that read them.
+    """Check that rows are from this server: it has their queues, and the progress of their queries.
 
-    Without rows, a server is refused that has no queue at all: a sink that fails only where there are rows
+    Without rows, a server without any queue is refused: a sink that fails only where there are rows
     lets good messages die (`halving`).
 
     Args:

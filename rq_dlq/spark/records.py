@@ -41,11 +41,11 @@ class Records:
 
     @cached_property
     def _bounds(self) -> np.ndarray[Any, Any]:
-        """Where each record begins in the bytes of all, and where the last one ends."""
+        """The start of each record in the bytes of all, and the end of the last one."""
         return np.frombuffer(self._joined.buffers()[1], np.int32, len(self._records) + 1)
 
     def _words(self, at: int) -> np.ndarray[Any, Any]:
-        """The numbers that begin at this byte of each record; 0 where a damaged one is too short."""
+        """The numbers that begin at this byte of each record; 0 if a damaged one is too short."""
         octets, places = self._joined.buffers()[2] or b"", self._bounds[:-1] + at
         if len(octets) < _WORD:
             return np.zeros(len(places), np.uint64)
@@ -81,7 +81,7 @@ class Records:
 
     @cached_property
     def _whole(self) -> np.ndarray[Any, Any]:
-        """Which records are complete up to where the headers begin, and of a known form."""
+        """The records that are complete up to the headers, and of a known form."""
         whole = np.diff(self._bounds) >= np.where(self._expires, MORTAL, BARE)
         whole[[n for n, version in self._later.items() if version]] = False
         return whole

@@ -83,7 +83,7 @@ def queue_report(history: DataFrame, metrics: DataFrame) -> DataFrame:
     Returns:
         queue string,
         succeeded, redelivered, died, expired bigint: events of the history; died counts dead letters, and
-            messages that a queue without dead letters discarded at once,
+            messages that a queue without dead letters discarded immediately,
         redelivery_ratio double: of all settled deliveries, 0 to 1; null if there were none,
         expiry_ratio double: of all messages that ended, 0 to 1; null if there were none,
         success_ms_p50, success_ms_p95, success_ms_p99 double: from the sending of a message to its ack,
@@ -162,7 +162,7 @@ def collision_report(history: DataFrame) -> DataFrame:
 
 
 def died() -> Column:
-    """Whether an event is a death: the message became a dead letter, or was discarded at once."""
+    """Whether an event is a death: the message became a dead letter, or was discarded immediately."""
     at_once = (F.col("event") == DISCARDED) & F.col("cause").isin(*FAILURES)
     return (F.col("event") == DIED) | F.coalesce(at_once, F.lit(False))  # noqa: FBT003
 

@@ -25,7 +25,7 @@ def check_version(least: tuple[int, int], what: str) -> None:
     """Check Spark's version.
 
     Raises:
-        ConfigurationError: this Spark is too old for something.
+        ConfigurationError: this Spark is too old for a feature.
     """
     major, minor = pyspark.__version__.split(".")[:2]
     if (int(major), int(minor)) < least:
@@ -38,7 +38,7 @@ def check_python(spark: SparkSession) -> None:
     """Check that the Python beside the driver has this package. Spark's own error is 40 lines of Java.
 
     Raises:
-        ConfigurationError: it does not, so a local Spark's tasks lack it, too. Others may have it, or be sent
+        ConfigurationError: it does not, so a local Spark's tasks also lack it. Others may have it, or be sent
             it, and only streams are planned without: then the log warns.
     """
     context: Any = getattr(spark, "sparkContext", None)  # Spark Connect has none

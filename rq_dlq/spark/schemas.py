@@ -21,7 +21,7 @@ def columns_of(ddl: str) -> StructType:
     """Columns from DDL. Spark's own reader needs a session, which tests and tasks do not have.
 
     Raises:
-        InvalidInput: it has something that only Spark's reader knows, and there is no session; or no columns.
+        InvalidInput: it has a type that only Spark can read, and there is no session; or no columns.
     """
     try:
         return StructType([_column(part) for part in _parts(ddl)])
@@ -39,7 +39,7 @@ def columns_of(ddl: str) -> StructType:
 
 
 def _parts(ddl: str) -> Iterator[str]:
-    """What commas separate, but not those within a type."""
+    """The parts between commas, but not between those within a type."""
     part = ""
     for piece in _COMMA.split(ddl):
         part += piece
@@ -142,7 +142,7 @@ def check_chosen(chosen: StructType, whole: StructType, view: str) -> None:
     """Check the chosen columns against those of the view.
 
     Raises:
-        InvalidInput: there is no such column, it has another type, or may not be null although it can be; a
+        InvalidInput: a column does not exist, has another type, or must not be null although it can be; a
             column is chosen twice, or none is.
     """
     if not chosen.fields:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from rq_dlq.spark.write_options import WriteOptions
 
 logger = logging.getLogger("rq_dlq.spark")
-MOST_LISTS = 20_000  # committed at once: about 0.1 s of Redis
+MOST_LISTS = 20_000  # rows that are committed together: about 0.1 s of Redis
 A_DAY = 86_400_000  # milliseconds that a job without a `jobId` is remembered, for repeated calls
-STEPS = 5  # in a second, where there is a rate
+STEPS = 5  # rows per second, if there is a rate
 QUERY = "sql.streaming.queryId"  # a property of the threads and tasks of a query
 
 
@@ -60,7 +60,7 @@ class Send:
 
     Args:
         stream: the job is a streaming query, and each of its batches is committed once. A write in
-            foreachBatch is not part of a stream, although its tasks have a query id, too.
+            foreachBatch is not part of a stream, although its tasks also have a query id.
 
     Raises:
         InvalidInput: a column or an option is not valid.
@@ -114,7 +114,7 @@ class Send:
     def commit(self, messages: Sequence[Staged | None], batch: int = 0) -> None:
         """Send the rows that the tasks have staged.
 
-        After the commit it does not fail any more: maintenance moves what cannot be moved now.
+        After the commit it no longer fails: maintenance moves the rows that cannot be moved now.
 
         Args:
             batch: the number of a stream's batch.
@@ -196,27 +196,27 @@ class Send:
         if not (self._stream or self._options.job):
             self._drop_rest(self._job)
             return
-        job, lists = _staged(messages)  # another run of the job may stage, too
+        job, lists = _staged(messages)  # another run of the job may also stage
         self._tell_rest(job)
         for family, attempts in lists.items():
             self._broker._run(jobs.drop(self._broker.queue(family)._core.keys, job, list(attempts)))
 
     def _drop_rest(self, job: str) -> None:
-        """Remove what is staged for a job and not committed, also by tasks that were killed."""
+        """Remove staged rows of a job that are not committed, including those of killed tasks."""
         self._tell_rest(job)
         broker = self._broker
         for family in self._options.families():
             broker._run(jobs.drop_rest(broker.queue(family)._core.keys, job))
 
     def _tell_rest(self, job: str) -> None:
-        """Commit in all shards what the first has committed: its driver may have died in between."""
+        """Commit the rest in all shards if the first has committed: its driver may have died in between."""
         first, *others = self._options.families()
         if others:
             self._broker._run(jobs.tell_rest(self._broker.queue(first)._core.keys, job))
 
 
 def check_lists(lists: int, *, tasks: int) -> None:
-    """Check that one script can commit so many lists of a queue: a list holds one delay and time to live.
+    """Check that one script can commit this many lists of a queue: a list holds one delay and time to live.
 
     Raises:
         InvalidInput: there are too many, and more than a list for each task.

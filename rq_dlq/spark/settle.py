@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.settlement import Settlement
 
 logger = logging.getLogger("rq_dlq.spark")
-TOGETHER = 500  # acks in one round trip; other operations take Redis longer, and go one chunk at a time
+TOGETHER = 500  # acks in one round trip; other operations take Redis longer, and run one chunk at a time
 TEXT = ((StringType,), "string")
 POISON = Cause.of(Poison()).type  # it is the message's own fault
 
@@ -221,7 +221,7 @@ class Redrive(ByRows):
     """The operation `redrive`.
 
     Raises:
-        InvalidInput: a column or an option is not valid, or there is no such queue.
+        InvalidInput: a column or an option is not valid, or the queue does not exist.
         BrokerUnavailable: Redis cannot be reached.
     """
 
@@ -242,7 +242,7 @@ class Redrive(ByRows):
     def commit(self, messages: Sequence[Rows | None], _batch: int = 0) -> None:
         """Redrive the rows that are dead or expired, by a job for each queue; others are left alone.
 
-        With a canary it only begins the jobs, with which workers and maintenance go on.
+        With a canary it only begins the jobs, which workers and maintenance continue.
 
         Raises:
             InvalidInput: the rows are from another server, or a queue has too many redrives already.

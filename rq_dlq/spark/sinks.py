@@ -40,7 +40,7 @@ def epoch_key(df: DataFrame, epoch: int, *, query: str = "") -> str:
         query: a name for the query, which you change with the checkpoint; empty: the id that Spark gives it.
 
     Raises:
-        InvalidInput: it has no name, and it is called elsewhere, or with Spark Connect, which does not say
+        InvalidInput: it has no name, and it is called elsewhere, or with Spark Connect, which does not report
             which query it is.
     """
     context = getattr(df.sparkSession, "sparkContext", None)
@@ -58,7 +58,7 @@ def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str 
     If the driver was frozen for longer than its lease, another consumer may have its messages. The error ends
     the query; when it is restarted, it writes the epoch without them.
 
-    The counters of a query's claims nearly always tell. If they do not, the ids of the rows are looked at.
+    The counters of a query's claims nearly always suffice. If they do not, the ids of the rows are checked.
 
     Args:
         df: what `split` returned, which knows whose the rows are; or rows with the columns id and batch,
@@ -97,7 +97,7 @@ def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str 
 
 
 def is_whole(keys: QueueKeys, tokens: Sequence[str]) -> Steps[bool]:
-    """Whether the batch of a query holds all that it has to hold, by its counters; False: not known."""
+    """Whether the batch of a query holds all messages that it must hold, by its counters; False: unknown."""
     batches = {batch_of(token) for token in tokens}
     if len(batches) != 1 or (batch := batches.pop()) is None:
         return False

@@ -33,7 +33,7 @@ class RqDlqSource(DataSource):
     """Reads and writes queues; its options, views and columns: see `docs/spark.md`.
 
     Attributes:
-        cores: of the cluster; 0: not known.
+        cores: the cluster's cores; 0: unknown.
     """
 
     cores: ClassVar[int] = 0

@@ -39,7 +39,7 @@ class Split:
         bad: the others: id, batch, error_class, error_message, as the operations nack and discard take them.
         failed: how many these are.
         rows: all of them.
-        tokens: of the claims that their messages came by.
+        tokens: the tokens of their claims.
     """
 
     ok: DataFrame
@@ -134,7 +134,7 @@ def by_row(function: Callable[[Row], Mapping[str, Any]], schema: StructType | st
             function's own columns.
 
     Raises:
-        InvalidInput: the schema lacks one of the four columns, or a column may not be null.
+        InvalidInput: the schema lacks one of the four columns, or a column must not be null.
     """
     columns = _columns(schema)
     known = {*columns.names}
@@ -163,7 +163,7 @@ def by_row(function: Callable[[Row], Mapping[str, Any]], schema: StructType | st
 
 
 def by_batch(function: Callable[[pa.RecordBatch], Mapping[str, Any]], schema: StructType | str) -> Handler:
-    """Like `by_row`, of a function that takes many rows at once, which is several times as fast.
+    """Like `by_row`, for a function that takes many rows at a time, which is several times as fast.
 
         def handle(batch):
             bodies = batch["body"].cast("string")
@@ -176,7 +176,7 @@ def by_batch(function: Callable[[pa.RecordBatch], Mapping[str, Any]], schema: St
 
     Args:
         function: takes an Arrow batch and returns a dict with columns of the schema, each an Arrow or numpy
-            array, a Series of pandas or a list. Arrow casts them safely: text to numbers, too. It may fill
+            array, a Series of pandas or a list. Arrow casts them safely, also text to numbers. It may fill
             error_class and error_message for rows that fail.
         schema: as for `by_row`.
 
@@ -218,7 +218,7 @@ def _columns(schema: StructType | str) -> pa.Schema:
 
 
 def _over_batches(handle: Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]) -> Handler:
-    """Handle each batch; what was handled in parts is joined again."""
+    """Handle each batch; parts that were handled separately are joined again."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -232,7 +232,7 @@ def _over_batches(handle: Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]) 
 
 
 def _in_halves(rows: Rows, make: Callable[[Rows], R], fail: Callable[[Rows, Exception], R]) -> Iterator[R]:
-    """What is made of rows. If some fail, it comes in parts, and these fail alone."""
+    """The result of rows. If some fail, the result has several parts, and the failing rows fail alone."""
     try:
         made = make(rows)
     except Exception as error:  # noqa: BLE001 - rows fail, not the task

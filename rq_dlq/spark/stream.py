@@ -79,7 +79,7 @@ class Driver:
             self.keeper.drop(queue.keys, before.tokens(family))
 
     def stop(self) -> None:
-        """Release what is claimed ahead, and renew no more leases.
+        """Release the batches that are claimed ahead, and stop renewing leases.
 
         The batch that Spark was given stays leased, so that the query can be started again with it.
         """
@@ -93,7 +93,7 @@ class Driver:
             self.keeper.stop()
 
     def keep(self, offset: Offset) -> None:
-        """Renew the leases of an offset's batches from now on."""
+        """Renew the leases of an offset's batches from now."""
         for family, queue in self._subscription.queues.items():
             self.keeper.keep(queue.keys, [*offset.tokens(family), *self.query.aside.get(family, ())])
 
@@ -161,7 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The messages of the batch `end`, as far as it still holds them."""
         batch = Offset.of(end)
-        self._driver.keep(batch)  # at once: the driver may have been down for nearly a lease
+        self._driver.keep(batch)  # immediately: the driver may have been down for nearly a lease
         shares = self._driver.run(self._driver.query.plan(Offset.of(start), batch))
         self._driver.keep(batch)  # and the halves that planning has parked
         return list(map(Share, shares)) or [Share()]
@@ -173,7 +173,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from read_slices(partition.parts, broker, columns, self._options.fetch_size)
 
     def stop(self) -> None:
-        """Release what is claimed ahead, and renew no more leases."""
+        """Release the batches that are claimed ahead, and stop renewing leases."""
         if "_driver" in self.__dict__:
             self._driver.stop()
 

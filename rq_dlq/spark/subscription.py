@@ -1,4 +1,4 @@
-"""The queues that a stream reads: names, and patterns whose queues come and go while the query runs."""
+"""The queues that a stream reads: names, and patterns whose queues change while the query runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Subscription(Generic[T]):
     """The queues of a stream that there are now.
 
     Args:
-        made: makes of a name what the stream works with.
+        made: creates, for a name, the object that the stream works with.
 
     Attributes:
         queues: these, by name. It is replaced as a whole, since two threads read it.
@@ -32,18 +32,18 @@ class Subscription(Generic[T]):
         self._options = options
         self._made = made
         self.queues: Mapping[str, T] = {}
-        self._missed: set[str] = set()  # what was warned of
+        self._missed: set[str] = set()  # warnings that were logged
 
     def look(self, known: Collection[str] = (), read: Collection[str] = ()) -> Steps[None]:
         """See which queues there are now.
 
         Args:
             known: the queues of the checkpoint.
-            read: those of which the query has read something.
+            read: the queues that the query has read.
 
         Raises:
             DataLoss: one of `read`, or of the option's names, was deleted, and `failOnDataLoss` is set.
-            InvalidInput: the option does not have one of `known`.
+            InvalidInput: the option lacks one of `known`.
         """
         options = self._options
         if strange := {*known}.difference(chosen([*known], options.queues, options.shards)[0]):

@@ -1,7 +1,7 @@
 """`spark.read.format("rq_dlq")`: the views of queues. It reads and changes nothing.
 
 The driver plans: it finds the queues and divides their present content into shares, one for each task. A task
-reads its share page by page, while consumers go on.
+reads its share page by page, while consumers keep running.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Reader(DataSourceReader):
         """Find the queues, and divide their content.
 
         Raises:
-            InvalidInput: there is no such queue.
+            InvalidInput: the queue does not exist.
             BrokerUnavailable: Redis cannot be reached.
         """
         options = self._options

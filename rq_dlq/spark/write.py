@@ -28,7 +28,7 @@ REQUEST = "SparkConnect_"  # the beginning of a tag
 def operation_of(
     given: Mapping[str, str], schema: StructType, *, overwrite: bool, stream: bool = False
 ) -> Operation:
-    """The operation that the options ask for, checked against the columns.
+    """The operation of the options, checked against the columns.
 
     Raises:
         InvalidInput: an option, a column or the mode is not valid. A stream's complete mode is an overwrite.
@@ -53,7 +53,7 @@ def _check_no_table() -> None:
     """Check that the rows are not written to make a table: Spark forgets the options of one.
 
     The command that makes a table writes in an execution within its own. So does foreachBatch, in a query,
-    and every request of Spark Connect, where a table cannot be told.
+    and every request of Spark Connect, where a table cannot be recognized.
 
     Raises:
         InvalidInput: they are.

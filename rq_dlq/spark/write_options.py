@@ -52,7 +52,7 @@ class WriteOptions(Options):
         id_column, key_column, priority_column, headers_column, delay_column, ttl_column: the column with this
             value for each row; empty: ids are drawn, there are no keys, the others have their defaults.
         rate: messages per second that become visible, or are redriven; 0: no limit.
-        canary: how many of each queue are redriven first; the others follow if these succeed; 0: all at once.
+        canary: how many of each queue are redriven first; the others follow if these succeed; 0: no canary.
         stage_ttl: milliseconds that a task's rows are kept for the end of the job.
         max_message_bytes: the largest size of encoded headers and body.
         fail_on_lost: fail if a row can no longer be settled because its lease was lost.
@@ -79,7 +79,7 @@ class WriteOptions(Options):
     replicas: int = option("replicas", number(1), "1", only=_SEND)
 
     def __post_init__(self) -> None:
-        """Check what options mean together.
+        """Check options against one another.
 
         Raises:
             InvalidInput: the queue has no valid name; only rows to send need one.

@@ -82,7 +82,7 @@ class AsyncConnections:
 
     @property
     def pool(self) -> Any:
-        """The redis-py pool; in a cluster, that of the node at the URL."""
+        """The redis-py pool; in a cluster, the pool of the node at the URL."""
         return self._link.pool
 
     async def run(self, steps: Steps[R]) -> R:

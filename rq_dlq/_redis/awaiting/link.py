@@ -118,7 +118,7 @@ class AsyncLink:
             await uninterrupted(self._return(connection))
 
     async def drop(self, connection: Any, error: BaseException | None) -> None:
-        """Take back a connection that is no longer usable, because of this error."""
+        """Take back a connection that this error has made unusable."""
         await self._drop(connection, error)
 
     async def prove(self, step: Step, scripts: Scripts) -> None:

@@ -54,7 +54,7 @@ class Idle:
         self._all.append(connection)
 
     def take(self) -> Any:
-        """Take an idle connection; None: there is none."""
+        """Take an idle connection; None: none is idle."""
         if self._loop is not (loop := asyncio.get_running_loop()):
             self._move_to(loop)
         return self._all.pop() if self._all else None

@@ -119,7 +119,7 @@ class Link:
             self._return(connection)
 
     def drop(self, connection: Any, error: BaseException | None) -> None:
-        """Take back a connection that is no longer usable, because of this error."""
+        """Take back a connection that this error has made unusable."""
         self._drop(connection, error)
 
     def prove(self, step: Step, scripts: Scripts) -> None:

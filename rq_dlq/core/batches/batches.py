@@ -1,7 +1,7 @@
 """Batches: several claims under one name, by which any process can read, extend and settle them.
 
 One script must not claim 50,000 messages, so a batch is as many claims as it needs.
-Their tokens follow from its name, so only the name has to be stored: the same name, the same messages.
+Their tokens follow from its name, so only the name must be stored: the same name, the same messages.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ def claim_batch(
 ) -> Steps[ClaimedBatch]:
     """Claim up to `limit` messages under a name, and wait up to `wait` milliseconds for the first.
 
-    A batch ends when nothing more is ready, so it also ends while a producer goes on.
+    A batch ends when nothing more is ready, so it ends even while a producer keeps sending.
 
     Args:
         lease: milliseconds; each claim's is renewed until the last claim is made.
         size: bytes; the claim that reaches them is the last.
-        renewal: renews the leases of batches of other queues, too, which were claimed just before.
+        renewal: renews also the leases of batches of other queues that were claimed just before.
 
     Raises:
         InvalidInput: the queue is a view.
@@ -136,7 +136,7 @@ def claim_batch(
         if claimed:
             sizes.append(claimed.messages)
             got += claimed.size
-        # Large messages fill a claim before; one of dead letters does not say whether there are more.
+        # Large messages fill a claim earlier; a claim of dead letters does not report whether more are ready.
         if not claimed or (claimed.messages < CLAIM and claimed.wait != 0 and queue.part == "live"):
             break
     return ClaimedBatch(name, queue.keys.family, tuple(sizes), got)
@@ -190,13 +190,13 @@ def read_claim(keys: QueueKeys, token: str, first: int, limit: int, wanted: Want
     """Read the messages that a claim still holds, of `limit` messages from the `first` on.
 
     This takes no script. The record and the history of a message do not change while a claim holds it, and
-    the states are read last: what is held then was held before. They are read again after the histories,
-    which few messages have. If neither is wanted, the claim's counter is read last instead: nearly always it
-    says that nothing was settled. No command reads more than the claim was given at once: about half a
-    megabyte, or one message.
+    the states are read last: a message that is held then was held before. They are read again after the
+    histories, which few messages have. If neither is wanted, the claim's counter is read last instead: it
+    nearly always shows that nothing was settled. No command reads more than the claim was given: about half
+    a megabyte, or one message.
 
     Args:
-        wanted: of each message; the record is always read.
+        wanted: the parts of each message; the record is always read.
     """
     given: list[bytes] = yield calls.places(keys, token)
     ids = [message_id for message_id in given[first : first + limit] if message_id]
@@ -260,7 +260,7 @@ def release_batch(queue: QueueState[Any], tokens: Sequence[str]) -> Steps[int]:
 def halve_batch(keys: QueueKeys, tokens: Sequence[str], rest: str) -> Steps[int]:
     """Park the greater half of what a batch still holds under the name `rest`; returns how many it keeps.
 
-    The name must be new. A single message is parked, too.
+    The name must be new. A single message is also parked.
     """
     held = yield from held_by(keys, tokens)
     keep = sum(held) // 2

@@ -15,7 +15,7 @@ _REMEMBERED = 30 * 24 * 3600 * 1000  # milliseconds that an idle query is rememb
 
 
 def places(keys: QueueKeys, token: str) -> Command[list[bytes]]:
-    """The list of a claim: the ids that it was given; empty where a sweep or a division took the message."""
+    """The list of a claim: the ids that it was given; empty for a message that a sweep or a division took."""
     return Command((b"HGET", keys["claims"], token), lambda reply: (reply or b"").split(b"\n")[1:])
 
 
@@ -35,7 +35,7 @@ def divide_claim(keys: QueueKeys, token: str, *, to: str, keep: int) -> Call[int
 
 
 def given_ids(keys: QueueKeys, token: str) -> Command[list[str]]:
-    """The ids that a claim was given; it may not hold all of them any more."""
+    """The ids that a claim was given; it may no longer hold all of them."""
     return Command((b"HGET", keys["claims"], token), _read_ids)
 
 
@@ -45,14 +45,14 @@ def _read_ids(reply: bytes | None) -> list[str]:
 
 
 def given_counts(keys: QueueKeys, tokens: Sequence[str]) -> Command[list[int]]:
-    """How many messages each claim was given, the length of its list; 0: it is over, or never was."""
+    """How many messages each claim was given, the length of its list; 0: it has ended, or never existed."""
     return Command(
         (b"HMGET", keys["claims"], *tokens), lambda reply: [(text or b"").count(b"\n") for text in reply]
     )
 
 
 def held_counts(keys: QueueKeys, tokens: Sequence[str]) -> Command[list[int]]:
-    """How many messages each claim still holds; 0: it is over, or never was."""
+    """How many messages each claim still holds; 0: it has ended, or never existed."""
     fields = [f"{token}:held" for token in tokens]
     return Command((b"HMGET", keys["claims"], *fields), lambda reply: [int(n or 0) for n in reply])
 
@@ -63,7 +63,7 @@ class Begun(NamedTuple):
     Attributes:
         done: the last batch that is done.
         failures: how often this one has failed.
-        half: whether it is half of one that failed too often.
+        half: whether it is half of a batch that failed too often.
         in_a_row: how often the query has failed since a batch with rows succeeded.
     """
 
@@ -80,7 +80,7 @@ def begin_batch(keys: QueueKeys, query: str, *, batch: int, run: str) -> Call[Be
 
 
 class Noted(NamedTuple):
-    """How far a query has come.
+    """The progress of a query.
 
     Attributes:
         batch: the last batch that is done; -1: another run has begun the one to note.
@@ -114,11 +114,11 @@ def note_half(keys: QueueKeys, query: str, batch: int) -> Call[Noted]:
 
 
 class Progress(NamedTuple):
-    """How far a query has come.
+    """The progress of a query.
 
     Attributes:
-        done: the last batch that is done; None: nothing is known of the query.
-        held: how many messages the last batch that was planned has to hold until it is acked.
+        done: the last batch that is done; None: the query is unknown.
+        held: how many messages the last batch that was planned must hold until it is acked.
         poisoned: how many messages died in a row, each alone in its batch.
         alone: how often a message has begun as the only one of its batch, and its id; empty: none has since
             a batch with rows succeeded.
@@ -131,7 +131,7 @@ class Progress(NamedTuple):
 
 
 def progress(keys: QueueKeys, query: str) -> Command[Progress]:
-    """How far a query has come."""
+    """The progress of a query."""
     return Command((b"HMGET", keys.stream(query), *Progress._fields), _read_progress)
 
 

@@ -1,4 +1,4 @@
-"""Renews the leases of a batch while more of it is claimed: no heartbeat knows of it yet."""
+"""Renews the leases of a batch while more of it is claimed: no heartbeat has it yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.claiming.calls import Claimed
 
-PART = 3  # leases are renewed when a third of their time is over
+PART = 3  # leases are renewed when a third of their time has passed
 PAGE = 500  # claims in one script that keeps them
 
 

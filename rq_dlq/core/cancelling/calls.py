@@ -41,7 +41,7 @@ def cancel(sender: Sender, *, id: str, act: str = "") -> Call[Found]:
     """Cancel a message.
 
     Args:
-        act: for the audit (`who.act`); empty: no note.
+        act: the entry for the audit (`who.act`); empty: no note.
     """
 
     def read(reply: Any) -> Found:

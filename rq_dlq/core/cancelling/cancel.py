@@ -48,7 +48,7 @@ def cancel(queue: QueueState[Any], message_id: str, *, by: str | None = None) ->
         )
     if found.token:
         with suppress(BrokerRefused, BrokerUnavailable):  # its worker notices when it extends the lease
-            held = (str(message_id), found.token)  # plain text, also of what a send returned
+            held = (str(message_id), found.token)  # plain text, even for an id that a send returned
             notice = calls.Notice(queue.name, held)
             yield from unrepeated(_tell(queue.keys.namespace, name_of(found.holder), notice))
     return cast("Cancelled", found.word)

@@ -1,4 +1,4 @@
-"""The verbs that change waiting messages. `act`: for the audit (`core/queues/who.py`); empty: no note."""
+"""The verbs that change waiting messages. `act`: the audit's entry (`core/queues/who.py`); empty: no note."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ TAKES: Final[Mapping[str, tuple[Index, ...]]] = {
 Verb: TypeAlias = "Callable[..., Call[Changed]]"
 """A call that changes the messages `ids` of a `place`; it reads as how many it changed."""
 VerbOfAll: TypeAlias = "Callable[..., Call[ChangedRange]]"
-"""The same for the first messages of a `place` from `after` `upto`; it also reads as where to go on."""
+"""The same for the first messages of a `place` from `after` `upto`; it also reads as the next position."""
 
 
 def change(
@@ -106,7 +106,7 @@ def change(
 
 
 def _held(queue: QueueState[Any], choice: Choice) -> Steps[set[tuple[str, str]]]:
-    """The chosen messages that somebody works on: their queues and ids."""
+    """The chosen messages that are being processed: their queues and ids."""
     held: set[tuple[str, str]] = set()
     reading = leased_of(queue, choice)
     while page := (yield from following(reading)):
@@ -228,7 +228,7 @@ def transfer(
     """Move them to another queue, or copy them, except those whose ids that queue already has.
 
     Raises:
-        InvalidInput: it is the same queue, or there is no such queue.
+        InvalidInput: it is the same queue, or that queue does not exist.
         CrossSlot: a cluster keeps the two on different nodes.
     """
     yield from check_target(target, (yield from sources(queue, choice)), create=create)

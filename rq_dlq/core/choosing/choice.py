@@ -48,11 +48,11 @@ class Choice:
         since: when they died at the earliest; kept in milliseconds of the server's clock.
         older_than: how long ago they died at least; kept in milliseconds.
         limit: the most messages, the first in their order.
-        order: which come first.
+        order: which messages are first.
         all: the caller means every message; see `check_bulk`.
 
     Attributes:
-        indexed: the index of groups has the letters of `group`, which is a whole one.
+        indexed: the index of groups has the dead letters of `group`, which is a whole fingerprint.
 
     Raises:
         InvalidInput: an argument is not valid, or `all` has a condition beside it.
@@ -140,7 +140,7 @@ class Choice:
 
     @property
     def takes_leased(self) -> bool:
-        """Whether it means messages that somebody works on, too: its states do not leave them out."""
+        """Whether it also means messages that are being processed: its states do not exclude them."""
         return self.places is None or "leased" in self.places
 
     @property
@@ -156,7 +156,7 @@ class Choice:
         return by_reading or self.where is not None or self.key is not None or self.reason is not None
 
     def of_group(self, name: str) -> Choice:
-        """The same among the letters of one group, which the index of groups has."""
+        """The same among the dead letters of one group, which the index of groups has."""
         choice = copy(self)
         choice.group, choice.indexed = name, True
         return choice
@@ -198,7 +198,7 @@ class Choice:
         """Check that the queue has the places.
 
         Raises:
-            InvalidInput: it is a dead-letter or expiry queue, and this is not what it holds.
+            InvalidInput: it is a dead-letter or expiry queue, and does not hold these states.
         """
         held = {"dead", "expired"} if queue.view else {queue.part}
         other = [place for place in self.places or () if place not in held]
@@ -264,7 +264,7 @@ def reason_of(reason: str | None) -> str | None:
     """A reason why messages die, or None.
 
     Raises:
-        InvalidInput: there is no such reason.
+        InvalidInput: the reason does not exist.
     """
     if reason is not None and reason not in REASONS:
         raise InvalidInput(f"reason {shown(reason)}: pass one of {', '.join(REASONS)}")

@@ -88,7 +88,7 @@ def _of_one(queue: QueueState[Any], choice: Choice, within: int) -> Steps[list[E
 
 
 def _counted(queue: QueueState[Any], choice: Choice, within: int) -> Steps[list[ErrorGroup]]:
-    """The same by reading the letters; the groups of each queue of a view."""
+    """The same by reading the dead letters; the groups of each queue of a view."""
     found: dict[tuple[str, str], GroupCount] = {}
     cleared: dict[tuple[str, str], int | None] = {}
     muted: dict[tuple[str, str], tuple[int, int] | None] = {}

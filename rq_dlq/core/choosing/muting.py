@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DAY = 86_400_000  # milliseconds
 LONGEST = 30  # days, which the key of muted groups is kept
-AGAIN = 0  # until a letter of the group dies
+AGAIN = 0  # until another message of the group dies
 
 
 def mute(
@@ -32,7 +32,7 @@ def mute(
     """Mute a group, or all kinds of one class; whether that changed anything.
 
     Raises:
-        InvalidInput: there is no such group, too many are muted, or an argument is not valid.
+        InvalidInput: the group does not exist, too many are muted, or an argument is not valid.
     """
     name = _name_of(group)
     now, _ = yield queue_calls.stats(queue.keys, queue.name)
@@ -72,7 +72,7 @@ def _name_of(group: str | ErrorGroup) -> str:
 
 
 def _groups_of(queue: QueueState[Any], name: str) -> Steps[list[str]]:
-    """The groups whose names begin so; of failures without an error the one without a name."""
+    """The groups whose names begin with this; for failures without an error the group without a name."""
     listed = yield from indexed(queue.keys, name)
     return [one.name for one in (listed[1] if listed else ()) if name or not one.name]
 

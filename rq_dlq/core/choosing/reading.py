@@ -1,7 +1,7 @@
 """Reads the messages of a choice page by page, one page in memory at a time.
 
 A page begins after the last row of the one before it, by score and member. So a message that stays is seen
-exactly once, whatever others redrive, purge, claim or send meanwhile.
+exactly once, even if others redrive, purge, claim or send at the same time.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ Reading: TypeAlias = Generator[Step | Found, Any, None]
 
 
 def following(reading: Reading) -> Steps[Found | None]:
-    """The next page; None: there is none."""
+    """The next page; None: this is the last."""
     return drive(reading, as_it_is, until=Found)
 
 
@@ -93,10 +93,10 @@ def read(
     """The messages that a choice takes, in pages of at most 250; a limit ends the reading.
 
     Args:
-        wanted: the parts that the caller reads, besides those that the conditions need.
+        wanted: the parts that the caller reads, in addition to those that the conditions need.
         only: in no other state.
         but: the member of a view that is left out.
-        known: the queues behind the name, as the caller has read them; None: those that are there now.
+        known: the queues behind the name, as the caller has read them; None: the current ones.
     """
     found = (yield from sources(queue, choice)) if known is None else known
     shown = [member for member in found if member.keys != but]
@@ -118,7 +118,7 @@ def leased_of(queue: QueueState[Any], choice: Choice) -> Reading:
         now = (yield queue_calls.stats(member.keys, member.name))[0] if choice.conditional else 0
         reading = _at(member, "leased", choice, now, choice.needs | STATE)
         while page := (yield from following(reading)):
-            if member.part != "live":  # of its own letters, those that were claimed
+            if member.part != "live":  # of its own dead letters, those that were claimed
                 rows = [row for row in page.rows if (read_state(row.state) or NEW).part == member.part]
                 page = Found(member, member.part, rows)
             yield replace(page, rows=_taken(page, choice, now))
@@ -218,7 +218,7 @@ def _these(queue: QueueState[Any], place: Place, ids: Sequence[str], wanted: Wan
 def _leased(queue: QueueState[Any], wanted: Wanted) -> Reading:
     """The leased messages, claim by claim, the first to lapse first."""
     tokens = yield from leases(queue.keys)
-    seen: set[str] = set()  # a claim lists what it was given; another one may hold it by now
+    seen: set[str] = set()  # a claim lists the messages that it was given; another claim may hold one by now
     for some in chunks(tokens, LISTS):
         lists = yield Batch([batch_calls.given_ids(queue.keys, token) for token in some])
         given = [message_id for ids in lists for message_id in ids if message_id not in seen]
@@ -241,7 +241,7 @@ def _standing(queue: QueueState[Any], place: Index, choice: Choice, now: int, wa
 
 
 def _grouped(queue: QueueState[Any], choice: Choice, now: int, wanted: Wanted) -> Reading:
-    """The letters of a group up to the last one there is now, in the order of their deaths."""
+    """The dead letters of a group up to the last one that it has now, in the order of their deaths."""
     name = choice.group or ""
     last: Position | None = yield group_calls.end(queue.keys, name)
     if last is None:
@@ -260,7 +260,7 @@ def _pages(queue: QueueState[Any], place: Place, choice: Choice, part: Range, wa
 
 
 def by_group(queue: QueueState[Any], choice: Choice) -> Steps[list[Choice]]:
-    """The choice, divided into those that the index of groups answers; itself where that does not."""
+    """The choice, divided into those that the index of groups answers; itself if it does not."""
     if choice.group is None or choice.ids is not None or choice.places_in(queue) != ["dead"]:
         return [choice]
     if len(choice.group) == PLACE:  # the class and the place of several groups
@@ -278,7 +278,7 @@ def chosen(
 ) -> Steps[list[Received[T]]]:
     """The messages, unchanged, in the order of their states; those of a group by their deaths.
 
-    Where letters of other queues are among them, all are in the order in which they died or are due.
+    If dead letters of other queues are among them, all are in the order in which they died or are due.
     """
     reading = read(queue, choice, ALL, only)
     found: list[Received[T]] = []

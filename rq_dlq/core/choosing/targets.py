@@ -24,7 +24,7 @@ def check_target(
     """Check that messages of these queues can go to this one.
 
     Args:
-        verb: what is done, for the error.
+        verb: the change, for the error.
         create: it may be one that does not exist yet.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Claiming under a name that is a queue's and that of letters of other queues, too.
+"""Claiming under a name that belongs to a queue and to dead letters of other queues.
 
-Each claim takes from one of the two and, where that has less than was asked for, from the other. They take
-turns in being the first, so neither starves.
+Each claim takes from one of the two and, if that has too few, from the other. They take turns in being the
+first, so neither starves.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def claim_by_turns(
     alarmed: bool,
     waits: bool,
 ) -> Steps[tuple[list[D], int]]:
-    """Claim once, as `Once` does. Each token says whose message it holds.
+    """Claim once, as `Once` does. Each token names the queue of its message.
 
     Args:
-        claim_one: claims up to so many letters of one member.
-        waits: the claim waits for messages. If not, it looks at all members before it returns nothing.
+        claim_one: claims dead letters of one member, up to a number.
+        waits: the claim waits for messages. If not, it checks all members before it returns nothing.
     """
-    first_letters = queue.seen.turn and not alarmed  # who has the alarm looks at the queue
+    first_letters = queue.seen.turn and not alarmed  # the client that has the alarm checks the queue
     queue.seen.turn = not queue.seen.turn
     found: list[D] = []
     wait_for = 0

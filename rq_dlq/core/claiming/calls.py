@@ -25,9 +25,9 @@ class Claimed(NamedTuple):  # a tuple is made faster than a frozen dataclass
 
     Attributes:
         now: the server's clock, milliseconds.
-        wait: 0: claim again at once; -1: nothing is known to come; ONLY_SUSPECTS: this claim may not take
-            the messages that are ready; DELETED: the queue was deleted since its opening; else milliseconds
-            until something comes.
+        wait: 0: claim again immediately; -1: no event is expected; ONLY_SUSPECTS: this claim must not take
+            the messages that are ready; DELETED: the queue was deleted since its opening; otherwise
+            milliseconds until the next event.
         messages: how many were claimed. A repetition of a claim for "count" has the same number, whatever
             happened to the messages.
         rows: the messages, except for such a claim.
@@ -61,12 +61,12 @@ def claim(
     """Hand out up to `count` messages for `lease` milliseconds.
 
     Args:
-        patience: milliseconds that the client can wait for something to come.
+        patience: milliseconds that the client can wait for an event.
         alarmed: the last claim gave this client, and no other, the time to wake.
         suspects: "all", unless a worker claims; then the first lapse of a message is not charged.
         thorough: claim nothing before all lapsed leases are swept. If they are too many for one script, the
             claim returns nothing, with a wait of 0.
-        opening: of the queue, when the client opened it; empty: any.
+        opening: the queue's, when the client opened it; empty: any.
         answer: "count": another process reads the messages, see `read_claim`; a lapse is not charged.
     """
     args: dict[str, Argument] = {

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.settlement import Settlement
 
 logger = logging.getLogger("rq_dlq")
-ROUNDS = 40  # claims that only sweep, 25 messages each, before one hands out what is ready
+ROUNDS = 40  # claims that only sweep, 25 messages each, before one hands out ready messages
 MOST_ROUNDS = 1_000  # claims that are repeated immediately, so that none continues forever
 
 C = TypeVar("C")
@@ -83,17 +83,17 @@ def claim(
 ) -> Steps[list[D]]:
     """Claim messages, and wait for the first.
 
-    A message whose body does not decode is dead at once (`unprocessable`) and not returned. One whose body
-    decodes, and does not fit the queue's type, is passed on to another version of the program. A dead letter
-    is kept, and rests, so that it does not block those behind it. Where letters of other queues are under the
-    name, they are claimed by turns with what was sent to it.
+    A message whose body does not decode dies immediately (`unprocessable`) and is not returned. If its body
+    decodes, but does not fit the queue's type, it is passed on to another version of the program. A dead
+    letter is kept, and rests, so that it does not block those behind it. If dead letters of other queues are
+    under the name, they are claimed in turns with messages that were sent to it.
 
     Args:
         count: the most messages.
         wait: milliseconds to wait for the first.
         lease: milliseconds; None: the queue's.
         permit: a worker's. With it a message's first lapse is not charged, and a suspect is claimed alone.
-            The claim does not wait where only suspects are ready and the permit allows none.
+            The claim does not wait if only suspects are ready and the permit allows none.
         undecodable: called with each message whose body does not decode; None: it is logged.
         stopped: ends the wait.
     """
@@ -122,7 +122,7 @@ def claim(
     if not queue.view or claimed:
         return claimed
     found = yield from claim_view(queue, claim_one, count, wait=wait, stopped=stopped)
-    if found is None:  # the name is a queue's now, too
+    if found is None:  # the name is now also a queue's
         found = yield from patiently(queue, once, wait, stopped)
     return found
 
@@ -132,7 +132,7 @@ def _open_first(
     claim_own: Callable[[], Steps[tuple[list[D], int]]],
     by_turns: Callable[[], Steps[tuple[list[D], int]]],
 ) -> Steps[tuple[list[D], int]]:
-    """Open the queue, which says whether its name shows letters of others, too; then claim once."""
+    """Open the queue, which shows whether its name also has dead letters of others; then claim once."""
     yield from open_to_drain(queue)
     if queue.view:
         return [], DELETED
@@ -145,12 +145,12 @@ def patiently(
     wait: int,
     stopped: Callable[[], bool] = bool,
 ) -> Steps[C]:
-    """Claim until there is something, for up to `wait` milliseconds, or until it is stopped.
+    """Claim until messages are ready, for up to `wait` milliseconds, or until it is stopped.
 
     If leases have lapsed, they are swept before anything is claimed, as many as the rounds allow. So their
     messages come before newer ones, and nothing is returned only if nothing was ready, or after a thousand
     rounds, which sweep more than 10,000 messages. Each wait is as long as possible, since the last claim of
-    a wait has to pass the alarm on.
+    a wait must pass the alarm on.
     """
     left, alarmed, rounds = wait, False, ROUNDS
     while True:
@@ -266,11 +266,11 @@ def _log(delivery: Leased[Any], settlement: Settlement, error: UnprocessableMess
 
 
 def _fitting(queue: QueueState[Any], deliveries: list[D], count: int, *, suspects: bool) -> Steps[list[D]]:
-    """What fits of a resumed claim; the rest is released.
+    """The deliveries of a resumed claim that fit; the rest is released.
 
     Args:
-        count: at most so many, since the earlier claim may have asked for more; 0: any number.
-        suspects: take messages that lapsed, too. The earlier claim may have had a permit that this one lacks.
+        count: the most deliveries, since the earlier claim may have asked for more; 0: any number.
+        suspects: also take messages that lapsed. The earlier claim may have had a permit that this one lacks.
     """
     fit = [delivery for delivery in deliveries if suspects or not delivery.lapsed][: count or None]
     if len(fit) < len(deliveries):

@@ -73,7 +73,7 @@ class Consuming(Generic[D]):
         self._unseen: deque[D] = deque()  # claimed, and not handed out yet
         self._current: D | None = None
         self._acked: deque[D] = deque()  # the ack is deferred
-        self._lost: list[Settlement] = []  # deferred acks that came too late
+        self._lost: list[Settlement] = []  # deferred acks that were too late
         self._asked = 0.0  # when the last round trip ended
         self.over = False
         self._process = this_process()
@@ -113,7 +113,7 @@ class Consuming(Generic[D]):
         """The next delivery, after the deferred acks; None: there was none in time, or the loop was ended.
 
         Raises:
-            LeaseLost: a deferred ack came too late. The others are done.
+            LeaseLost: a deferred ack was too late. The others are done.
         """
         self._leave_to_parent()
         self._current = None
@@ -141,7 +141,7 @@ class Consuming(Generic[D]):
         return delivery._lease.left(self._clock()) < FRESH * self._lease
 
     def _keep_next(self) -> Steps[bool]:
-        """Ask the server whether the next one may be handed out, which keeps it; else take it out."""
+        """Ask the server whether the next one may be handed out, which keeps it; otherwise take it out."""
         one = self._unseen[0]
         (held,) = yield from extend(self._queue, [one], self._lease)
         now = moment(one._lease.ends - self._lease)
@@ -158,7 +158,7 @@ class Consuming(Generic[D]):
         return False
 
     def _next(self) -> D | None:
-        """The next to hand out; none if the loop was ended during the claim: who leaves it releases them."""
+        """The next to hand out; none if the loop was ended during the claim, which then releases them."""
         return self._unseen.popleft() if self._unseen and not self.over else None
 
     def leave(self, *, cut_off: bool = False) -> Steps[None]:
@@ -167,10 +167,10 @@ class Consuming(Generic[D]):
         To end it again does nothing, unless a step that was under way has claimed something since.
 
         Args:
-            cut_off: give back what a claim that was under way may have taken, too.
+            cut_off: also give back messages that an unfinished claim may have taken.
 
         Raises:
-            LeaseLost: a deferred ack came too late. The others are done.
+            LeaseLost: a deferred ack was too late. The others are done.
         """
         self._leave_to_parent()
         self.over = True
@@ -210,7 +210,7 @@ class Consuming(Generic[D]):
             _note(some, (yield from release(self._queue, held, begun=begun)))
 
     def _take_acked(self) -> list[D]:
-        """The deliveries to ack, without those that were settled otherwise meanwhile, as by `queue.ack`."""
+        """The deliveries to ack, without those that were settled otherwise, such as by `queue.ack`."""
         return [delivery for delivery in take_all(self._acked) if delivery.outcome == "deferred"]
 
     def _take_rest(self) -> list[D]:
@@ -222,7 +222,7 @@ class Consuming(Generic[D]):
         return [delivery for delivery in rest if not delivery.settled]
 
     def _is_cut_short(self) -> bool:
-        """Whether a claim does not wait any longer: the loop was ended, or there is something to tell."""
+        """Whether a claim no longer waits: the loop was ended, or there is something to report."""
         return self.over or bool(self._lost)
 
     def _tell_lost(self) -> None:
@@ -236,7 +236,7 @@ class Consuming(Generic[D]):
                 raise
 
     def _leave_to_parent(self) -> None:
-        """In a forked child, forget what the parent holds."""
+        """In a forked child, forget the messages that the parent holds."""
         if self._process != this_process():
             self._process, self._current = this_process(), None
             self._unseen.clear()

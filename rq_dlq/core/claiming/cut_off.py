@@ -37,7 +37,7 @@ def claim_is_cut_off(queue: QueueState[Any], error: BaseException) -> bool:
 def give_back(queue: QueueState[Any]) -> Steps[None]:
     """Release the messages of claims with unknown outcomes.
 
-    A claim of no message under the token of such a claim replies what that one took (I12).
+    A claim of no message under the token of such a claim replies the messages that it took (I12).
     """
     for member in _all(queue):
         while token := member.indeterminate_claims.take():
@@ -50,9 +50,9 @@ def give_back(queue: QueueState[Any]) -> Steps[None]:
 
 
 def _taken(queue: QueueState[Any], token: str) -> Steps[Sequence[Row]]:
-    """What a claim took. If that is nothing, the claim may lie unread in a connection that was closed since.
+    """The messages that a claim took. If none, the claim may be unread in a connection that was closed since.
 
-    Redis reads connections in any order, but has read all that came before this when its reply is here.
+    Redis reads connections in any order, but has read all earlier requests when its reply is here.
     """
     claimed: calls.Claimed = yield calls.claim(
         queue.keys, part=queue.part, token=token, count=0, lease=queue.lease, patience=0,
@@ -62,7 +62,7 @@ def _taken(queue: QueueState[Any], token: str) -> Steps[Sequence[Row]]:
 
 
 def _all(queue: QueueState[Any]) -> list[QueueState[Any]]:
-    """The queue, and those whose letters are under its name."""
+    """The queue, and those whose dead letters are under its name."""
     return [queue, *queue.members.values()]
 
 

@@ -1,7 +1,7 @@
-"""Claiming from a view: the oldest letters first, wherever they are.
+"""Claiming from a view: the oldest dead letters first, whichever queue has them.
 
-The members of a view share no hash tag, so no script can keep an index of all their letters. Instead a client
-looks at the members in turn, a bounded number per second, and remembers which of them have letters.
+The members of a view share no hash tag, so no script can keep an index of all their dead letters. Instead a
+client checks the members in turn, a bounded number per second, and remembers which of them have any.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 D = TypeVar("D", bound="Leased[Any]")
 SECOND = 1_000  # milliseconds
-PER_SECOND = 1_000  # queues that a client looks at: about 10 ms of its time
-PER_CLAIM = 25  # members that each claim looks at, so that among a few the order is exact
-SOURCES = 100  # members that one claim takes letters from
+PER_SECOND = 1_000  # queues that a client checks: about 10 ms of its time
+PER_CLAIM = 25  # members that each claim checks, so that among a few the order is exact
+SOURCES = 100  # members that one claim takes dead letters from
 TIMES = 10_000  # times of death that it compares
 
 
 class Share(NamedTuple):
-    """What a claim takes from one member.
+    """The share of one member in a claim.
 
     Attributes:
-        letters: how many.
-        oldest: when the first letter died that it leaves; None: none is left.
+        letters: how many dead letters it takes.
+        oldest: the time of death of the first one that it leaves; None: none is left.
     """
 
     address: Address
@@ -58,20 +58,20 @@ def claim_view(
     wait: int,
     stopped: Callable[[], bool],
 ) -> Steps[list[D] | None]:
-    """Claim the letters of a view that died first.
+    """Claim the dead letters of a view that died first.
 
-    A claim that does not wait finds nothing only if no member has letters. One that waits looks at some
+    A claim that does not wait finds nothing only if no member has dead letters. One that waits checks some
     members each second.
 
     Args:
-        claim_one: claims up to so many letters of one member. With 0 it only does what is overdue there.
+        claim_one: claims dead letters of one member, up to a number; 0: only does overdue maintenance.
 
     Returns:
-        The letters; None: there are none, and the name has become a queue's, too.
+        The dead letters; None: there are none, and the name now also belongs to a queue.
     """
     left, thorough = wait, False
     live = queue.part == "live"
-    sent_to = queue.keys["wake"] if live else queue.keys.silent  # who sends to the name makes it a queue's
+    sent_to = queue.keys["wake"] if live else queue.keys.silent  # a sender to the name makes it a queue's
     while True:
         thorough = thorough or queue.seen.looked is None
         looked = queue.seen.looked
@@ -93,10 +93,10 @@ def claim_letters(
     *,
     thorough: bool = False,
 ) -> Steps[list[D]]:
-    """Claim the letters under a name that died first, without a wait.
+    """Claim the dead letters under a name that died first, without a wait.
 
     Args:
-        thorough: look at all members, otherwise at the next ones and at those known to have letters.
+        thorough: check all members, otherwise the next ones and those known to have dead letters.
     """
     refused = yield from _look(queue, thorough=thorough)
     found = yield from _claim_oldest(queue, claim_one, count, refused)
@@ -109,13 +109,13 @@ def _claim_oldest(
     count: int,
     refused: BrokerRefused | None,
 ) -> Steps[list[D]]:
-    """Claim the oldest letters that are known, after what is overdue.
+    """Claim the oldest known dead letters, after overdue maintenance.
 
     Args:
-        refused: why a member could not be looked at.
+        refused: why a member could not be checked.
 
     Raises:
-        BrokerRefused: there are letters only in members where the server refuses to claim, or to look.
+        BrokerRefused: only members have dead letters where the server refuses to claim, or to check.
     """
     seen = queue.seen
     found: list[tuple[QueueState[Any], list[D]]] = []
@@ -145,7 +145,7 @@ def _claim_oldest(
             for share in shares:
                 got = yield from take(share.address, share.letters)
                 left -= got
-                # A member that has fewer is passed over until the next look: its other letters rest.
+                # A member that has fewer is skipped until the next check: its other dead letters rest.
                 _note(seen, share.address, share.oldest if got == share.letters else None)
         yield from _release_last(found, -left)
     except BaseException:
@@ -157,7 +157,7 @@ def _claim_oldest(
 
 
 def _release_last(found: Sequence[tuple[QueueState[Any], list[D]]], surplus: int) -> Steps[None]:
-    """Release what claims of unknown outcome gave beyond what this one asks for."""
+    """Release the messages of claims with an unknown outcome beyond the number that this one asks for."""
     for member, deliveries in reversed(found):
         if surplus <= 0:
             return
@@ -179,10 +179,10 @@ def keep_for_next(queue: QueueState[Any], deliveries: Sequence[Leased[Any]]) -> 
 
 
 def _look(queue: QueueState[Any], *, thorough: bool) -> Steps[BrokerRefused | None]:
-    """Look for members with letters; returns why a member cannot be looked at, if one cannot.
+    """Search for members with dead letters; returns why a member cannot be checked, if one cannot.
 
     Args:
-        thorough: look at all queues and members, otherwise at the next ones.
+        thorough: check all queues and members, otherwise the next ones.
     """
     seen = queue.seen
     now: int = yield queue_calls.clock()
@@ -208,7 +208,7 @@ def _find_members(queue: QueueState[Any], *, thorough: bool) -> Steps[list[Addre
 
 
 def _look_at(queue: QueueState[Any], addresses: Sequence[Address], now: int) -> Steps[BrokerRefused | None]:
-    """Read when the oldest letter of each of these members died, and whether anything is overdue there."""
+    """Read when the oldest dead letter of each of these members died, and whether anything is overdue."""
     seen, refused = queue.seen, None
     groups = deque(chunks(addresses, LOOKED_AT))
     while groups:
@@ -226,7 +226,7 @@ def _look_at(queue: QueueState[Any], addresses: Sequence[Address], now: int) -> 
         except BrokerRefused as error:
             if len(group) == 1:
                 refused = error
-            else:  # a damaged one must not hide the letters of the others
+            else:  # a damaged one must not hide the dead letters of the others
                 groups.extendleft([address] for address in group)
             continue
         for number, address in enumerate(group):
@@ -238,7 +238,7 @@ def _look_at(queue: QueueState[Any], addresses: Sequence[Address], now: int) -> 
 
 
 def _note(seen: Seen, address: Address, oldest: float | None) -> None:
-    """Note when the oldest letter of a member died; None: it has no letters."""
+    """Note when the oldest dead letter of a member died; None: it has none."""
     if oldest is None:
         seen.oldest.pop(address, None)
     else:
@@ -246,17 +246,17 @@ def _note(seen: Seen, address: Address, oldest: float | None) -> None:
 
 
 def _shares(queue: QueueState[Any], count: int) -> Steps[list[Share]]:
-    """Where the `count` letters are that died first, or at least the first hundred of them.
+    """The members that have the `count` oldest dead letters, or at least the first hundred of them.
 
-    What is remembered may be out of date, since others claim, too. So it is read again before letters are
-    taken.
+    The remembered times may be out of date, since others also claim. So they are read again before any dead
+    letters are taken.
     """
     seen, most = queue.seen, min(count, SOURCES)
     while candidates := nsmallest(most + 1, list(seen.oldest.items()), key=itemgetter(1)):
         some, more = candidates[:most], candidates[most:]
         families = list({address.family for address, _ in some})
         seen.show(families, (yield from shown(queue, families)))
-        if any(address not in seen.known for address, _ in some):  # their letters have another name by now
+        if any(address not in seen.known for address, _ in some):  # they have another name by now
             continue
         limit = min(count, TIMES // len(some))
         reads = [page_calls.times(queue.member(address).keys, address.part, limit) for address, _ in some]

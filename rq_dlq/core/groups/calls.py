@@ -21,11 +21,11 @@ class Group:
     """A group as the script counts it; times are milliseconds.
 
     Attributes:
-        name: the fingerprint, or what stands for it.
-        hour, day: how many letters died within the last hour, the last day.
-        cleared: when a letter was last taken out; None: not known.
+        name: the fingerprint, or its replacement.
+        hour, day: how many messages died within the last hour, the last day.
+        cleared: when a dead letter was last taken out; None: unknown.
         muted: since when, and until when it is muted (0: until it dies again); None: it is not.
-        newest: its newest letters, oldest first: their states, and of their histories the last failure.
+        newest: its newest dead letters, oldest first: their states, and the last failure of each history.
     """
 
     name: str
@@ -46,7 +46,7 @@ class GroupPage:
     Attributes:
         now: the server's clock, milliseconds.
         whole: every dead letter is in a group.
-        next: the group after which the next page begins; empty: there is none.
+        next: the group after which the next page begins; empty: this is the last page.
     """
 
     now: int
@@ -91,7 +91,7 @@ def sizes(keys: QueueKeys) -> tuple[Command[int], Command[int]]:
 
 
 def cleared(keys: QueueKeys, name: str) -> Command[int | None]:
-    """When a letter was last taken out of a group, milliseconds; None: not known."""
+    """When a dead letter was last taken out of a group, milliseconds; None: unknown."""
     command = (b"ZSCORE", keys["cleared"], f"{name:12}")
     return Command(command, lambda reply: int(float(reply)) if reply else None)
 
@@ -110,22 +110,22 @@ def _read_muted(text: bytes | None) -> tuple[int, int] | None:
 def mute(keys: QueueKeys, name: str, *, upto: int | None, act: str = "") -> Call[int]:
     """Mute a group until this time (0: until it dies again), or unmute it (None).
 
-    Reads as 1; 0: nothing was done, since it is so, or there is no such group; -1: too many are muted.
+    Reads as 1; 0: nothing was done, since it is so, or the group does not exist; -1: too many are muted.
 
     Args:
-        act: for the audit (`core/queues/who.py`); empty: no note.
+        act: the entry for the audit (`core/queues/who.py`); empty: no note.
     """
     args = {"group": f"{name:12}", "upto": "" if upto is None else upto, "act": act}
     return Call("mute", keys, args, (), int)
 
 
 def before(name: str, died: int) -> Position:
-    """The position in `groups` before the letters of a group that died then or later."""
+    """The position in `groups` before the dead letters of a group that died then or later."""
     return Position(0, f"{name:12}".encode() + min(max(died, 0), (1 << 8 * _TIME) - 1).to_bytes(_TIME))
 
 
 def end(keys: QueueKeys, name: str) -> Command[Position | None]:
-    """The position after the newest letter of a group; None: it has none."""
+    """The position after the newest dead letter of a group; None: it has none."""
     low = f"{name:12}".encode()
     parts = (b"ZRANGE", keys["groups"], b"(" + low + END.member, b"[" + low, b"BYLEX", b"REV", b"LIMIT", 0, 1)
     return Command(parts, lambda reply: Position(0, reply[0]) if reply else None)

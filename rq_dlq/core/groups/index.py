@@ -20,7 +20,7 @@ PAGE = 50  # groups in one script
 
 
 def indexed(keys: QueueKeys, prefix: str = "") -> Steps[tuple[int, list[Group]] | None]:
-    """The server's clock, and the groups whose names begin so; None: not every dead letter is in a group."""
+    """The server's clock, and the groups whose names begin with this; None: the index is incomplete."""
     found: list[Group] = []
     after = b""
     while True:
@@ -48,10 +48,10 @@ NEW_WITHIN = "24h"
 def index_groups(
     keys: QueueKeys, codec: Codec[Any], within: int, prefix: str = ""
 ) -> Steps[list[ErrorGroup] | None]:
-    """The groups of a queue whose names begin so; None: the index does not tell.
+    """The groups of a queue whose names begin with this; None: the index is incomplete.
 
     Args:
-        within: how long ago the first letter of a new group died at most, milliseconds.
+        within: the greatest age of the first dead letter of a new group, milliseconds.
     """
     listed = yield from indexed(keys, prefix)
     now, found = listed or (0, [])

@@ -22,11 +22,11 @@ _VERDICTS: dict[int, Verdict] = {1: "committed", 0: "before", -1: "gone", -2: "d
 
 
 class Moved(NamedTuple):
-    """What a call moved into the queue; false: nothing.
+    """The messages that a call moved into the queue; false: none.
 
     Attributes:
         messages: how many.
-        known: of them, those whose id the queue knew: they added nothing.
+        known: how many of them the queue already had: they added nothing.
     """
 
     messages: int
@@ -42,7 +42,7 @@ def attempt_of(name: str, *, delay: int, ttl: int) -> str:
 
 
 def stage(keys: QueueKeys, job: str, attempt: str, items: Sequence[Argument]) -> Command[int]:
-    """Append items (id, payload, …) to a list; `cut` has to follow. Reads as its length."""
+    """Append items (id, payload, …) to a list; `cut` must follow. Reads as its length."""
     return Command((b"RPUSH", keys.stage(job, attempt), *items), int)
 
 
@@ -57,12 +57,12 @@ def keep(keys: QueueKeys, job: str, attempt: str, ttl: int) -> Command[int]:
 
 
 def note_list(keys: QueueKeys, job: str, attempt: str) -> Command[int]:
-    """Add a list to those of its job, so that it is found where its task was killed; `keep` has to follow."""
+    """Add a list to those of its job, so that it is found if its task is killed; `keep` must follow."""
     return Command((b"RPUSH", keys.stage(job, LISTS), attempt), int)
 
 
 def take_lists(keys: QueueKeys, job: str, limit: int) -> Command[list[str]]:
-    """Take up to `limit` lists off those of their job; an empty list: there are no more."""
+    """Take up to `limit` lists off those of their job; an empty list: none is left."""
     return Command(
         (b"LPOP", keys.stage(job, LISTS), limit), lambda reply: [name.decode() for name in reply or ()]
     )
@@ -113,7 +113,7 @@ def move_staged(
 
     Args:
         early: before it is due.
-        longest: bytes of a payload at most, so that it can read many at once.
+        longest: the largest payload, bytes, so that it can read many in one command.
     """
     _, delay, ttl = attempt.rsplit(".", 2)
     args: dict[str, Argument] = {

@@ -2,7 +2,7 @@
 
 1. Each attempt of a task stages its messages in its own lists, which expire.
 2. `commit` is the moment: the messages are in the queue, though not yet visible.
-3. `move` makes them visible, a chunk at a time. If the committer dies, maintenance goes on.
+3. `move` makes them visible, a chunk at a time. If the committer dies, maintenance continues.
 """
 
 from __future__ import annotations
@@ -152,11 +152,11 @@ def _ask(keys: QueueKeys, job: str, others: Iterable[str], confirm: Confirm | No
 def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) -> Steps[str]:
     """Make the commits for other queues that the first one has stored. A repetition changes nothing.
 
-    What was staged for them may be gone, and does not come back: then the rest is committed, and the note is
-    removed, since it would hold up all that was committed after it.
+    The messages that were staged for them may be gone forever: then the rest is committed, and the note is
+    removed, since it would hold up all later commits.
 
     Returns:
-        What is gone, a sentence; empty: nothing.
+        The missing messages, a sentence; empty: none.
     """
     text: bytes | None = yield job_calls.first_of(keys, job, note)
     order = msgspec.json.decode(text, type=Order) if text else None
@@ -182,7 +182,7 @@ def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) 
 
 
 def tell_rest(keys: QueueKeys, job: str) -> Steps[None]:
-    """Make what is left of a job's commits for other queues, where its committer did not get to them."""
+    """Make the remaining commits of a job for other queues, which its committer did not reach."""
     _, call = yield job_calls.last_commit(keys, job)
     if call and (lost := (yield from _tell(keys, job, f"{NOTE}{call}.0.0"))):
         logger.error("%s: %s", keys.family, lost)
@@ -216,7 +216,7 @@ def move(
         job_calls.move_staged(keys, job, attempt, limit=size, early=True, longest=longest) for size in sizes
     ]
     parts: list[job_calls.Moved] = [(yield calls[0])]
-    if parts[0].messages == sizes[0] and len(calls) > 1:  # else the messages are long, or all are moved
+    if parts[0].messages == sizes[0] and len(calls) > 1:  # otherwise the messages are long, or all are moved
         parts += yield Batch(calls[1:])
     return job_calls.Moved(*map(sum, zip(*parts, strict=True)))
 
@@ -238,7 +238,7 @@ def drop_rest(keys: QueueKeys, job: str) -> Steps[int]:
 
 
 def roll_forward(keys: QueueKeys, limit: int, *, early: bool = False) -> Steps[int]:
-    """Move up to `limit` messages that were committed but not moved in time (`early`: at once); how many."""
+    """Move up to `limit` committed messages that were not moved in time (`early`: immediately); how many."""
     moved = 0
     while moved < limit and (head := (yield job_calls.next_committed(keys))):
         if head[1].startswith(NOTE):

@@ -1,4 +1,4 @@
-"""What the tasks of a job stage, until it is committed or dropped."""
+"""The messages that the tasks of a job stage, until they are committed or dropped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STAGE_TTL = 86_400_000  # milliseconds that staged messages wait for a commit
 
 @dataclass
 class Stage:
-    """What one attempt of a task writes to one queue.
+    """The messages that one attempt of a task writes to one queue.
 
     Attributes:
         job: at most 200 bytes, without control characters.

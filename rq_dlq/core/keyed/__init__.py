@@ -1,1 +1,1 @@
-"""Lanes of a queue, which are all messages of one key: how long they are, and who holds their seats."""
+"""Lanes of a queue, each all messages of one key: how long they are, and what holds their seats."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BLOCKED: Final = 1 << 43  # lua/lib/BLOCKED.lua
 BY_RATE: Final = 0.5  # lua/lib/BY_RATE.lua
 HOLDERS = 100  # of the seats of a lane that are read
-MOST_SPECIAL = 1_000  # lanes of which something is known that one call reads
+MOST_SPECIAL = 1_000  # lanes with a special state that one call reads
 
 
 def blocked(keys: QueueKeys, lane: int | None = None) -> Command[int]:
@@ -45,7 +45,7 @@ def slot(keys: QueueKeys, lane: int) -> Command[float | None]:
 
 
 def head(keys: QueueKeys, lane: int) -> Command[str]:
-    """The id of the first blocked message of a lane; empty: there is none."""
+    """The id of the first blocked message of a lane; empty: none is blocked."""
     score = BLOCKED + lane
     command = (b"ZRANGEBYSCORE", keys["scheduled"], score, score, b"LIMIT", 0, 1)
     return Command(command, lambda reply: id_of(reply[0]).decode() if reply else "")
@@ -75,12 +75,12 @@ def rank(keys: QueueKeys, row: bytes) -> Command[int]:
 
 
 def before(keys: QueueKeys, lane: int) -> Command[int]:
-    """How many rows of `scheduled` stand before those of a lane."""
+    """How many rows of `scheduled` precede those of a lane."""
     return Command((b"ZCOUNT", keys["scheduled"], b"-inf", f"({BLOCKED + lane}"), int)
 
 
 def consumer(keys: QueueKeys, token: str) -> Command[str]:
-    """Who made a claim, as a JSON text; empty: it is over."""
+    """The consumer that made a claim, as a JSON text; empty: the claim has ended."""
     return Command(
         (b"HGET", keys["claims"], token),
         lambda reply: (reply or b"").split(b"\n")[0].split(b"\t")[0].decode(errors="replace"),
@@ -88,7 +88,7 @@ def consumer(keys: QueueKeys, token: str) -> Command[str]:
 
 
 class Lane(msgspec.Struct):
-    """What is special about a lane (lua/lib/read_lane.lua); times in milliseconds."""
+    """The special state of a lane (lua/lib/read_lane.lua); times in milliseconds."""
 
     of: Of = "key"
     name: str = ""
@@ -111,12 +111,12 @@ class Lane(msgspec.Struct):
 
 
 def special(keys: QueueKeys, lane: int) -> Command[Lane | None]:
-    """What is special about a lane; None: nothing."""
+    """The special state of a lane; None: it has none."""
     return Command((b"HGET", keys["lanes"], lane), lambda reply: _special(reply or b""))
 
 
 def specials(keys: QueueKeys) -> Command[dict[int, Lane]]:
-    """What is special about lanes, about a thousand of them."""
+    """The special states of lanes, about a thousand of them."""
 
     def read(reply: Any) -> dict[int, Lane]:
         cells: Any = reply[1]
@@ -139,5 +139,5 @@ def _read_lane(reply: Any) -> int | None:
     if not reply:
         return None
     last: Any = reply[-1]
-    score = int(float(last if isinstance(last, bytes) else last[-1]))  # in pairs, where a pool speaks RESP3
+    score = int(float(last if isinstance(last, bytes) else last[-1]))  # in pairs, if a pool speaks RESP3
     return score - BLOCKED if score >= BLOCKED else None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.dependency import DependencyStats
     from rq_dlq.values.message import Row
 
-CANCELLED = "\2"  # before the seat of a call whose message was cancelled
+CANCELLED = "\2"  # precedes the seat of a call whose message was cancelled
 SAMPLED = 200  # blocked messages by which lanes are found
 LOOKED_AT = 5  # of these lanes, the longest
 
@@ -111,7 +111,7 @@ def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeySta
 
 
 def _next_at(queue: QueueState[Any], slot: float) -> Steps[datetime | None]:
-    """A slot that has not come (lua/lib/slot_of)."""
+    """A slot that has not passed (lua/lib/slot_of)."""
     now, _ = yield queue_calls.stats(queue.keys, queue.name)
     return moment(math.ceil(slot)) if slot > now else None
 
@@ -142,7 +142,7 @@ def _key_of(queue: QueueState[Any], row: Row) -> str | None:
 
 
 def said(message: Received[Any]) -> tuple[str | None, str | None]:
-    """The key and the dependency of a message; None, too: it cannot be read."""
+    """The key and the dependency of a message; None also if it cannot be read."""
     try:
         return message.key, message.dependency
     except UnprocessableMessage:
@@ -188,13 +188,13 @@ def held_up(queue: QueueState[Any], since: int) -> Steps[list[str]]:
 
 
 def _both(queue: QueueState[Any], place: bytes, name: str) -> Steps[tuple[float | None, DependencyStats]]:
-    """Where a row is in `scheduled`, and what is known of a dependency."""
+    """The position of a row in `scheduled`, and the state of its dependency."""
     score: float | None = yield calls.place_in_lane(queue.keys, place)
     return score, (yield from outages.of_dependency(queue, name))
 
 
 def _behind(queue: QueueState[Any], place: bytes, key: str, due_at: int) -> Steps[str]:
-    """Who is in front of a row in the lane of its key; empty: it does not wait there."""
+    """The messages in front of a row in the lane of its key; empty: it does not wait there."""
     keys, lane = queue.keys, lane_of(key)
     score, rank, before = yield Batch(
         [calls.place_in_lane(keys, place), calls.rank(keys, place), calls.before(keys, lane)]
@@ -202,7 +202,7 @@ def _behind(queue: QueueState[Any], place: bytes, key: str, due_at: int) -> Step
     if score is None:
         return ""
     found: KeyStats = yield from _of_lane(queue, lane, key)
-    if score < calls.BLOCKED:  # with its seat, for its slot; else it is delayed
+    if score < calls.BLOCKED:  # with its seat, for its slot; otherwise it is delayed
         due = found.next_at is not None and score > due_at and moment(math.ceil(score)) == found.next_at
         return f"it waits for the rate of its key {key}{_at(found)}" if due else ""
     in_front = f"{max(0, rank - before) + found.seats} in front"

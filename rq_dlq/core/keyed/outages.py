@@ -57,7 +57,7 @@ def everywhere(namespace: str) -> Steps[list[DependencyStats | UnreachableQueue]
 
 
 def of_lanes(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list[DependencyStats]]:
-    """The dependencies among the lanes of which something is known."""
+    """The dependencies among the lanes with a special state."""
     known = {number: lane for number, lane in lanes.items() if lane.of == "dependency"}
     counts: list[int] = (yield Batch([calls.blocked(keys, number) for number in known])) if known else []
     return [
@@ -67,7 +67,7 @@ def of_lanes(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list
 
 
 def closed_lanes(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list[str]]:
-    """Which of the lanes of which something is known are closed to work, in words."""
+    """The lanes with a special state that are closed, in words."""
     dependencies = yield from of_lanes(keys, lanes, now)
     paused = [lane for lane in lanes.values() if lane.of == "key" and lane.is_paused(now)]
     return [

@@ -17,7 +17,7 @@ ALL = 2_000  # more than are kept
 
 
 def audit(namespace: str, limit: int, queue: str | None = None) -> Steps[list[AuditRecord]]:
-    """What operators did in all queues of a namespace, or in one, the newest first.
+    """The acts of operators in all queues of a namespace, or in one, the newest first.
 
     Raises:
         InvalidInput: the limit is not valid.

@@ -52,7 +52,7 @@ def audit(keys: QueueKeys, limit: int) -> Command[list[AuditRecord]]:
 
 
 def audit_of_none(namespace: str, limit: int) -> Command[list[AuditRecord]]:
-    """The same of what no queue keeps: of the map of policies, and of queues that were deleted."""
+    """The same for changes that no queue keeps: of the map of policies, and deletions of queues."""
     return _audit(_keys.audit(namespace), "", limit)
 
 

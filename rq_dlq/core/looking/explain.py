@@ -47,14 +47,14 @@ NO_TRACE = (
     "no trace: it was never sent here, or it ended longer ago than the results, dedup_window or outcomes of "
     "the queue cover"
 )
-ENDS = {"acked", "cancelled", "moved", "purged", "discarded"}  # of what is in no place then
+ENDS = {"acked", "cancelled", "moved", "purged", "discarded"}  # of messages that are in no place then
 REMEMBERED = 1_000  # entries of the outcome history that are looked through
 _PLACES: tuple[Place | None, ...] = ("scheduled", "ready", "dead", "expired", None)  # as messages move on
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Where one message is, and why.
+    """The place of one message, and why it is there.
 
     Attributes:
         id: the message's id.
@@ -122,8 +122,8 @@ def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
 def _ended(keys: QueueKeys, message_id: str) -> Steps[tuple[str, int] | None]:
     """How and when a message ended that is not here, milliseconds; None: nothing remembers it.
 
-    Its result may, the ids of what was acked (`dedup_window`), or the outcome history, of which the newest
-    part is read.
+    This is known from its result, from the ids of acked messages (`dedup_window`), or from the newest part of
+    the outcome history.
     """
     (result,), acked, events = yield Batch(
         [
@@ -143,7 +143,7 @@ def _ended(keys: QueueKeys, message_id: str) -> Steps[tuple[str, int] | None]:
 
 
 def _is_orphaned(keys: QueueKeys, page: Page, row: Row) -> Steps[bool]:
-    """Whether a message that was read is in no place, and has not changed meanwhile."""
+    """Whether a message that was read is in no place, and has not changed in the meantime."""
     if row.lease_until:
         return False
     found: list[Page] = yield Batch(
@@ -154,7 +154,7 @@ def _is_orphaned(keys: QueueKeys, page: Page, row: Row) -> Steps[bool]:
 
 
 def _rest(queue: QueueState[Any], row: Row, passed_on: PassedOn) -> Steps[str]:
-    """Until when a message rests that was passed on: which live worker may take it, else when it is dead."""
+    """The end of the rest of a message that was passed on: which live worker may take it, or when it dies."""
     message = Received(row, queue.codec, queue.keys.family)
     try:
         task = message.headers.get(TASK, BODIES)
@@ -197,7 +197,7 @@ def _explained(
 
 
 def _ignored(message: Received[Any], settings: QueueSettings) -> str:
-    """That its key or its dependency has no meaning in this queue; empty: they have, or there are none."""
+    """A text that its key or its dependency has no effect in this queue; empty: they have, or it has none."""
     key, dependency = said(message)
     unheeded = [
         f"; its {of} {text} is ignored, since the queue has no {setting}"
@@ -208,7 +208,7 @@ def _ignored(message: Received[Any], settings: QueueSettings) -> str:
 
 
 def _story(message: Received[Any]) -> str:
-    """What happened to a live message last, as far as its history says."""
+    """The last event of a live message, by its history."""
     told = {*FAILURES, "redriven"}
     last = next((event for event in reversed(message.history) if event.event in told), None)
     if last is None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.codec import Codec
 
-CLAIMS, HELD, WAITING = 50, 100, 50  # that are looked at: the first to lapse, the first to be delivered
+CLAIMS, HELD, WAITING = 50, 100, 50  # leases that are checked: the first to lapse, the first to be delivered
 KEY = "key"
 Facts = Counter[tuple[str, str]]
 """How many messages have each value of each header, and each key."""
@@ -49,7 +49,7 @@ class Holder:
 
 
 def holders(keys: QueueKeys, codec: Codec[Any]) -> Steps[list[Holder]]:
-    """The header value that holds the workers of a queue, and the key; none where nothing stands out."""
+    """The header value that holds the workers of a queue, and the key; none if no value prevails."""
     found: tuple[list[str], Position | None] = yield page_calls.leases(keys, after=START, limit=CLAIMS)
     if not found[0]:
         return []
@@ -83,7 +83,7 @@ def _standing_out(held: list[Received[Any]], waiting: list[Received[Any]]) -> It
 
 
 def _facts(messages: Iterable[Received[Any]]) -> Facts:
-    """The values of headers, but for those that are secrets by their names, and the keys."""
+    """The values of headers, except secrets, by their names, and the keys."""
     facts: Facts = Counter()
     for message in messages:
         try:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rq_dlq.errors import RqDlqError
     from rq_dlq.values.counts import QueueStats
 
-WINDOW = 60.0  # seconds that a rate is of: those of two seconds jump
-SHARE, LONGEST = 4, 10.0  # a reading is followed by a pause four times as long, but of ten seconds at most
+WINDOW = 60.0  # the time span of a rate, seconds: rates of two seconds jump
+SHARE, LONGEST = 4, 10.0  # a reading is followed by a pause four times as long, at most ten seconds
 ALL = ""
 """The name of all queues together; no queue has it."""
 
@@ -29,7 +29,7 @@ class Rates(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A queue at one time: what happened since the reading before, and how many messages are there."""
+    """A queue at one time: the events since the reading before, and the numbers of messages."""
 
     sent: int = 0
     acked: int = 0
@@ -45,11 +45,11 @@ EVENTS = len(Rates._fields)  # these are the first numbers of a point
 
 
 class Reading(NamedTuple):
-    """What one overview adds. A queue where nothing is and nothing happens has no point.
+    """The numbers of one overview. A queue without messages and events has no point.
 
     Attributes:
         at: when it was read, by the server's clock.
-        seconds: since the reading before; 0: there is none, or the clock was set back.
+        seconds: time since the reading before; 0: this is the first, or the clock was set back.
     """
 
     at: float
@@ -57,7 +57,7 @@ class Reading(NamedTuple):
     points: Mapping[str, Point]
 
     def numbers(self, queue: str) -> list[float]:
-        """The point of a queue for a chart: what happened a second, and how many messages are there."""
+        """The point of a queue for a chart: the events per second, and the numbers of messages."""
         point, seconds = self.points.get(queue, NONE), self.seconds or 1.0
         return [*(round(number / seconds, 2) for number in point[:EVENTS]), *point[EVENTS:]]
 
@@ -71,7 +71,7 @@ class Monitor:
     Attributes:
         overview: the last one; None: there was none yet.
         failure: why the last reading failed; None: it did not.
-        seconds: that the rates are of, about a minute; 0: they come with the next reading.
+        seconds: the time span of the rates, about a minute; 0: the next reading has the first rates.
     """
 
     def __init__(self, keep: float = 0.0) -> None:
@@ -104,7 +104,7 @@ class Monitor:
         self.seconds = seconds
 
     def fail(self, error: RqDlqError) -> None:
-        """Take a failure to read. Who reads tries again as if Redis were quick."""
+        """Note a failure to read. A reader tries again as if Redis were quick."""
         self.failure, self._took = error, 0.0
 
     def pause(self, every: float) -> float:
@@ -116,7 +116,7 @@ class Monitor:
         return max(every, min(LONGEST, SHARE * self._took))
 
     def rates(self, queue: str) -> Rates:
-        """What happened to a queue in the last minute, a second."""
+        """The events of a queue in the last minute, per second."""
         if not self.seconds or queue not in self._grown:
             return Rates()
         return Rates(*(number / self.seconds for number in self._grown[queue]))

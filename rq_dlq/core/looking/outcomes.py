@@ -27,7 +27,7 @@ class Extent:
 
     Attributes:
         count: how many entries there are.
-        first: the id of the oldest; None: there is none.
+        first: the id of the oldest entry; None: the history is empty.
         last: the id of the newest.
     """
 
@@ -37,7 +37,7 @@ class Extent:
 
 
 def extent(keys: QueueKeys) -> Steps[Extent]:
-    """How far the outcome history reaches."""
+    """The range of the outcome history."""
     count, oldest, newest = yield Batch(
         [calls.count(keys), calls.page(keys, limit=1), calls.newest(keys, limit=1)]
     )
@@ -47,7 +47,7 @@ def extent(keys: QueueKeys) -> Steps[Extent]:
 def entries(
     keys: QueueKeys, *, start: str = "-", end: str = "+", limit: int | None = None
 ) -> Steps[list[RawOutcome]]:
-    """The entries from `start` to `end`, both included, as they come; at most `limit`."""
+    """The entries from `start` to `end`, both included, in their order; at most `limit`."""
     found: list[RawOutcome] = []
     while limit is None or len(found) < limit:
         wanted = PAGE if limit is None else min(PAGE, limit - len(found))

@@ -72,7 +72,7 @@ class Overview:
 
     Attributes:
         at: when it was read, by the server's clock.
-        queues: those that were read, sorted by name.
+        queues: the queues that were read, sorted by name.
         unreachable: the queues that could not be read, sorted by name.
         unlisted: why the list of queues could not be read: the queues are those of the previous overview,
             without new ones; empty: it was read.
@@ -132,7 +132,7 @@ def _grown(queue: QueueOverview, before: QueueOverview) -> Mapping[str, int]:
     return {name: max(0, now - then.get(name, 0)) for name, now in queue.stats.totals.items()}
 
 
-SLOW = 60.0  # seconds that the oldest message of a queue may wait before it is asked what holds its workers
+SLOW = 60.0  # seconds that the oldest message may wait before the overview reads what holds the workers
 FRESH, OLD = 5, 60  # seconds: groups that an earlier overview has are not read again, or are in any case
 
 
@@ -142,7 +142,7 @@ def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) 
     A queue that is damaged, or whose cluster node does not answer, is unreachable; the others are read.
 
     Args:
-        before: an earlier overview, whose groups are taken where the queue's counts are the same.
+        before: an earlier overview, whose groups are reused if the queue's counts are the same.
 
     Raises:
         InvalidInput: `before` is not an overview.
@@ -180,7 +180,7 @@ def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) 
 
 
 def _names(namespace: str, before: Overview | None) -> Steps[tuple[Sequence[str], str]]:
-    """The names of all queues; those that were known before, and why, if the list cannot be read now."""
+    """The names of all queues; those of the overview before, and why, if the list cannot be read now."""
     if before is None:
         return (yield queue_calls.registered(namespace)), ""
     (names,) = yield Batch([queue_calls.registered(namespace)], apart=True)
@@ -192,7 +192,7 @@ def _names(namespace: str, before: Overview | None) -> Steps[tuple[Sequence[str]
 def _queue(
     keys: QueueKeys, codec: Codec[Any], known: QueueOverview | None, read: Sequence[Any]
 ) -> Steps[QueueOverview | NodeUnavailable]:
-    """One queue, of which the counts, the redrives and the first tick were read."""
+    """One queue, whose counts, redrives and first tick were read."""
     now: int
     stats: QueueStats
     (now, stats), ids, tick, lanes = read
@@ -242,5 +242,5 @@ def _is_good(known: QueueOverview, now: int, stats: QueueStats) -> bool:
     age = abs((moment(now) - known.grouped_at).total_seconds())
     same = (known.grouped.dead, known.grouped.totals) == (stats.dead, stats.totals)
     if known.grouped.totals.get("mutes") != stats.totals.get("mutes"):
-        return False  # who mutes a group looks whether it is muted
+        return False  # an operator who mutes a group checks whether it is muted
     return age < (OLD if same else FRESH)

@@ -54,7 +54,7 @@ def troubles(
 
     Args:
         at: when they were read.
-        died: dead letters a second, by queue, as far as it is known.
+        died: dead letters per second, by queue, if known.
     """
     found = [one for queue in queues for one in _of(queue, at, (died or {}).get(queue.name, 0.0))]
     return sorted(found, key=lambda one: (one.level != "bad", KINDS.index(one.kind), -one.size, one.queue))
@@ -108,7 +108,7 @@ def _ago(at: datetime, seconds: float) -> datetime:
 
 
 def _held(queue: QueueOverview, detail: str) -> str:
-    """What holds the workers of a queue, where that is known."""
+    """The messages that hold the workers of a queue, if known."""
     if not queue.holders:
         return detail
     header = queue.holders[0].name
@@ -116,7 +116,7 @@ def _held(queue: QueueOverview, detail: str) -> str:
 
 
 def _deaths(queue: QueueOverview, died: float) -> Iterator[Trouble]:
-    """One trouble at most: the worst group, or that messages die of what is known."""
+    """At most one problem: the worst group, or the known cause of most deaths."""
     groups = [group for group in queue.groups if group.trends and group.last_hour]
     groups.sort(key=lambda group: (not (group.growing or group.regressed), -group.last_hour, -group.count))
     if groups:

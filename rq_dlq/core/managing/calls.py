@@ -66,7 +66,7 @@ def pause_lane(
 def limit_lane(keys: QueueKeys, name: str, limit: int | None, *, by: str = "", user: str = "") -> Call[int]:
     """Set a key's own limit; None: remove it.
 
-    Reads as 1 if that changed anything, 0 if not, -1 where the rule of the queue is no limit.
+    Reads as 1 if that changed anything, 0 if not, -1 if the rule of the queue is not a limit.
 
     Args:
         by: the operator, as JSON.
@@ -86,6 +86,6 @@ def reset(keys: QueueKeys, *, act: str = "") -> Call[int]:
     """Set the totals to zero. Reads as how many messages are in the queue.
 
     Args:
-        act: for the audit (`core/queues/who.py`); empty: no note.
+        act: the entry for the audit (`core/queues/who.py`); empty: no note.
     """
     return Call("reset", keys, {"act": act}, (), int)

@@ -26,7 +26,7 @@ def delete(queue: QueueState[Any], *, force: bool, act: str = "") -> Steps[int]:
     Args:
         force: delete it even with messages. Committed messages of jobs are moved into the queue first, since
             their commits for other queues are stored with them.
-        act: for the audit (`core/queues/who.py`); empty: no note.
+        act: the entry for the audit (`core/queues/who.py`); empty: no note.
 
     Raises:
         InvalidInput: it is not empty, or it is a dead-letter or expiry queue.

@@ -73,7 +73,7 @@ def set_limit(queue: QueueState[Any], key: str, limit: int | None, *, by: str | 
 
 
 def _user(queue: QueueState[Any], *, opens: bool, what: str = "pause") -> Steps[str]:
-    """Look at the queue; the Redis user."""
+    """Read the queue's state; the Redis user."""
     forget(queue)
     yield from find(queue)
     only_live(queue, what)

@@ -1,1 +1,1 @@
-"""Reading messages where they are, page by page, while consumers go on."""
+"""Reading messages in their places, page by page, while consumers keep running."""

@@ -1,4 +1,4 @@
-"""Reading messages, by their ids or by ranges of an index, while consumers go on."""
+"""Reading messages, by their ids or by ranges of an index, while consumers keep running."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Page:
     """Messages, part by part in the same order; a part that was not wanted is empty.
 
     Attributes:
-        next: where the next page begins; None: there is none.
+        next: where the next page begins; None: this is the last page.
         deadlines: when leases run out, for messages that were read by their ids; empty: no lease.
         looked: how many of these ids the page is about; the others do not fit.
         token: of the claim that holds them, if the page was read by it.
@@ -77,7 +77,7 @@ def scan(
     """A page of the messages in an index between two positions.
 
     Args:
-        newest: from the end; the last row comes first, and `next` is where the next page ends.
+        newest: from the end; the last row is first, and `next` is where the next page ends.
     """
     order = "newest" if newest else "oldest"
     args = _range(index, after, upto, limit=limit, wanted=wanted, order=order)
@@ -143,25 +143,25 @@ def size(keys: QueueKeys, index: str) -> Command[int]:
 
 
 def times(keys: QueueKeys, index: str, limit: int) -> Command[list[float]]:
-    """The first scores of an index, which are times where it holds what is dead or expired."""
+    """The first scores of an index, which are times if it holds dead or expired messages."""
     return Command((b"ZRANGE", keys[index], 0, limit - 1, b"WITHSCORES"), _read_times)
 
 
 def _read_times(reply: Any) -> list[float]:
-    if reply and isinstance(reply[0], list):  # in pairs, where a pool speaks RESP3
+    if reply and isinstance(reply[0], list):  # in pairs, if a pool speaks RESP3
         return [float(score) for _, score in reply]
     return [float(score) for score in reply[1::2]]
 
 
 def position(keys: QueueKeys, index: Index, rank: int) -> Command[Position | None]:
-    """The position after the row of this rank (-1: the last); None: there is no such row."""
+    """The position after the row of this rank (-1: the last); None: that row does not exist."""
     return Command((b"ZRANGE", keys[index], rank, rank, b"WITHSCORES"), _position)
 
 
 def _position(reply: Any) -> Position | None:
     if not reply:
         return None
-    member, score = reply if len(reply) > 1 else reply[0]  # in pairs, where a pool speaks RESP3
+    member, score = reply if len(reply) > 1 else reply[0]  # in pairs, if a pool speaks RESP3
     return _position_at(score, member)
 
 
@@ -187,12 +187,12 @@ def position_of(keys: QueueKeys, index: Readable, member: bytes) -> Command[Posi
 
 
 def cells(keys: QueueKeys, part: str, ids: Sequence[Argument]) -> Command[list[bytes | None]]:
-    """A part of messages: `messages` (their records), `states` or `history`; None where there is none."""
+    """A part of messages: `messages` (their records), `states` or `history`; None if a message has none."""
     return Command((b"HMGET", keys[part], *ids))
 
 
 def leases(keys: QueueKeys, *, after: Position, limit: int) -> Call[tuple[list[str], Position | None]]:
-    """A page of the tokens that hold something, the first to lapse first, and where the next page begins."""
+    """A page of the tokens that hold messages, the first to lapse first, and where the next page begins."""
     return Call("scan", keys, _range("leased", after, END, limit=limit, wanted=NOTHING), (), _read_tokens)
 
 

@@ -1,9 +1,9 @@
-"""Pages of waiting messages by plain commands, which take Redis a third of what the script `scan` takes.
+"""Pages of waiting messages by plain commands, which take Redis a third of the time of the script `scan`.
 
 Plain commands are not atomic together. So they read only pages that are beyond doubt; the script reads the
 others:
 
-- The rows of a page, and the last row of the page before, come in one reply, so none between them is missed.
+- The rows of a page, and the last row of the page before, are in one reply, so none between them is missed.
 - The states are read after the rows, and show that all messages are waiting and not leased. The records
   are read last, and all are there.
 - No record is long, and few messages have a history.
@@ -39,7 +39,7 @@ class _Reader:
     """Reads a range page by page.
 
     Attributes:
-        after: where the next page begins; None: the range is over.
+        after: where the next page begins; None: the range is complete.
     """
 
     def __init__(self, part: Range, limit: int, wanted: Wanted) -> None:

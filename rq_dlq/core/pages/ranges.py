@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.wanted import Wanted
 
 WORTH = 100_000  # messages that are worth a share of their own
-TOKENS = 1_000  # in one look at the leases
+TOKENS = 1_000  # in one read of the leases
 MOST_SHARES = 16  # unless more are asked for: one Redis serves them all
 
 
@@ -47,11 +47,11 @@ class Range:
 
 
 def shares_of(messages: int, wanted: int, cores: int = 0) -> int:
-    """Into how many shares to divide so many messages.
+    """The number of shares into which to divide this many messages.
 
     Args:
-        wanted: how many; 0: it depends on the number of messages.
-        cores: that read them; then there are no more shares than cores. 0: not known.
+        wanted: the number of shares; 0: it depends on the number of messages.
+        cores: the cores that read them; then there are no more shares than cores. 0: unknown.
     """
     return wanted or min(MOST_SHARES, cores or MOST_SHARES, max(1, messages // WORTH))
 
@@ -59,10 +59,10 @@ def shares_of(messages: int, wanted: int, cores: int = 0) -> int:
 def divide(stretches: Sequence[Stretch], wanted: int, cores: int = 0) -> Steps[list[list[Range]]]:
     """Divide stretches into shares of about the same size, each a list of ranges.
 
-    Messages that come later are in none of them, so reading them ends while producers go on.
+    Messages that arrive later are in none of them, so reading them ends while producers keep sending.
 
     Args:
-        wanted, cores: of `shares_of`.
+        wanted, cores: as in `shares_of`.
     """
     extents: list[tuple[int, int]] = []
     for stretch in stretches:
@@ -96,7 +96,7 @@ def _cut(stretch: Stretch, ranks: Sequence[int], high: int) -> Steps[list[Range]
         [calls.position(keys, index, rank) for rank in [*(rank - 1 for rank in ranks), last]]
     )
     first = START if stretch.since is None else Position(stretch.since)
-    # If the queue shrinks meanwhile, there are fewer rows to cut at.
+    # If the queue shrinks in the meantime, there are fewer rows to cut at.
     rows = sorted((row for row in found if row is not None), key=lambda row: (float(row.score), row.member))
     return [Range(keys, index, after, upto) for after, upto in pairwise([first, *rows])]
 
@@ -142,7 +142,7 @@ def pages_of(keys: QueueKeys, ids: Sequence[str], *, place: Place, wanted: Wante
 
 def leases(keys: QueueKeys) -> Steps[list[str]]:
     """The tokens that hold something, the first to lapse first."""
-    found: dict[str, None] = {}  # a lease that is extended meanwhile moves, and comes twice
+    found: dict[str, None] = {}  # a lease that is extended in the meantime moves, and appears twice
     position: Position | None = START
     while position is not None:
         tokens, position = yield calls.leases(keys, after=position, limit=TOKENS)

@@ -1,1 +1,1 @@
-"""The map of policies, and what of it applies to a queue."""
+"""The map of policies, and the part of it that applies to a queue."""

@@ -22,9 +22,9 @@ def configure(
     declared_before: bytes,
     declared: bytes,
 ) -> Call[bool]:
-    """Write the settings of a queue; fields that this version does not know stay as they are.
+    """Write the settings of a queue; fields that this version does not have stay as they are.
 
-    Reads as False if what `configured` read has changed meanwhile.
+    Reads as False if the fields that `configured` read have changed in the meantime.
     """
     args: dict[str, Argument] = {
         "version": version,
@@ -54,7 +54,7 @@ def policy_version(namespace: str) -> Command[bytes | None]:
 
 
 def configured(keys: QueueKeys) -> Command[tuple[bytes, bytes]]:
-    """What the queue's own program declared, and the version of the map that was applied; empty: none."""
+    """The declarations of the queue's own program, and the applied version of the map; empty: none."""
     command = (b"HMGET", keys["settings"], b"declared", b"version")
     return Command(command, lambda reply: (reply[0] or b"", reply[1] or b""))
 

@@ -1,6 +1,6 @@
-"""The names that policies give to dead letters and to expired messages: which of them can be given.
+"""The names that policies give to dead letters and to expired messages: which of them are allowed.
 
-A name may be that of a queue, which then shows both; a queue's own name is not given to its own letters.
+A name may belong to a queue, which then shows both; a queue's own name is not given to its own dead letters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Given(NamedTuple):
     expired_aliases: Sequence[str]
 
     def unusual(self, family: str, naming: Naming) -> list[str]:
-        """Those that a policy gave."""
+        """The names that a policy gave."""
         usual = usual_names(family, naming)
         names = [name for name in (self.dead, self.expired) if name not in usual]
         return [*names, *self.dead_aliases, *self.expired_aliases]
@@ -44,12 +44,12 @@ class Given(NamedTuple):
 
 
 def usual_names(family: str, naming: Naming) -> tuple[str, str]:
-    """The names of a queue's dead-letter and expiry queues where no policy gives others."""
+    """The names of a queue's dead-letter and expiry queues if policies give no others."""
     return naming.dead.of(family), naming.expired.of(family)
 
 
 def given_names(settings: QueueSettings, family: str, naming: Naming, *, strict: bool) -> Given:
-    """The names that a queue's settings give to its letters, without those that cannot be given.
+    """The names that a queue's settings give to its dead letters, without those that are not allowed.
 
     Args:
         strict: raise an error if the program itself declared such a name.
@@ -81,7 +81,7 @@ def given_names(settings: QueueSettings, family: str, naming: Naming, *, strict:
 
 
 def _problem(name: str, family: str, naming: Naming) -> str | None:
-    """Why a name cannot be given to a queue's letters; None: it can, also the usual one of another queue."""
+    """Why a name is not allowed for a queue's dead letters; None: it is, even another queue's usual one."""
     if name == family:
         return f"{family!r} cannot be its own dead-letter or expiry queue: choose another name"
     return _unusable(name, naming)
@@ -109,7 +109,7 @@ def _is_declared(settings: QueueSettings, field: str) -> bool:
 
 
 def check_not_own(family: str, entry: Entry) -> None:
-    """Check that an entry for one queue does not give that queue's name to what fails in it.
+    """Check that an entry for one queue does not give that queue's name to messages that fail in it.
 
     Raises:
         PolicyError: it does.

@@ -1,9 +1,9 @@
 """The map of policies: what operators set and programs declare becomes the settings of queues.
 
-The map (`rq:policies`) has entries for patterns; a queue's settings have what its own program declared. A
-client merges both and writes the result to the queue's settings, where the scripts read it, so a change
+The map (`rq:policies`) has entries for patterns; a queue's settings have the declarations of its own program.
+A client merges both and writes the result to the queue's settings, where the scripts read it, so a change
 takes effect everywhere with the next script. The result has the map's version, which shows a client that the
-map has changed meanwhile.
+map has changed in the meantime.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Map:
         return (self.fields or {}).get(VERSION)
 
     def read(self, keys: QueueKeys) -> Steps[tuple[bytes, bytes]]:
-        """Read the map if it has changed, and what `configured` reads, which is no newer than the map."""
+        """Read the map if it has changed, and the fields of `configured`, which are no newer than the map."""
         if self.fields is not None:
             settings, version = yield Batch([calls.configured(keys), calls.policy_version(keys.namespace)])
             if version == self.version:
@@ -59,7 +59,7 @@ class _Map:
 
 
 def apply_policies(keys: QueueKeys, naming: Naming, declared: Entry | None = None) -> Steps[Entry | None]:
-    """Write what applies to a queue to its settings.
+    """Write the settings that apply to a queue.
 
     Args:
         declared: a new declaration; None: keep the one in Redis.
@@ -148,11 +148,11 @@ def set_policy(
 ) -> Steps[int]:
     """Set an entry of the map, or remove it (None), and apply it to every queue that it matches.
 
-    If it is interrupted, only some of the queues have it, and a note on the error says how many.
+    If it is interrupted, only some of the queues have it, and a note on the error states how many.
 
     Args:
         progress: called with how many queues are done, and of how many.
-        act: for the audit (`core/queues/who.py`); empty: no note.
+        act: the entry for the audit (`core/queues/who.py`); empty: no note.
 
     Returns:
         How many queues it matches.
@@ -186,7 +186,7 @@ def set_policy(
 
 
 def _apply_if_known(keys: QueueKeys, policy_map: _Map) -> Steps[bool]:
-    """Apply the map to a queue; whether this version knows all of what applies."""
+    """Apply the map to a queue; whether this version can read all parts that apply."""
     try:
         yield from _apply(keys, policy_map)
     except UpgradeRequired as error:
@@ -196,7 +196,7 @@ def _apply_if_known(keys: QueueKeys, policy_map: _Map) -> Steps[bool]:
 
 
 def undeclare(keys: QueueKeys, naming: Naming, act: str = "") -> Steps[bool]:
-    """Remove what programs declared for a queue; returns whether there was anything."""
+    """Remove the declarations of programs for a queue; returns whether it had any."""
     before, _ = yield calls.configured(keys)
     if before:
         yield from _apply(keys, _Map(naming), b"")
@@ -210,10 +210,10 @@ def read_policies(namespace: str, naming: Naming) -> Steps[PolicyMap]:
 
 
 def explain_policy(keys: QueueKeys, naming: Naming, declares: Entry | None = None) -> Steps[QueueSettings]:
-    """What applies to a queue, and where each field comes from, with the names that are in use.
+    """The settings that apply to a queue, and the origin of each field, with the names that are in use.
 
     Args:
-        declares: what this program declares, and has not written yet; None: see the queue's settings.
+        declares: this program's declarations that are not written yet; None: see the queue's settings.
     """
     (declared, applied), fields, names = yield Batch(
         [calls.configured(keys), calls.policies(keys.namespace), queue_calls.given_names(keys)]

@@ -1,1 +1,1 @@
-"""The processes that work on queues or maintain them: what each reports of itself."""
+"""The processes that work on queues or maintain them, and their reports."""

@@ -18,7 +18,7 @@ from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.failure import moment
 from rq_dlq.values.process import ProcessReport
 
-APART = "/"  # between the name of a process and what tells it from another one of that name
+APART = "/"  # separates the name of a process from its own part, which no other process of that name has
 FORGET_EVERY = 3_600_000  # milliseconds between two looks of a process for reports of ended ones
 
 
@@ -74,10 +74,10 @@ def workers(namespace: str) -> Steps[list[ProcessReport]]:
 
 
 def takers(namespace: str, queue: str, task: str) -> Steps[list[tuple[str, str]]]:
-    """The live workers of a queue that may take messages of this task, each with the mark of what it takes.
+    """The live workers of a queue that may take messages of this task, each with its mark.
 
     Args:
-        task: as the header says; empty: it names none.
+        task: the task in the header; empty: it names none.
     """
     alive = yield from processes(namespace)
     return [(report.process, mark) for report in alive if (mark := report.mark_for(queue, task))]

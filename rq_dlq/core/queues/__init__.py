@@ -1,1 +1,1 @@
-"""What a queue object knows, which queues there are, and what their names stand for."""
+"""The state of a queue object, the list of the queues, and the meaning of their names."""

@@ -23,7 +23,7 @@ class Blocked:
     """The last ids, by their queues, that a broker has warned of.
 
     Attributes:
-        looked_at: queues with what was sent to them, key or dependency: it is known whether they ignore it.
+        looked_at: queues, with key or dependency, for which it is known whether they ignore those.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Blocked:
             )
 
     def warn_of_keys(self, queue: str, ids: Iterable[str]) -> None:
-        """Warn that these ids came with another key than their messages have; once for each."""
+        """Warn that these ids were sent with another key than their messages have; once for each."""
         if new := self._new(queue, ids, "key"):
             logger.warning(
                 "%s: nothing was sent, since messages with these ids have another key: %s. Use an id with "
@@ -49,7 +49,7 @@ class Blocked:
             )
 
     def _new(self, queue: str, ids: Iterable[str], why: str) -> str:
-        """Those that were not warned of for this, in words."""
+        """The ids without an earlier warning of this kind, in words."""
         new = [str(one) for one in dict.fromkeys(ids) if (queue, one, why) not in self._warned]
         self._warned.update(dict.fromkeys((queue, one, why) for one in new))
         while len(self._warned) > MOST:

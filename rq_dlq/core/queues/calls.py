@@ -1,4 +1,4 @@
-"""A queue as a whole: its name, its opening, its counts; and what it has if it is deleted."""
+"""A queue as a whole: its name, its opening, its counts; and its contents if it is deleted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Left(NamedTuple):
 def delete(sender: Sender, *, force: bool) -> Call[int | Left]:
     """Remove a queue's keys, also with messages in it if `force`.
 
-    Reads as how many messages were removed; or, if that was refused, what is in the queue.
+    Reads as the number of messages that were removed; or, if that was refused, the contents of the queue.
     """
 
     def read(reply: Any) -> int | Left:
@@ -70,7 +70,7 @@ def open_as(keys: QueueKeys, opening: str) -> Command[int]:
 
 
 def close(keys: QueueKeys) -> Command[int]:
-    """Close a queue: what is sent to it is refused until it is opened again."""
+    """Close a queue: sends to it are refused until it is opened again."""
     return Command((b"HDEL", keys["settings"], b"opening"), int)
 
 
@@ -106,7 +106,7 @@ def is_alias(namespace: str, name: str) -> Command[int]:
 def given_names(keys: QueueKeys) -> Command[list[str]]:
     """The names of a queue's dead-letter and expiry queues that a policy gave; empty: none.
 
-    Behind them the aliases of the dead-letter queue, with blanks between them, where there are any.
+    Then the aliases of the dead-letter queue, separated by blanks, if it has any.
     """
     parts = (b"HGET", keys.settings, b"names")
     return Command(parts, lambda reply: (reply or b"").decode(errors="replace").split("\t"))
@@ -164,11 +164,11 @@ def _read_score(reply: Any) -> float | None:
     if not reply:
         return None
     last: Any = reply[-1]
-    return float(last if isinstance(last, bytes) else last[-1])  # in pairs, where a pool speaks RESP3
+    return float(last if isinstance(last, bytes) else last[-1])  # in pairs, if a pool speaks RESP3
 
 
 def note(namespace: str, **fields: str | int) -> Command[bytes]:
-    """Add a note to the audit of what no queue keeps, of which the last thousand stay."""
+    """Add a note to the audit of changes that no queue keeps; the last thousand stay."""
     cells = [cell for field in fields.items() for cell in field]
     return Command((b"XADD", _keys.audit(namespace), b"MAXLEN", b"~", MOST_NOTES, b"*", *cells))
 

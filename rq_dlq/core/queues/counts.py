@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def stats(queue: QueueState[Any]) -> Steps[QueueStats]:
-    """The counts of the queue's family, and of the letters of others that are under its name."""
+    """The counts of the queue's family, and of other queues' dead letters under its name."""
     shown = yield from members(queue)
     own = QueueStats(queue.name, 0, 0, 0, 0, 0, None, None, {})
     if not queue.view:

@@ -34,7 +34,7 @@ class UnreachableQueue:
 
     @property
     def why(self) -> str:
-        """What is wrong, in a few words."""
+        """The problem, in a few words."""
         return f"unreachable: node {self.node}" if self.node else f"unreachable: {self.error}"
 
 

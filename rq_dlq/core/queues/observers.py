@@ -71,7 +71,7 @@ class Observers(list[Observer]):
 
 
 class _Contexts:
-    """What observers opened for one thing."""
+    """The contexts that observers opened for one call or block."""
 
     def __init__(self, hooks: Iterable[Callable[[S], AbstractContextManager[object]]], subject: S) -> None:
         self._entered: list[AbstractContextManager[object]] = []

@@ -44,25 +44,25 @@ class QueueState(Generic[T]):
         given: the same as the program passed them, to make the queue object again elsewhere.
         consumer: the process that claims, as a JSON text.
         opened: whether the queue was opened.
-        opening: the word for that; who deletes the queue ends it.
-        senders: of its broker.
-        blocked: ids that dead letters have, of which its broker has warned.
+        opening: the word for that; deleting the queue ends it.
+        senders: the senders of its broker.
+        blocked: ids that dead letters have, for which its broker has already warned.
         indeterminate_claims: claims whose outcome is unknown; the next claim resumes one.
         indeterminate: settlements whose outcome is unknown.
         view: the name is only one that policies gave to the dead letters or the expired messages of other
             queues, when `views.find` last looked.
-        also_letters: it is such a name and a queue's, too.
-        members: the queues whose letters the name has shown so far, by their names and parts.
-        seen: where these letters are.
+        also_letters: it is such a name, and also a queue's.
+        members: the queues whose dead letters the name has shown so far, by their names and parts.
+        seen: the members that have dead letters, as last read.
         viewed: this is such a member; its tokens name its family.
-        takes: what the program takes of the queue; empty: bodies of the codec's type (`taken_of`).
-        said: which of key and dependency sent messages had.
+        takes: the tasks that the program takes; empty: bodies of the codec's type (`taken_of`).
+        said: whether sent messages had a key, or a dependency.
         struck_by: errors that count against a dependency; empty: all that charge a message.
-        tended: a worker extends the leases of what is claimed, so no extension may make one end sooner.
+        tended: a worker extends the leases of claimed messages, so no extension may make one end sooner.
         confirm: the replicas that must confirm a send; None: no confirmation.
         fingerprint: names the kind of an exception, as the user sees it.
-        version: of the program, which stands in its failures; empty: none.
-        observers: of its broker.
+        version: the program's version, which its failures have; empty: none.
+        observers: the observers of its broker.
     """
 
     name: str
@@ -101,7 +101,7 @@ class QueueState(Generic[T]):
 
     @property
     def shows_letters(self) -> bool:
-        """Whether the letters of other queues are under its name."""
+        """Whether dead letters of other queues are under its name."""
         return self.view or self.also_letters
 
     def cause(self, error: BaseException | str | None, values: Iterable[str] = ()) -> Cause:
@@ -138,7 +138,7 @@ class QueueState(Generic[T]):
 
 
 def taken_of(queue: QueueState[Any]) -> Taken:
-    """What the program takes of the queue: its tasks, or bodies of its type."""
+    """The part that the program takes of the queue: its tasks, or bodies of its type."""
     codec = queue.codec
     return queue.takes or {BODIES: of_bodies(codec.type, codec.max_bytes, queue.version)}
 

@@ -1,8 +1,8 @@
-"""The list of the names of all queues: a name comes onto it, and leaves it.
+"""The list of the names of all queues: how a name is added, and removed.
 
 A queue is open while its settings hold an opening, a random word. A client opens it before it lists the name.
-What it sends names the opening, so the script refuses it if the queue was deleted since. An opening with the
-mark is one under which clients look for letters, too. See `docs/design.md`, "Deleting queues".
+Its sends have the opening, so the script refuses them if the queue was deleted since. An opening with the
+mark makes clients also search for dead letters under the name. See `docs/design.md`, "Deleting queues".
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
 
 
-LETTERS = "+"  # the mark of an opening: since policies gave the name to letters, its claims look for these
+LETTERS = "+"  # the mark of an opening: policies gave the name to dead letters, and claims search for these
 
 
 def register(queue: QueueState[Any]) -> Steps[None]:
-    """Open a queue and list its name before the map is read, so that who changes the map now finds it."""
+    """Open a queue and list its name before the map is read, so that a later change of the map finds it."""
     queue.opening = yield from enlist(queue.keys)
     queue.view, queue.also_letters = False, queue.part == "live" and LETTERS in queue.opening
 
@@ -30,8 +30,8 @@ def register(queue: QueueState[Any]) -> Steps[None]:
 def enlist(keys: QueueKeys) -> Steps[str]:
     """Open a queue, then list its name; its opening, which has the mark if policies ever gave the name.
 
-    A client that gives the name to letters notes that first and then ends an opening without the mark, so one
-    of the two sees the other.
+    A client that gives the name to dead letters notes that first, and then ends an opening without the mark,
+    so one of the two clients sees the other.
     """
     mark = ""
     while True:
@@ -47,15 +47,15 @@ def enlist(keys: QueueKeys) -> Steps[str]:
         mark = LETTERS if noted else ""
         if opening and mark in opening:
             return opening
-        if opening:  # else it was deleted between two of these
+        if opening:  # otherwise it was deleted between two of these
             yield calls.close(keys)
 
 
 def unlist(keys: QueueKeys) -> Steps[bool]:
     """Take the name of a queue that was closed off the list; whether the name is free now.
 
-    Who opens it while this goes on is seen by a look after that, and the name stays. Who opens it later also
-    lists it later.
+    A client that opens it at the same time is seen by the check after that, and the name stays. A client that
+    opens it later also lists it later.
     """
     looks = calls.opening(keys), calls.was_sent_to(keys)
     while True:

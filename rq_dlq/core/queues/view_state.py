@@ -1,4 +1,4 @@
-"""What a client remembers of the letters under a name from one claim to the next."""
+"""The state of the dead letters under a name that a client remembers from one claim to the next."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass
 class Rotation(Generic[T]):
-    """Items that are looked at in turn, some at a time."""
+    """Items that are checked in turn, some at a time."""
 
     items: Sequence[T] = ()
     begin: int = 0
@@ -29,16 +29,16 @@ class Rotation(Generic[T]):
 
 @dataclass
 class Seen:
-    """What a client has seen of them. It only says where to claim; the claim's script decides.
+    """The members that a client has read. It only says where to claim; the claim's script decides.
 
     Attributes:
         looked: when the client last looked; milliseconds of the server's clock. None: never.
         families: the queues of the namespace; any of them may become a member.
-        members: the queues whose letters they are, and `known`, the same as a set.
-        oldest: when the oldest letter of a member died, for each member that has letters.
-        overdue: members where a claim may find letters that no index shows yet: leases have lapsed there,
+        members: the queues whose dead letters are under the name, and `known`, the same as a set.
+        oldest: when the oldest dead letter of a member died, for each member that has any.
+        overdue: members where a claim may find dead letters that no index has yet: leases have lapsed there,
             messages have expired, or the outcome of an earlier claim is unknown.
-        turn: of a queue under whose name letters are, too: the next claim begins with these.
+        turn: for a queue that shares its name with dead letters: the next claim begins with these.
     """
 
     looked: int | None = None
@@ -50,7 +50,7 @@ class Seen:
     turn: bool = False
 
     def show(self, families: Sequence[str], found: Sequence[Address]) -> list[Address]:
-        """Note that of these families the name shows what was found; returns the new members."""
+        """Note the members that the name shows of these families; returns the new ones."""
         asked = set(families)
         gone = {address for address in self.known.difference(found) if address.family in asked}
         new = [address for address in found if address not in self.known]
@@ -63,7 +63,7 @@ class Seen:
         return new
 
     def returned(self, family: str) -> None:
-        """Note that a letter went back to where it was, perhaps as the oldest there."""
+        """Note that a dead letter went back to its place, perhaps as the oldest there."""
         for address in (Address(family, "dead"), Address(family, "expired")):
             if address in self.known:
                 self.oldest[address] = 0.0  # the next claim reads when it died

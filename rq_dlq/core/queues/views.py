@@ -1,4 +1,4 @@
-"""What a name shows that policies give to the dead-letter or expiry queues of other queues.
+"""The dead-letter or expiry queues of other queues under a name that policies give to them.
 
 It shows the messages that died or expired in those: it is a view. If it is also the name of a queue, it shows
 both. The set of aliases is only a hint: a name is given as long as some queue's settings have it.
@@ -35,7 +35,7 @@ def members(queue: QueueState[T]) -> Steps[list[QueueState[T]]]:
 
 
 def _members_of(queue: QueueState[T]) -> Steps[tuple[list[QueueState[T]], bool]]:
-    """The queues whose letters a name shows, and whether it is a queue's, too."""
+    """The queues whose dead letters a name shows, and whether it is also a queue's."""
     families: list[str] = yield calls.registered(queue.keys.namespace)
     found = [queue.member(address) for address in (yield from shown(queue, families))]
     return found, queue.part == "live" and queue.name in families
@@ -52,7 +52,7 @@ def shown(queue: QueueState[Any], families: Sequence[str]) -> Steps[list[Address
 
 
 def find(queue: QueueState[Any]) -> Steps[None]:
-    """Find out what the name shows now; a queue whose name has changed hands is opened again."""
+    """Find the members of the name now; a queue whose name has changed hands is opened again."""
     noted, also_letters = yield from noted_name(queue)
     view = noted and not also_letters and (yield from is_given(queue.keys.namespace, queue.name))
     if (view, also_letters) != (queue.view, queue.also_letters):
@@ -60,7 +60,7 @@ def find(queue: QueueState[Any]) -> Steps[None]:
 
 
 def noted_name(queue: QueueState[Any]) -> Steps[tuple[bool, bool]]:
-    """Whether policies ever gave the name to letters, and whether it is then that of a queue, too."""
+    """Whether policies ever gave the name to dead letters, and whether it is then also a queue's."""
     noted = bool((yield calls.is_alias(queue.keys.namespace, queue.name)))
     return noted, noted and queue.part == "live" and (yield from in_use(queue.keys))
 

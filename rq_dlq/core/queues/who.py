@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
 
 logger = logging.getLogger("rq_dlq")
-MOST_NAME = 200  # characters of who acts
-MOST_TEXT = 1_000  # characters of which messages, and how
+MOST_NAME = 200  # characters of an operator's name
+MOST_TEXT = 1_000  # characters of the chosen messages, and of the change
 
 
 def who(by: str | None) -> str:
@@ -38,7 +38,7 @@ def who(by: str | None) -> str:
 
 
 def whoami() -> Steps[str]:
-    """The Redis user; empty where the server does not tell."""
+    """The Redis user; empty if the server does not report it."""
     try:
         return (yield calls.whoami())  # type: ignore[no-any-return]
     except BrokerRefused:

@@ -25,8 +25,8 @@ class Stepped(NamedTuple):
     """The result of a step of a redrive; false: no message was moved.
 
     Attributes:
-        moved: how many messages came back.
-        wait: milliseconds until it may go on; None: it does not run.
+        moved: how many messages were moved back.
+        wait: milliseconds until it may continue; None: it does not run.
     """
 
     moved: int
@@ -41,7 +41,7 @@ class Undone(NamedTuple):
 
     Attributes:
         undone: how many messages are dead again.
-        left: how many are still to check; None: there is no such redrive.
+        left: how many are still to check; None: the redrive does not exist.
     """
 
     undone: int
@@ -68,11 +68,11 @@ class Offered(NamedTuple):
     """The result of an offer; false: no message was moved.
 
     Attributes:
-        moved: how many messages came back.
-        wait: milliseconds until it may go on; None: it does not run.
+        moved: how many messages were moved back.
+        wait: milliseconds until it may continue; None: it does not run.
         position: the position in the list of the next message to offer.
         known: ids that the other queue has.
-        deleted: the other queue was deleted meanwhile.
+        deleted: the other queue was deleted in the meantime.
     """
 
     moved: int
@@ -86,7 +86,7 @@ class Offered(NamedTuple):
 
 
 def list_ids(keys: QueueKeys, job: str, ids: Sequence[str]) -> Command[int]:
-    """Append ids to the list of a redrive; `cut` has to follow."""
+    """Append ids to the list of a redrive; `cut` must follow."""
     return Command((b"RPUSH", keys.redrive(job), *ids), int)
 
 
@@ -108,7 +108,7 @@ def keep(keys: QueueKeys, job: str, ttl: int) -> Command[int]:
 def start_redrive(
     keys: QueueKeys, job: str, asked: Asked, *, listed: int | None, gone: int, grace: int
 ) -> Call[Verdict]:
-    """Begin a redrive of what is listed, or of all messages of its part.
+    """Begin a redrive of the listed messages, or of all messages of its part.
 
     Args:
         listed: how many ids were listed; None: it takes all.
@@ -145,7 +145,7 @@ def offer_redrive(
 
     Args:
         target: the queue that they go to.
-        position: of the first offer in the list; where that is not its turn, nothing is done.
+        position: the position of the first offer in the list; at another position nothing is done.
         grace: milliseconds until maintenance ends it, if its caller does not continue.
         opening: of the other queue; empty: they go back to their own.
     """
@@ -163,7 +163,7 @@ def _read_offered(reply: Any) -> Offered:
 def steer_redrive(
     keys: QueueKeys, job: str, verb: Steering, *, by: str, user: str, grace: int
 ) -> Call[bool | None]:
-    """Pause, resume or cancel a redrive. Reads as whether that changed anything; None: there is none."""
+    """Pause, resume or cancel a redrive. Reads as whether that changed anything; None: it does not exist."""
     args: dict[str, Argument] = {"job": job, "verb": verb, "by": by, "user": user, "grace": grace}
     return Call("steer_redrive", _keys_of(keys, job), args, (), _read_steered)
 
@@ -183,19 +183,19 @@ def _number(cell: int) -> int | None:
 
 
 def record(keys: QueueKeys, job: str) -> Command[Redrive | None]:
-    """A redrive as it stands; None: there is none."""
+    """A redrive in its current state; None: it does not exist."""
     fields = (f"{job} {name}" for name in ("state", "why", *NUMBERS))
     parts: tuple[Argument, ...] = (b"HMGET", keys["redrives"], job, *fields)
     return Command(parts, lambda reply: read_redrive(job, keys.family, reply))
 
 
 def jobs(keys: QueueKeys) -> Command[list[str]]:
-    """The ids of the redrives that the queue remembers; first those that run."""
+    """The ids of the redrives that the queue remembers; first the running ones."""
     return Command((b"ZRANGE", keys["redriving"], 0, -1), read_ids)
 
 
 def first(keys: QueueKeys) -> Command[list[str]]:
-    """The redrive that maintenance has to look at first, if it is time; empty: there is none."""
+    """The redrive that maintenance must check first, if it is time; empty: none."""
     return Command((b"ZRANGE", keys["redriving"], 0, 0), read_ids)
 
 

@@ -26,7 +26,7 @@ def merging(patch: Any) -> Callable[[Any], Any]:
 
 
 def merged(body: Any, patch: Any) -> Any:
-    """The body with a merge patch: null removes a name, an object is merged, all else takes the old place."""
+    """The body with a merge patch: null removes a name, an object is merged, other values replace."""
     if not isinstance(patch, dict):
         return patch
     found: dict[str, Any] = dict(body) if isinstance(body, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
@@ -39,9 +39,9 @@ def merged(body: Any, patch: Any) -> Any:
 
 
 def rewriting(shown: Any, edited: Any) -> Callable[[Any], Any]:
-    """The edit of who saw `shown`, the body without its secrets, and made `edited` of it.
+    """The edit of a user who saw `shown`, the body without its secrets, and changed it to `edited`.
 
-    What was left as it was keeps its value, also a hidden one. Only a body that still looks so is edited.
+    Unchanged parts keep their values, including hidden ones. A body that has changed since is not edited.
     """
 
     def edit(body: Any) -> Any:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.call import Call
     from rq_dlq.values.message import Row
 
-START = -1  # no position: the script says where it is, and that its caller is still at it
-TOLD = 10  # seconds of edits after which the caller says that
+START = -1  # no position: the script replies the current one, and notes that its caller is active
+TOLD = 10  # seconds of edits after which the caller reports that it is active
 
 
 def check_reach(sources: Sequence[QueueState[Any]], target: QueueState[Any]) -> Steps[None]:
@@ -57,7 +57,7 @@ class Editor:
     Attributes:
         target: the queue that they go to.
         refused: how many the edit refused.
-        refusals: the first of them, by their ids; also those whose ids the other queue has.
+        refusals: the first refusals, by their ids, including ids that the other queue has.
     """
 
     def __init__(self, queue: QueueState[Any], terms: Terms) -> None:
@@ -92,10 +92,10 @@ class Editor:
     def refuse(self, message_id: str, why: str) -> None:
         """Keep why a message stays dead."""
         if len(self.refusals) < MOST_REFUSALS:
-            self.refusals[message_id] = Refusal(message_id, visible_line(why))  # also if it is offered again
+            self.refusals[message_id] = Refusal(message_id, visible_line(why))  # even if it is offered again
 
     def _edited(self, row: Row, letter: DeadLetter[Any]) -> bytes:
-        """The record with the edited body; empty: there is no edit."""
+        """The record with the edited body; empty: no edit."""
         if self._edit is None:
             return b""
         body = self._edit(letter.body)
@@ -117,7 +117,7 @@ def drive_offered(
     """Drive a redrive until it does not run any more, as `drive` does.
 
     Raises:
-        InvalidInput: the other queue was deleted meanwhile.
+        InvalidInput: the other queue was deleted in the meantime.
     """
     target = editor.target.keys if redrive.asked.to else keys
     opening: str = (yield queue_calls.opening(target)) if redrive.asked.to else ""
@@ -168,7 +168,7 @@ def _next(
 ) -> Steps[list[Offer]]:
     """The next messages of the list, about half a megabyte that the script writes, or one.
 
-    What is gone is offered as not there.
+    Missing messages are offered as missing.
 
     Args:
         still_here: is called where their edits take long.

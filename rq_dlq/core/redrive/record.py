@@ -13,7 +13,7 @@ from rq_dlq.values.codec import NO_JSON
 RedriveState = Literal["running", "paused", "done", "cancelled", "undone"]
 STATES: tuple[RedriveState, ...] = ("running", "paused", "undone", "cancelled", "done")
 NUMBERS = ("eligible", "moved", "gone", "acked", "died", "undone", "expired", "refused")
-"""What is counted; the fields of a record beside its state (lua/lib/read_redrive.lua)."""
+"""The counts; the fields of a record besides its state (lua/lib/read_redrive.lua)."""
 
 
 MOST_REFUSALS = 100  # that are kept
@@ -104,9 +104,9 @@ class Asked(msgspec.Struct, frozen=True):
         part: dead or expired.
         chosen: the messages, in words.
         rate: messages a second; 0: no limit.
-        canary: how many come first; 0: none do.
-        min_success: the part of the messages that have ended which has to be acked; 0: it is not judged.
-        by: who asked, as JSON.
+        canary: how many are moved first; 0: no canary.
+        min_success: the share of acks that the outcomes must have; 0: it is not judged.
+        by: the operator, as JSON.
         user: the Redis user who asked.
         at: when, milliseconds.
         cause: cells of the history of each message.
@@ -138,7 +138,7 @@ class Redrive:
     Attributes:
         id: of the job.
         family: the queue.
-        why: why it is paused: "success", or who paused it, as JSON; or "left": its caller did not continue
+        why: the cause of a pause: "success", or the operator, as JSON; or "left": its caller did not continue
             it, so it is cancelled; otherwise empty.
     """
 
@@ -166,9 +166,9 @@ class Redrive:
 
 
 def read_redrive(job: str, family: str, cells: list[bytes | None]) -> Redrive | None:
-    """A redrive from the fields of its record: what was asked for, the state, why, and the numbers.
+    """A redrive from the fields of its record: the request, the state, why, and the numbers.
 
-    None: there is none, or it cannot be read.
+    None: it does not exist, or cannot be read.
     """
     asked, state, why, *numbers = cells
     try:

@@ -1,9 +1,9 @@
 """Redrives as jobs: started once, driven by any process, checked by the outcomes of the messages.
 
-1. `start.begin` lists the ids of the chosen messages, and starts the redrive; one of all takes what
-   is there.
-2. `drive` moves them in steps. Each step is one script, which counts what it moved, so any number of drivers
-   may be at it. If the caller ends, maintenance goes on (`go_on`).
+1. `start.begin` lists the ids of the chosen messages, and starts the redrive; a redrive of all takes the
+   messages that are there.
+2. `drive` moves them in steps. Each step is one script, which counts the messages that it moved, so any
+   number of clients may drive it. If the caller ends, maintenance continues it (`go_on`).
 3. An ack or a death of a message counts for its redrive, in the scripts that ack and bury.
 """
 
@@ -34,10 +34,10 @@ LEADS_TO = {"pause": "paused", "resume": "running", "cancel": "cancelled"}
 
 
 def look(keys: QueueKeys, job: str) -> Steps[Redrive]:
-    """A redrive as it stands.
+    """A redrive in its current state.
 
     Raises:
-        InvalidInput: there is none.
+        InvalidInput: it does not exist.
     """
     found: Redrive | None = yield calls.record(keys, job)
     if found is None:
@@ -46,7 +46,7 @@ def look(keys: QueueKeys, job: str) -> Steps[Redrive]:
 
 
 def unknown(keys: QueueKeys, job: str) -> InvalidInput:
-    """The error where there is no such redrive."""
+    """The error for a redrive that does not exist."""
     message = (
         f"there is no redrive {shown(job)} of {keys.family!r}: dlq.jobs() lists those of the last seven days"
     )
@@ -60,7 +60,7 @@ def drive(
 
     Args:
         deadline: then it may still run.
-        told: gets the redrive after each step.
+        told: receives the redrive after each step.
     """
     # One a round trip, since Redis runs all scripts of one in one go.
     step = calls.step_redrive(keys, job, limit=STEP, grace=GRACE)
@@ -95,7 +95,7 @@ def steer(queue: QueueState[Any], redrive: Redrive, verb: Steering, by: str | No
     """Pause, resume or cancel a redrive.
 
     Raises:
-        InvalidInput: its state does not allow that, or there is no such redrive.
+        InvalidInput: its state does not allow that, or it does not exist.
     """
     keys = replace(queue.keys, family=redrive.family)
     user = yield from whoami()
@@ -112,7 +112,7 @@ def undo(queue: QueueState[Any], redrive: Redrive, by: str | None = None) -> Ste
     """End a redrive, and take back its unclaimed messages.
 
     Raises:
-        InvalidInput: there is none, or it edited its messages or moved them to another queue.
+        InvalidInput: it does not exist, or it edited its messages or moved them to another queue.
     """
     if redrive.asked.offered:
         how = redrive.asked.how
@@ -144,7 +144,7 @@ def find(queue: QueueState[Any], job: str) -> Steps[list[Redrive]]:
     """The redrive of this id.
 
     Raises:
-        InvalidInput: there is none.
+        InvalidInput: it does not exist.
     """
     if not isinstance(job, str):
         raise unknown(queue.keys, job)

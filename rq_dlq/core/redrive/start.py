@@ -61,8 +61,8 @@ def begin(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[list[Re
     """Begin a redrive; a view's is one in each of its queues, or, after an error, in none.
 
     Raises:
-        InvalidInput: a view is not redriven gradually, there is no other queue of this name, or too many
-            redrives go on; nothing was done.
+        InvalidInput: a view is not redriven gradually, the other queue does not exist, or too many redrives
+            are active; nothing was done.
         CrossSlot: the other queue is on another node of the cluster; nothing was done.
         BrokerRefused: the list of ids is gone; nothing was done.
     """
@@ -115,7 +115,7 @@ def _start_all(
         left: list[str] = []
         for redrive in started:
             try:
-                if redrive.counts.eligible:  # else it has no record
+                if redrive.counts.eligible:  # otherwise it has no record
                     yield from steer(queue, redrive, "cancel", by)
             except RqDlqError:
                 left.append(repr(redrive.family))

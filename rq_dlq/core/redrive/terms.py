@@ -15,8 +15,8 @@ from rq_dlq.values.failure import Cause
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
 
-MOST_CANARY = 1_000  # lua/lib/room_of_redrive.lua looks at so many
-USUAL_SUCCESS = 0.95  # what a canary has to reach
+MOST_CANARY = 1_000  # lua/lib/room_of_redrive.lua reads this many
+USUAL_SUCCESS = 0.95  # the success that a canary must reach
 KEEP = "keep"
 KEPT = -1  # for KEEP, lua/lib/redriven_expiry.lua
 
@@ -27,10 +27,10 @@ class Terms:
 
     Args:
         rate: messages a second; None: no limit.
-        canary: how many come first; the others wait until all of them have come to an end.
-        min_success: the part of the messages that have ended which has to be acked, else it pauses; None: the
-            usual part for a canary, without one it is not judged.
-        by: who asks; None: this process.
+        canary: how many are moved first; the others wait until all of these have ended.
+        min_success: the share of acks that the outcomes must have, otherwise it pauses; None: the usual share
+            for a canary, and without one it is not judged.
+        by: the operator; None: this process.
         detach: leave it to workers and maintenance.
         to: another queue that they go to; None: their own.
         create: create that queue if it does not exist.
@@ -110,14 +110,14 @@ class Terms:
 
     @property
     def milliseconds(self) -> int:
-        """The time to live as scripts know it; 0: none."""
+        """The time to live as scripts read it; 0: none."""
         if self.ttl is None:
             return 0
         return KEPT if self.ttl == KEEP else milliseconds(self.ttl, name="ttl", minimum=1)
 
     @property
     def how(self) -> str:
-        """What it changes in the messages, in words."""
+        """Its changes to the messages, in words."""
         ttl = self.milliseconds
         words = (
             "edited" if self.edit is not None else "",
@@ -127,9 +127,9 @@ class Terms:
         return ", ".join(filter(None, words))
 
     def asked(self, *, part: str, job: str, source: str, chosen: str, by: str, user: str, at: int) -> Asked:
-        """What is asked for, of the messages in one part of a queue."""
+        """The request, for the messages in one part of a queue."""
         there = source if self.to is None else self.to.keys.family
-        to = "" if there == source else there  # what a shared name has of the other queue itself goes back
+        to = "" if there == source else there  # the other queue's own part of a shared name goes back
         origin = f" from {source}" if to else ""
         how = f" ({self.how})" if self.how else ""
         return Asked(

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 MOST: Final = 65_536  # bytes of one result
 _END = re.compile(rb"([a-z]+) (\d+) (.*)", re.DOTALL)
 _ANY: Final[Codec[Any]] = Codec(Any, MOST)
-_PACK: Final = _ANY.packer(
-    DEFAULT_PRIORITY, NO_HEADERS
-)  # as a body, with the flags that say whether it is JSON
+_PACK: Final = _ANY.packer(DEFAULT_PRIORITY, NO_HEADERS)  # a body, with flags that show whether it is JSON
 
 
 def packed(value: Any) -> bytes:

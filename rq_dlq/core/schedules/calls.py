@@ -47,13 +47,13 @@ def schedule(
     """Write the record of a schedule; with the message of a tick, send that.
 
     Args:
-        known: the record as it was read; empty: there was none.
+        known: the record as it was read; empty: no record.
         record: empty: remove it.
         at: when the schedule is due, milliseconds; None: it is paused.
         tick: nothing is done before.
         ttl: of the message, milliseconds; 0: none.
         opening: of the queue, when the client opened it; empty: any.
-        act: for the audit (`core/queues/who.py`); empty: no note.
+        act: the entry for the audit (`core/queues/who.py`); empty: no note.
         items: id and payload of the message.
 
     Returns:
@@ -74,7 +74,7 @@ def schedule(
 
 
 def record_of(keys: QueueKeys, name: str) -> Command[bytes]:
-    """The record of a schedule; empty: there is none."""
+    """The record of a schedule; empty: it does not exist."""
     return Command((b"HGET", keys["schedules"], name), lambda reply: reply or b"")
 
 

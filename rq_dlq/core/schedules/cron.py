@@ -36,7 +36,7 @@ FOREIGN: Final = [
     (r".*(monday|tuesday|wednesday|thursday|friday|saturday|sunday)", "write weekdays with three letters"),
     (r".*(january|february|march|april|june|july|august|[a-z]+ber\b)", "write months with three letters"),
 ]
-"""What other programs take, by how it begins, in small letters; and what to do here."""
+"""Forms that other programs accept, by their first characters, in lower case; and the form to use here."""
 
 
 def as_fields(expression: str) -> str:

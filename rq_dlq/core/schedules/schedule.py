@@ -70,7 +70,7 @@ class Rule(msgspec.Struct, frozen=True):
         return self.cron if self.timezone == USUAL_ZONE else f"{self.cron} {self.timezone}"
 
     def has_ticks_of(self, other: Rule) -> bool:
-        """Whether the other rule says the same, but for missed ticks."""
+        """Whether the other rule is the same, except for missed ticks."""
         return (self.every, self.cron, self.timezone) == (other.every, other.cron, other.timezone)
 
     def following(self, instant: int) -> int:
@@ -177,7 +177,7 @@ def _first(local: datetime, zone: tzinfo) -> datetime:
 
 
 def _fields_of(text: bytes | msgspec.Raw) -> dict[str, Any]:
-    """The fields of a JSON object, each as it stands there; none if it is damaged."""
+    """The fields of a JSON object, each as it is written there; none if it is damaged."""
     try:
         return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except (ValueError, RecursionError):

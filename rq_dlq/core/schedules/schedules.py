@@ -1,8 +1,8 @@
 """Schedules: recurring sends.
 
-A schedule is a record in its queue. Who maintains the queue fires what is due: it works out the next tick,
-since scripts know no time zones. Then one script checks that the record is still the one that was read, sends
-the message, and writes the record anew. So of any number of processes one fires each tick.
+A schedule is a record in its queue. Processes that maintain the queue fire due schedules: they compute the
+next tick, since scripts have no time zones. Then one script checks that the record is still the one that was
+read, sends the message, and writes the new record. So exactly one of any number of processes fires a tick.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rq_dlq")
 NAME, TICK = "schedule", "tick"  # headers of a message
 VERB = "schedule sends to"
-PUT_OFF = MINUTE  # until a record that cannot be read is looked at again
+PUT_OFF = MINUTE  # until a record that cannot be read is checked again
 STEPPED = MINUTE  # by which the server's clock may step back before ticks are sent once more
 AT_ONCE = 50  # ticks of a queue that a worker sends before it looks after its leases again
 CODEC = Codec[Any](Any, sys.maxsize)
@@ -131,7 +131,7 @@ def _check_name(name: object) -> None:
 
 
 def declare(queue: QueueState[Any], wanted: Mapping[str, Record]) -> Steps[None]:
-    """Write the schedules that the tasks of a queue declare; warn of those that none declares any more."""
+    """Write the schedules that the tasks of a queue declare; warn of those that no task declares any more."""
     for name, record in wanted.items():
         yield from schedule(queue, name, record)
     for found in _readable(queue.name, (yield calls.records(queue.keys))):
@@ -161,7 +161,7 @@ def set_paused(queue: QueueState[Any], name: str, *, paused: bool, by: str | Non
     """Pause a schedule, or resume it with the next tick from now; whether that changed anything.
 
     Raises:
-        InvalidInput: there is no such schedule.
+        InvalidInput: the schedule does not exist.
     """
     _check_name(name)
     act = yield from act_of("paused" if paused else "resumed", by, chosen=f"schedule {name}")
@@ -210,7 +210,7 @@ def _readable(family: str, records: Mapping[str, bytes]) -> list[Schedule]:
 
 
 def fire_due_of(keys: QueueKeys) -> Steps[list[float]]:
-    """Fire the schedules of a queue that are due; milliseconds until the next was, nothing: there is none."""
+    """Fire the due schedules of a queue; milliseconds until the next one, nothing: the queue has none."""
     now, head = yield Batch([queue_calls.clock(), queue_calls.first_score(keys, "ticks")])
     if head is None:
         return []
@@ -220,7 +220,7 @@ def fire_due_of(keys: QueueKeys) -> Steps[list[float]]:
 
 
 def fire(keys: QueueKeys, limit: int) -> Steps[int]:
-    """Send the ticks that are due, `limit` of them at most; how many."""
+    """Send the due ticks, at most `limit` of them; how many."""
     sent = 0
     while sent < limit:
         now, rows = yield calls.due(keys, limit=min(limit - sent, CHANGED))
@@ -232,13 +232,13 @@ def fire(keys: QueueKeys, limit: int) -> Steps[int]:
             sent += bool(call.items)
             if note:
                 logger.warning("%s: schedule %s %s", keys.family, call.args["name"], note)
-        if not any(done):  # others were faster, and go on
+        if not any(done):  # others were faster, and continue
             break
     return sent
 
 
 def _firing(keys: QueueKeys, name: str, text: bytes, now: int) -> tuple[Call[bool | None], str]:
-    """The call that fires a schedule, or puts it off if it cannot be fired; what to say of it, if any."""
+    """The call that fires a schedule, or postpones it if it cannot be fired; the warning to log, if any."""
     try:
         return _call_of(keys, name, text, now)
     except InvalidInput as error:

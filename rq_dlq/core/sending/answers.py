@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def answer(queue: QueueState[Any], ids: Sequence[str], known: Places, *, new: bool) -> list[Sent]:
-    """The ids as a send returns them; the log says which of them dead letters have, and whose key is another.
+    """The ids as a send returns them; logs which of them dead letters have, and which have another key.
 
     Raises:
         KnownId: `new` was passed, and the queue already has some of the ids.

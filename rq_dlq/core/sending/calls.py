@@ -10,7 +10,7 @@ from rq_dlq.values.sent import PLACES, Known
 
 
 class Place(NamedTuple):
-    """Where a known message was; None: unknown. And whether it has another key than it was sent with."""
+    """The place of a known message; None: unknown. And whether it has another key than it was sent with."""
 
     known: Known | None
     other_key: bool = False
@@ -27,10 +27,10 @@ def send(
     """Add messages; items: id, payload.
 
     Args:
-        opening: of the queue, when the client opened it; empty: any.
+        opening: the queue's, when the client opened it; empty: any.
 
     Returns:
-        A call that reads as those that the queue knew already; None: the queue was deleted since its opening,
+        A call that reads as the messages that the queue already had; None: it was deleted since its opening,
         so nothing was added.
     """
     args: dict[str, Argument] = {
@@ -45,13 +45,13 @@ def send(
 def restore(
     sender: Sender, *, items: Sequence[Argument], opening: str, act: str = ""
 ) -> Call[list[int] | None]:
-    """Put exported messages back; items: id, record, state, history.
+    """Restore exported messages; items: id, record, state, history.
 
     Args:
-        act: for the audit (`core/queues/who.py`); empty: no note.
+        act: the entry for the audit (`core/queues/who.py`); empty: no note.
 
     Returns:
-        A call that reads as the numbers of those that the queue knew, 0 is the first; None: see `send`.
+        A call that reads as the items that the queue already had, 0 is the first; None: see `send`.
     """
     args: dict[str, Argument] = {"number": sender.number, "opening": opening, "act": act}
     return Call("restore", sender.keys, args, items, _read_known)

@@ -23,7 +23,7 @@ T = TypeVar("T")
 class SendOptions:
     """The options that all messages of one call share; durations in milliseconds, ttl 0: none.
 
-    `new`: an id that the queue knows is an error. `carried`: headers of observers; a message that has one of
+    `new`: a known id is an error. `carried`: headers of observers; a message that has one of
     these names keeps its own, and gets none of them.
     """
 

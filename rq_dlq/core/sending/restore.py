@@ -1,4 +1,4 @@
-"""Puts exported dead letters back, as they were: each of them in one step."""
+"""Restores exported dead letters as they were, each of them in one step."""
 
 from __future__ import annotations
 

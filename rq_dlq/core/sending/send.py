@@ -136,10 +136,10 @@ def _put(
     """Send items (id, payload, …). A queue that was deleted is opened again.
 
     Returns:
-        Those of the items, counted over all chunks, that the queue knew, and why they are not confirmed.
+        The items, counted over all chunks, that the queue already had, and why they are not confirmed.
 
     Raises:
-        InvalidInput: the name is that of dead letters by now; what is in these chunks was not sent.
+        InvalidInput: the name now belongs to dead letters; the messages of these chunks were not sent.
     """
     # One sender each, since they may arrive out of order.
     firsts = accumulate((len(items) // 2 for items in chunks), initial=0)
@@ -223,7 +223,7 @@ def _send_run(
 
 
 def _times_of(body: object) -> tuple[Duration | None, Duration | None]:
-    """The delay and the time to live that a message has of its own; None: that of the call."""
+    """The delay and the time to live of a message itself; None: the call's."""
     return (body.delay, body.ttl) if isinstance(body, Message) else _NO_TIMES
 
 

@@ -33,8 +33,8 @@ class Staged:
     """A list of messages that a session has staged, since they are too large for one script.
 
     Attributes:
-        job: the name under which all lists of the session stand.
-        attempt: the name of the list, which tells the delay and the time to live of its messages.
+        job: the name that all lists of the session share.
+        attempt: the name of the list, which has the delay and the time to live of its messages.
         count: how many messages it holds.
         longest: bytes of the longest payload.
     """
@@ -50,7 +50,7 @@ class Share:
     """The acks and sends of a session in one queue; a queue may have several.
 
     Attributes:
-        results: by id, of those whose results were asked for (`results.packed`).
+        results: by id, for messages whose results were asked for (`results.packed`).
     """
 
     keys: QueueKeys
@@ -62,15 +62,15 @@ class Share:
 
 
 class Ended(NamedTuple):
-    """The end of a session. Nothing was done where anything is lost, deleted, gone or known.
+    """The end of a session. Nothing was done if any of `lost`, `deleted`, `gone` or `known` is set.
 
     Attributes:
         lost: ids of messages that are not held.
         deleted: a queue was deleted since its opening.
-        gone: what was staged is not there any more.
+        gone: the staged messages no longer exist.
         blocked: queues and ids of messages that were not sent, since a dead letter has their id.
-        other_keys: those that were not sent, since the queue knows the id, with another key.
-        known: those whose ids their queues know, where none may be.
+        other_keys: the messages that were not sent, since the queue has their ids, with another key.
+        known: the messages whose ids their queues have, if that refuses the commit.
     """
 
     lost: Sequence[str] = ()
@@ -101,8 +101,8 @@ def commit(sender: Sender, shares: Sequence[Share], *, grace: int = 0, strict: b
     """Send and ack in several queues, all or nothing.
 
     Args:
-        grace: milliseconds that the caller has to move what is staged before maintenance does.
-        strict: do nothing where a queue knows the id of a message that is sent to it.
+        grace: milliseconds that the caller has to move staged messages before maintenance does.
+        strict: do nothing if a queue has the id of a message that is sent to it.
     """
     items: list[Argument] = []
     for share in shares:

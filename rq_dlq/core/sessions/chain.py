@@ -1,7 +1,7 @@
-"""An ack that sends, the chain: what a message leads to is sent with its ack, or neither is done.
+"""An ack that sends, the chain: the messages that follow from a message are sent with its ack, or not at all.
 
-It is a session of one message whose end a known id refuses: an id that is known elsewhere is that of another
-message, or of one that another delivery of this one has led to. The caller has to say which.
+It is a session of one message that a known id refuses: such an id belongs to another message, or to one that
+another delivery of this message has sent. The caller must specify which.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Link(NamedTuple):
 
 
 class Chain(Session):
-    """An ack and what it sends."""
+    """An ack and the messages that it sends."""
 
     strict: ClassVar[bool] = True
     again: ClassVar[str] = "ack"
 
     @property
     def held(self) -> list[Leased[Any]]:
-        """The message, whatever this process knows of it: only the script says whether it is held."""
+        """The message, even if this process has lost it: only the script decides whether it is held."""
         return self.claimed
 
 
@@ -54,8 +54,8 @@ def ack_and_send(
 
     Raises:
         LeaseLost: the token is stale; nothing was done.
-        KnownId: a queue knows the id of a message that is sent to it; nothing was done.
-        InvalidInput: too much is sent, or two messages have one id; nothing was done.
+        KnownId: a queue has the id of a message that is sent to it; nothing was done.
+        InvalidInput: it sends too much, or two messages have one id; nothing was done.
         CrossSlot, Unconfirmed, BrokerUnavailable, BrokerRefused: see `session.commit`.
     """
     chain: Chain = one._chain or Chain(queue, [one], results=results)
@@ -68,7 +68,7 @@ def ack_and_send(
     try:
         yield from sessions.commit(chain)
     except LeaseLost:
-        # So ends an ack alone, too: it says why, and gives back the seat of a message that was cancelled.
+        # An ack alone also ends so: it states the reason, and gives back the seat of a cancelled message.
         (settlement,) = yield from ack(queue, [one._held])
         held_or_raise(settlement, one.outcome)
         raise LeaseLost(f"message {one.id}: an ack before may have removed it; nothing was sent") from None

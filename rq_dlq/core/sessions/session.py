@@ -58,11 +58,11 @@ class Session:
     Attributes:
         targets: the queues that it sends to.
         sender: of the current commit.
-        shares: what the current commit acks and sends.
+        shares: the acks and sends of the current commit.
         indeterminate: a commit whose outcome is unknown; the next one repeats it (I12).
-        results: by id, of what it acks.
+        results: by id, for the messages that it acks.
         strict: a known id refuses its commit; it stages nothing.
-        again: what the caller says to repeat a commit.
+        again: the caller's hint to repeat a commit.
     """
 
     strict: ClassVar[bool] = False
@@ -149,11 +149,11 @@ def commit(session: Session) -> Steps[int]:
         LeaseLost: some leases were lost; nothing was done.
         CrossSlot: a cluster keeps the queues on different nodes; nothing was done.
         Unconfirmed: it is done, but too few replicas have the sent messages; commit again to ask again.
-        BrokerUnavailable: the outcome may not be known; commit again to find out. It does nothing twice.
-        BrokerRefused: the server refused it, or lost what was staged; nothing was done.
+        BrokerUnavailable: the outcome may be unknown; commit again to find out. It does nothing twice.
+        BrokerRefused: the server refused it, or lost the staged messages; nothing was done.
         InvalidInput: it sends a message under the id of one that it acks, or to a name that a policy has
             given to dead letters since; nothing was done.
-        KnownId: it is strict, and a queue knows the id of a message that it sends; nothing was done.
+        KnownId: it is strict, and a queue has the id of a message that it sends; nothing was done.
     """
     held = session.held
     if before := session.indeterminate:
@@ -208,7 +208,7 @@ def _check_done(ended: calls.Ended) -> None:
 
 
 def _finish(session: Session, ended: calls.Ended) -> Steps[None]:
-    """What is left to do when a session is committed."""
+    """The remaining work when a session is committed."""
     shares, sender, queue = session.shares, session.sender, session.queue
     session.clear()
     if sender:

@@ -32,9 +32,9 @@ def shares_of(
     """The messages to send and to ack, by queue; one that was claimed twice is acked with the newer token.
 
     Args:
-        queue: that of the session.
+        queue: the session's queue.
         targets: the queues that it sends to.
-        results: by id, of those whose results were asked for.
+        results: by id, for messages whose results were asked for.
 
     Raises:
         InvalidInput: one is sent under the id of one that is acked.
@@ -72,7 +72,7 @@ def ids_of(outgoing: OfQueues) -> list[str]:
 
 
 def check_chain(outgoing: OfQueues) -> None:
-    """Check what an ack sends, which is one script.
+    """Check the messages that an ack sends, which is one script.
 
     Raises:
         InvalidInput: it is too large, or two messages for one queue have one id: one would not be sent.
@@ -103,7 +103,7 @@ def sizes_of(items: Sequence[Any]) -> list[int]:
 
 
 def _lost_both(message_id: str, family: str) -> InvalidInput:
-    """The error for a message under the id of one that is acked: the queue knows the id until the ack."""
+    """The error for a message under the id of one that is acked: the queue has the id until the ack."""
     return InvalidInput(
         f"{shown(message_id)} cannot be sent to {family!r} together with its ack: the send would be "
         "ignored as a duplicate, and the ack would then delete the message. Nothing was sent or acked. Send "

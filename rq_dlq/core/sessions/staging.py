@@ -1,8 +1,8 @@
 """The messages of a session that are too large for one script.
 
-It is staged, half a megabyte at a time, in lists as those of a job's tasks. The commit adds the lists to the
-queues, all or nothing, and moves no body. Then the messages move to their queues, a script for half a
-megabyte or one of them; if the client dies, maintenance goes on.
+They are staged, half a megabyte at a time, in lists like the lists of a job's tasks. The commit adds the
+lists to the queues, all or nothing, and moves no body. Then the messages move to their queues, one script for
+half a megabyte or one message; if the client dies, maintenance continues.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NONCE = 9  # random bytes
 
 
 def staged(shares: list[Share]) -> Steps[list[Share]]:
-    """The shares of a session. What is too large for one script is staged: lists take its place.
+    """The shares of a session. Parts that are too large for one script are staged: lists replace them.
 
     Raises:
         BrokerUnavailable: it cannot be; nothing was done.
@@ -41,7 +41,7 @@ def staged(shares: list[Share]) -> Steps[list[Share]]:
     try:
         return (yield from _stage_all(shares))
     except (BrokerUnavailable, BrokerRefused) as error:
-        error.indeterminate = False  # what is staged is not sent
+        error.indeterminate = False  # staged messages are not sent
         raise
 
 
@@ -71,7 +71,7 @@ def _stage(keys: QueueKeys, job: str, group: Outgoing) -> Steps[Staged]:
 
 
 def move_all(shares: Sequence[Share]) -> Steps[None]:
-    """Move what is committed to the queues. After an error, the rest is left to maintenance."""
+    """Move committed messages to the queues. After an error, the rest is left to maintenance."""
     for share in shares:
         if (staged := share.staged) is None:
             continue

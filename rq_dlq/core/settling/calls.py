@@ -106,8 +106,8 @@ def pass_on(
     """Pass on: the messages rest, for another version of the program.
 
     Args:
-        mark: of what their holder takes in their place; empty: nothing.
-        takers: the marks of what live workers take.
+        mark: of what the holder takes for the task instead; empty: nothing.
+        takers: the marks of live workers for the task.
     """
     args: dict[str, Argument] = {
         "consumer": consumer,

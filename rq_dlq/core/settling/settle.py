@@ -64,7 +64,7 @@ def nack(
 
     Args:
         pause_key: pause the keys of the messages for the delay, without a charge.
-        values: what the messages say themselves (`Received._values`).
+        values: the messages' own values (`Received._values`).
 
     Raises:
         InvalidInput: the delay, `charge` or `pause_key` is not valid; nothing was done.
@@ -79,7 +79,7 @@ def nack(
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
         nonlocal drawn
-        first, drawn = drawn, (drawn + GOLDEN * len(chunk)) % 1  # as the script goes on from it
+        first, drawn = drawn, (drawn + GOLDEN * len(chunk)) % 1  # as the script continues from it
         return settling_calls.nack(
             keys, chunk, delay=after, charge=charge, cause=cause, consumer=queue.consumer,
             seed=first, default_policy=queue.policy, counts=counts, pauses=pause_key,
@@ -187,8 +187,8 @@ def extend_one(queue: QueueState[Any], one: Leased[Any], lease: int) -> Steps[No
 def extend(queue: QueueState[Any], deliveries: Sequence[Leased[Any]], lease: int) -> Steps[list[bool]]:
     """Extend leases (milliseconds), and note when they end; whether each message is still held.
 
-    In a worker none is made to end sooner: the worker does not cut short what a handler asked for, nor a
-    handler, which knows nothing of the worker's next extension, what the worker did.
+    In a worker no lease is made to end sooner: the worker does not cut short an extension of a handler, nor
+    does a handler, which cannot tell when the worker extends next, cut short the worker's.
     """
     held, still = [one._held for one in deliveries], [False] * len(deliveries)
     for window in chunks(_by_family(queue, held), WINDOW):
@@ -213,7 +213,7 @@ def family_of(queue: QueueState[Any], token: str) -> QueueKeys:
 
 
 def values_of(deliveries: Iterable[Leased[Any]]) -> Iterator[str]:
-    """What messages say themselves; a generator, so that they are looked at only if one has failed."""
+    """The messages' own values; a generator, so that they are computed only if a message has failed."""
     for message in deliveries:
         yield from message._values
 
@@ -276,7 +276,7 @@ def _settle(
 def _say(
     queue: QueueState[Any], parts: Sequence[tuple[Call[list[Settlement]], Sequence[Held]]]
 ) -> Steps[list[list[Settlement]]]:
-    """Settle each part by its call; remember for the next time what is indeterminate."""
+    """Settle each part by its call; remember indeterminate calls for the next time."""
     calls = [queue.indeterminate.resolve(call, held) for call, held in parts]
     try:
         replies = [(yield calls[0])] if len(calls) == 1 else (yield Batch(calls))

@@ -1,1 +1,1 @@
-"""How anything is done: calls as values, the steps that generators yield, and what runs generators."""
+"""How work is done: calls as values, the steps that generators yield, and the code that runs generators."""

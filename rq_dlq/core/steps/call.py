@@ -21,15 +21,15 @@ Place = Literal["ready", "scheduled", "leased", "dead", "expired"]
 Held = tuple[str, str]  # the id of a message and the token that holds it
 Argument = bytes | str | int | float
 UNLIKE = (TypeError, AttributeError, LookupError, ValueError)
-"""What readers raise for a reply of another kind."""
+"""The error of readers for a reply of another kind."""
 
 
 class Script(Protocol):
-    """What a command has to know of an assembled script; `_scripts` has them."""
+    """The data of an assembled script that a command needs; `_scripts` has them."""
 
     @cached_property
     def sha(self) -> str:
-        """The name under which Redis knows it."""
+        """The name by which Redis finds it."""
         ...
 
     @property
@@ -72,7 +72,7 @@ class Run(bytes):
     packed = b""
 
     def __new__(cls, words: int) -> Self:
-        """The first of so many words."""
+        """The first words, this many."""
         run = super().__new__(cls, b"EVALSHA")
         run.words = words
         return run

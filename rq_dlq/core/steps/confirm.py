@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """How many replicas have to confirm a send.
+    """How many replicas must confirm a send.
 
     Attributes:
         replicas: their number.
@@ -71,7 +71,7 @@ _MARK_STAYS = 60_000  # milliseconds until a mark expires
 
 
 def mark(keys: QueueKeys) -> Command[bytes]:
-    """Write something, whatever was written before, so that a `WAIT` has a last write to ask for."""
+    """Write a value, so that a `WAIT` has a last write to confirm."""
     return Command((b"SET", keys.confirm, b"1", b"PX", _MARK_STAYS))
 
 

@@ -39,16 +39,16 @@ def drive(
     *,
     until: type[Any] | tuple[()] = (),
 ) -> Generator[Any, Any, Any]:
-    """Run a generator: `do` carries out what it yields, and the result goes back in, as an error does.
+    """Run a generator: `do` carries out each value that it yields; the result, or the error, goes back in.
 
     Args:
         steps: the generator; it decides what an error means.
         do: carries out one step, a generator itself.
-        reply: what `steps` waits for at first, if it has begun; `error` the same, as an error.
-        until: the kind of what is yielded for the caller: it is returned, and another call goes on after it.
+        reply: the reply that `steps` waits for first, if it has begun; `error` the same, as an error.
+        until: the kind of value that is for the caller: it is returned, and another call continues after it.
 
     Returns:
-        What `steps` returns, or has yielded for the caller.
+        The return value of `steps`, or the value that it has yielded for the caller.
     """
     while True:
         try:

@@ -46,7 +46,7 @@ class Settlements:
             self._known.popitem(last=False)
 
     def settle(self, call: Call[R], held: Sequence[Held]) -> None:
-        """Forget a call whose outcome is known."""
+        """Forget a call whose outcome has become known."""
         if self._known:
             for one in held:
                 self._known.pop((call.script, one), None)

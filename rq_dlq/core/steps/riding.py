@@ -21,7 +21,7 @@ def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
 
     An error of that round trip is an error of both. If the server refuses one of them, each is repeated
     alone, so that only the refused one gets the error. If that is the rider, the steps are closed instead:
-    its error is raised, and `steps` can be made anew, as a repetition.
+    its error is raised, and `steps` can be created again, as a repetition.
 
     Args:
         rider: settles messages, so its calls can be repeated.
@@ -67,14 +67,14 @@ def _reply(step: Step, replies: Sequence[Any]) -> Any:
 
 
 def _repeated(step: Step) -> Step:
-    """The same step, of which each call may have been done before."""
+    """The same step, each of whose calls may have been done before."""
     if isinstance(step, Batch):
         return replace(step, calls=[repetition(c) if isinstance(c, Call) else c for c in step.calls])
     return repetition(step) if isinstance(step, Call) else step
 
 
 def _alone(steps: Steps[R], step: Step) -> Steps[R]:
-    """Make a step that the steps have yielded, and go on."""
+    """Make a step that the steps have yielded, and continue."""
     try:
         reply = yield step
     except BaseException as error:  # noqa: BLE001 - the steps decide

@@ -1,4 +1,4 @@
-"""Senders: they make a repeated call one call, whatever became of its messages meanwhile (I12)."""
+"""Senders: they make a repeated call count once, whatever happened to its messages in the meantime (I12)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ BRIEFLY = 60_000  # milliseconds
 class Senders:
     """The idle senders of a broker, so of one namespace.
 
-    A sender makes one call at a time, and comes back only when that call is known to be done. So the queue
-    only has to remember the number of the last call: one that is repeated, arrives late or out of order has
-    no higher number. A sender whose call failed does not come back, since the call may still arrive.
+    A sender makes one call at a time, and is reused only when the outcome of that call is known. So the queue
+    needs to remember only the number of the last call: a call that is repeated, late or out of order has no
+    higher number. A sender whose call failed is not reused, since the call may still arrive.
     """
 
     def __init__(self) -> None:
@@ -58,10 +58,10 @@ class Senders:
 
 
 def answered(senders: Sequence[Sender]) -> Steps[None]:
-    """Have the registers of those that made their first call kept for a minute in place of an hour.
+    """Keep the registers of senders that made their first call for a minute instead of an hour.
 
-    Many a producer makes no second call. The replies are known, so these calls are not repeated; a minute is
-    for tries that still arrive. To be run before the senders are taken back: the next call needs its hour.
+    Many producers make no second call. The replies are known, so these calls are not repeated; the minute is
+    for tries that still arrive. Run this before the senders are reused: the next call needs its hour.
     """
     first = [_keep_briefly(sender) for sender in senders if sender.number == 1]
     if first:

@@ -51,7 +51,7 @@ class Deadline:
 
     Args:
         clock: seconds; it never goes back.
-        milliseconds: from now; None: there is no end.
+        milliseconds: from now; None: no end.
     """
 
     def __init__(self, clock: Callable[[], float], milliseconds: int | None) -> None:

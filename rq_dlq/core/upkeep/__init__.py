@@ -1,1 +1,1 @@
-"""Maintenance: what is due in any queue, done in small steps."""
+"""Maintenance: the due work of any queue, done in small steps."""

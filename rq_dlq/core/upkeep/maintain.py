@@ -12,14 +12,14 @@ from rq_dlq.core.upkeep.watched import MaintainedQueue
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
 
-PASSES = 2  # what was swept or expired in the first may be retired in the second
-GOES_ON = {"redriven", "reindexed"}  # steps that go on, due or not, until they find nothing
+PASSES = 2  # messages that were swept or expired in the first may be retired in the second
+GOES_ON = {"redriven", "reindexed"}  # steps that repeat, due or not, until they find nothing
 
 
 def maintain(queue: QueueState[Any]) -> Steps[dict[str, int]]:
-    """Do what is due in a queue, and then what that has made due; how many messages each step concerned.
+    """Do the due work of a queue, and the work that becomes due by it; how many messages each step moved.
 
-    What falls due meanwhile is left to the next call, so this ends however fast that is.
+    Work that falls due in the meantime is left to the next call, so this ends, however much that is.
     """
     watched = MaintainedQueue(queue.keys, ROLES, queue.policy)
     done = {name: 0 for role in ROLES for name in DONE[role]}
@@ -30,7 +30,7 @@ def maintain(queue: QueueState[Any]) -> Steps[dict[str, int]]:
 
 
 def _pass(queue: MaintainedQueue, done: dict[str, int]) -> Steps[bool]:
-    """Run each step as long as it finds what was due at the beginning; whether any found something."""
+    """Run each step as long as it finds work that was due at the beginning; whether any found some."""
     asked = yield schedule_calls.due(queue.keys, limit=0)  # the clock of scripts, which a test may have moved
     began = asked.now
     before, busy = sum(done.values()), list(done)

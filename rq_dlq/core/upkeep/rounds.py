@@ -1,7 +1,7 @@
-"""Rounds of maintenance: find what is due in every queue, and do it in steps of bounded size.
+"""Rounds of maintenance: find the due work of every queue, and do it in steps of bounded size.
 
 Finding it costs a few plain reads per queue, whatever it holds; a script runs only if something is due.
-Any number of processes may do this at once: each script takes what is still there when it runs.
+Any number of processes may do this concurrently: each script takes the work that is left when it runs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rq_dlq.errors import BrokerRefused
 logger = logging.getLogger("rq_dlq.maintenance")
 GROUP = 25  # queues that one round trip reads
 TOGETHER = 20  # scripts in one round trip, which move STEP messages in all
-ENOUGH = 100  # round trips of work, after which a round reads again what is due
+ENOUGH = 100  # round trips of work, after which a round reads the due work again
 
 
 @dataclass
@@ -51,7 +51,7 @@ class MaintainedNamespace:
     def find(self) -> Steps[None]:
         """Read which queues there are."""
         (families,) = yield Batch([queue_calls.registered(self.namespace)], apart=True)
-        if isinstance(families, NodeUnavailable):  # other nodes may have the queues that are known
+        if isinstance(families, NodeUnavailable):  # other nodes may have known queues
             if not self.queues:
                 raise families
             if self._unread % QUIET == 0:
@@ -68,11 +68,11 @@ class MaintainedNamespace:
 
 @dataclass
 class Due:
-    """What is due.
+    """The due work.
 
     Attributes:
-        work: queues, each with the name of what is due in it.
-        soonest: milliseconds until there is more; None: not known.
+        work: queues, each with the name of its due work.
+        soonest: milliseconds until there is more; None: unknown.
     """
 
     work: deque[tuple[MaintainedQueue, str]] = field(default_factory=deque[tuple[MaintainedQueue, str]])
@@ -86,7 +86,7 @@ def one_round(watch: MaintainedNamespace, stopped: Callable[[], bool]) -> Steps[
         stopped: checked between two steps.
 
     Returns:
-        Milliseconds until more is due; 0: it is already; None: not known.
+        Milliseconds until more is due; 0: it is already; None: unknown.
     """
     yield from watch.find()
     due = yield from look(list(watch.queues.values()), stopped)
@@ -95,7 +95,7 @@ def one_round(watch: MaintainedNamespace, stopped: Callable[[], bool]) -> Steps[
 
 
 def look(queues: Sequence[MaintainedQueue], stopped: Callable[[], bool] = bool) -> Steps[Due]:
-    """Read what is due, a group of queues at a time.
+    """Read the due work, a group of queues at a time.
 
     Raises:
         BrokerUnavailable: no queue can be reached.
@@ -129,7 +129,7 @@ def look(queues: Sequence[MaintainedQueue], stopped: Callable[[], bool] = bool) 
 
 
 def fire_due(queues: Sequence[MaintainedQueue]) -> Steps[float | None]:
-    """Fire the schedules of these queues; milliseconds until the next is due, None: there is none.
+    """Fire the schedules of these queues; milliseconds until the next is due, None: no schedule is.
 
     Raises:
         BrokerUnavailable: no queue can be reached.
@@ -148,7 +148,7 @@ def fire_due(queues: Sequence[MaintainedQueue]) -> Steps[float | None]:
 
 
 def _pass_over(lost: Mapping[MaintainedQueue, NodeUnavailable], queues: Sequence[MaintainedQueue]) -> None:
-    """The next round tries again what could not be reached; where that is all, the process has to wait."""
+    """The next round retries unreachable queues; if nothing else is left, the process must wait."""
     for queue, error in lost.items():
         if len(lost) == len(queues):
             raise error
@@ -161,7 +161,7 @@ def work_off(
     enough: int = ENOUGH,
     stopped: Callable[[], bool] = bool,
 ) -> Steps[None]:
-    """Do what is due, queue by queue in turn, in `enough` round trips at most; the rest stays in `work`."""
+    """Do the due work, queue by queue in turn, in at most `enough` round trips; the rest stays in `work`."""
     for _ in range(enough):
         if not work or stopped():
             return

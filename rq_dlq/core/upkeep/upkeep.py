@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MaintenanceRole = Literal["redelivery", "expiry", "retention", "commits", "schedules", "redrives"]
 STEP = 50  # messages that the scripts of one round trip move at most: about 1 ms of Redis
-# By role: an index, what is done when its first entry is due, and the setting for how long that is kept.
+# By role: an index, the work when its first entry is due, and the setting for how long that is kept.
 INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
     "redelivery": (("leases", "swept", ""), ("scheduled", "promoted", "")),
     "expiry": (("expiring", "expired", ""),),
@@ -25,11 +25,11 @@ INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
     "schedules": (("ticks", "fired", ""),),
     "redrives": (("redriving", "redriven", ""),),
 }
-# By role: two indexes, and what is done while their sizes differ.
+# By role: two indexes, and the work while their sizes differ.
 PAIRS: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
     "retention": (("dead", "groups", "grouped"),),
 }
-# By role: what is looked for once in a while, since no index shows it.
+# By role: periodic work that no index shows.
 CHECKS: dict[MaintenanceRole, tuple[str, ...]] = {"redelivery": ("reindexed",)}
 DONE = {
     role: dict.fromkeys(

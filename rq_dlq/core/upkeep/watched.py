@@ -1,4 +1,4 @@
-"""What is watched of a queue that is maintained, and what is due there."""
+"""The indexes of a maintained queue that maintenance watches, and the work that is due there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 
 logger = logging.getLogger("rq_dlq.maintenance")
-CHECK_AGAIN = 60_000  # milliseconds until a queue is checked again for what no index shows
+CHECK_AGAIN = 60_000  # milliseconds until a queue is checked again for work that no index shows
 QUIET = 600  # rounds until a queue that cannot be maintained is logged again
 USUAL_POLICY = encode_policy(RedeliveryPolicy().as_wire())
 
@@ -34,7 +34,7 @@ class MaintainedQueue:
 
     Attributes:
         policy: judges a lapse if Redis has no policy for the queue.
-        looks: the reads that show what is due.
+        looks: the reads that show due work.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class MaintainedQueue:
         self._quiet = 0
 
     def due(self, replies: Sequence[Any]) -> tuple[list[str], float | None]:
-        """What is due now, by name, and in how many milliseconds the next is; None: not known."""
+        """The work that is due now, by name, and in how many milliseconds the next is; None: unknown."""
         now, *found, text, discarded = replies
         heads, sizes = found[: len(self._indexes)], found[len(self._indexes) :]
         strategy = _strategy(text)
@@ -83,7 +83,7 @@ class MaintainedQueue:
         return list(names), min(later, default=None)
 
     def _is_unchecked(self, now: int) -> bool:
-        """Whether to look for what no index shows; the first time after a part of the usual span.
+        """Whether to check for work that no index shows; the first time after a part of the usual span.
 
         So the queues that a process begins to maintain are not all checked in the same round.
         """
@@ -107,7 +107,7 @@ class MaintainedQueue:
             logger.warning("%s: %d messages discarded so far", self.keys.family, discarded)
 
     def refuse(self, error: BrokerRefused | BrokerUnavailable) -> None:
-        """Log once in a while that its server cannot or will not maintain it; the others go on."""
+        """Log periodically that its server cannot or will not maintain it; the others continue."""
         if self._quiet == 0:
             logger.warning("%s cannot be maintained: %s", self.keys.family, error)
             self._quiet = QUIET

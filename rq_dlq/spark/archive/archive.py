@@ -1,4 +1,4 @@
-"""A run of the archive: add what is new, read it back, trim, write the manifest."""
+"""A run of the archive: add the new events, read them back, trim, write the manifest."""
 
 from __future__ import annotations
 

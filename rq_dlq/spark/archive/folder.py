@@ -1,4 +1,4 @@
-"""Where an archive lies: a directory, or a URL of any file system that Spark can write to."""
+"""The location of an archive: a directory, or a URL of any file system that Spark can write to."""
 
 from __future__ import annotations
 

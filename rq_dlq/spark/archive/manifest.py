@@ -41,7 +41,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, spark: SparkSession, folder: str, *, url: str, namespace: str, form: str) -> Manifest:
-        """The newest manifest of a directory; if there is none, that of an empty archive.
+        """The newest manifest of a directory; if there is none, an empty archive's.
 
         Raises:
             InvalidInput: it is damaged, or belongs to another server, namespace or format.

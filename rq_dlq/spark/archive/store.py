@@ -95,7 +95,7 @@ class Store:
         return rows.select(*table.schema.names)
 
     def _load(self, table: Table) -> DataFrame | None:
-        """The rows of a table; None: there is none."""
+        """The rows of a table; None: the table does not exist."""
         raise NotImplementedError
 
     def append(self, table: Table, rows: DataFrame) -> None:
@@ -155,7 +155,7 @@ class DeltaStore(Store):
 
 
 def there(load: Callable[[], DataFrame]) -> DataFrame | None:
-    """What Spark loads from a path; None: there is nothing."""
+    """The content that Spark loads from a path; None: the path does not exist."""
     try:
         rows = load()
         rows.schema  # noqa: B018 - Spark Connect looks only now
@@ -227,7 +227,7 @@ def _same(table: Table, left: DataFrame, right: DataFrame) -> Column:
 
 @contextmanager
 def _utc(spark: SparkSession) -> Generator[None]:
-    """Set the session's time zone to UTC meanwhile: Arrow's times have it, and Delta takes no other."""
+    """Set the session's time zone to UTC for the block: Arrow's times have it, and Delta takes no other."""
     name = "spark.sql.session.timeZone"
     before = spark.conf.get(name)
     spark.conf.set(name, "UTC")

@@ -1,6 +1,6 @@
--- A streaming query begins to work on a batch. If another run of the query began the same batch before, that one
--- failed: the run ended before the batch did. Returns the last batch that is done, how often this one has failed, 1 if
--- it is one half of a batch that failed too often, and how often the query has failed since a batch with rows succeeded.
+-- Begins a batch of a streaming query. If another run of the query had begun the same batch, that run failed before the
+-- batch was done. Returns the last batch that is done; how often this one has failed; 1 if it is one half of a batch that
+-- failed too often; and how often the query has failed since a batch with rows succeeded.
 -- drains
 local batch, run, remembered = ARGV[1], ARGV[2], ARGV[3] -- remembered: milliseconds
 local stream = KEYS[1]

@@ -1,38 +1,38 @@
--- Reads messages by their ids, as far as they are in the place, and changes nothing. Returns the ids, the records, the
--- states, the histories and the deadlines of the leases (empty: not leased), each a list; a part that is not asked for
--- is an empty list. Then how many ids it looked at: after about half a megabyte it ends.
+-- Reads messages by their ids, if they are in the place, and changes nothing. Returns lists of the ids, the records, the
+-- states, the histories and the deadlines of the leases (empty: not leased); a part that is not requested is an empty list.
+-- Then the number of ids that it read: it stops after about half a megabyte.
 local place = ARGV[1] -- ready, scheduled, leased, dead, expired; empty: any
-local record, state, story = ARGV[2], ARGV[3], ARGV[4] -- what to return: whole, head or no; yes or no; yes or no
+local record, state, story = ARGV[2], ARGV[3], ARGV[4] -- parts to return: whole, head or no; yes or no; yes or no
 -- items from ARGV[5]: id
 local MOST = 524288 -- bytes, or one message (I9)
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, leases = KEYS[6], KEYS[7], KEYS[8]
 -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
--- (lib/head_word); nil where that does not say them.
+-- (lib/head_word); nil if the state does not have them.
 local function stated_head(text)
   local at = text and text:find(' head=')
   if at then
     local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
       local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
       return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
     end
   end
 end
 -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
--- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
--- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
--- that it blocks no other message, and a version that can read it finds it.
-local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
+-- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
+-- other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
 end
 -- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
--- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
--- of all that its sender packed beside the body. nil: it has none.
---   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+-- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which precede all
+-- other fields that its sender packed beside the body. nil: it has none.
+--   text: a record or a payload whose flags say that it has such fields; first: where they begin, with their length
 local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
 local function lanes_in(text, first)
@@ -55,7 +55,7 @@ local function lanes_of(record)
     return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
   end
 end
--- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+-- Reads the head of a record (lib/record). In a file of its own, since every send defines the function that packs it.
 local TRANSIENT = 0x80
 
 local function unpack_number(text, first, width)
@@ -70,7 +70,7 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
--- lane: of its key; needs: the lane of its dependency.
+-- lane: the lane of its key; needs: the lane of its dependency.
 local function as_head(birth, flags, expires, lane, needs)
   return {
     birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -78,8 +78,7 @@ local function as_head(birth, flags, expires, lane, needs)
   }
 end
 
--- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
--- something.
+-- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -88,9 +87,9 @@ local function read_record(record)
   local lane, needs = lanes_of(record)
   return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
 end
--- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
--- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
--- true where it is of a later form.
+-- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
+-- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
+-- it is of a later form.
 local function head_of(id, text)
   local birth, flags, expires, lane, needs = stated_head(text)
   if birth then
@@ -109,16 +108,16 @@ local function head_of(id, text)
   end
   return read_record(record), false
 end
--- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
--- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
+-- it. Absent until the message is claimed or delayed, unless its record is long.
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
--- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
 -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
--- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+-- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
-local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
 local function new_state(due)
   return {
@@ -152,23 +151,23 @@ local function format_state(s)
   }, ' ') .. s.more
 end
 
--- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
--- redrive gave it another (lib/redriven_expiry).
+-- When a message expires, if it does. A death ends the time to live: a redriven message does not expire again, unless the
+-- redrive gave it another one (lib/redriven_expiry).
 local function expiry_of(head, state)
   if state.redriven == 0 then
     return head.expires
   end
   return tonumber(state.more:match(' expires=(%d+)') or nil)
 end
--- The immutable half of a message, written once by send:
+-- The half of a message that is written once; only its priority may change, and a redrive may edit it:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
 --            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
--- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+--   …        fields, headers and body, as the sender packed them; scripts read only the first fields (lib/lanes_in)
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/is_later).
 
--- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs as much as a command.
 local function pack_number(value, width)
   local g = value % 256
   value = (value - g) / 256
@@ -183,12 +182,14 @@ local function pack_number(value, width)
   local b = value % 256
   return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
--- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
--- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
--- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
--- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
--- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
--- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis sorts
+-- ties of the score by the bytes of the member, so the member begins with the send order. While the message is due when it
+-- was born, that is its number within the millisecond, since the score holds the millisecond already (2 bytes, the first 16
+-- to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A message with a key or a dependency always has the long form, so its row is the same in a lane and in `ready`
+-- (lib/enter).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote reads
+-- the priority from the member.
 -- reads the priority from the member.
 local BAND = 2 ^ 42
 
@@ -196,7 +197,7 @@ local function score_of(priority, due)
   return (9 - priority) * BAND + due
 end
 
--- The send order but its last byte, which is that of the birth.
+-- The send order without its last byte, which is the last byte of the birth.
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
@@ -209,7 +210,7 @@ end
 local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
--- The first bytes of a long record, up to its expiry, from the state of its message; nil where that does not say it.
+-- The first bytes of a long record, up to its expiry, from the state of its message; nil if the state does not have them.
 local function head_bytes(text)
   local birth, flags, expires = stated_head(text)
   if not birth then

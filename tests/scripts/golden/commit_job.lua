@@ -1,17 +1,16 @@
--- The commit point of a job: from here on all that its lists hold is part of the queue, or nothing is. The messages
--- move there afterwards, a chunk at a time (`move_staged`), if need be by maintenance. `job` remembers for a while
--- which batch was committed last (0 for a job that is not a stream) and by which call, so that the call can be
--- repeated (I12). Returns 1; 0 where another call committed this batch or a later one; -1 where a list has outlived
--- its time to live or is not whole; -2 where the queue was deleted since the client opened it. In these cases nothing
--- is committed.
+-- The commit point of a job: from here on all messages of its lists are part of the queue, or none is. They are moved there
+-- afterwards, a chunk at a time (`move_staged`), if necessary by maintenance. `job` remembers for a while which batch was
+-- committed last (0 for a job that is not a stream) and by which call, so that the call can be repeated (I12). Returns 1; 0
+-- if another call committed this batch or a later one; -1 if a list has outlived its time to live or is incomplete; -2 if
+-- the queue was deleted since the client opened it. In the last three cases this call commits nothing.
 local batch, call = tonumber(ARGV[1]), ARGV[2]
-local grace, remembered = tonumber(ARGV[3]), ARGV[4] -- milliseconds; after grace maintenance moves
+local grace, remembered = tonumber(ARGV[3]), ARGV[4] -- milliseconds; after grace maintenance moves the messages
 local opening = ARGV[5]
 -- items from ARGV[6]: member, length (of the list)
 local AT_ONCE = 1000 -- members in one ZADD
 local settings, committed, job = KEYS[1], KEYS[2], KEYS[3]
 -- families from KEYS[4]: staged
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local lists = (#ARGV - 5) / 2
@@ -20,7 +19,7 @@ if by ~= call then
   if last and tonumber(last) >= batch then
     return 0
   end
-  -- Whether the queue is the one that the client has opened, not deleted since. An empty `opening`: the client cannot tell.
+  -- Whether the queue is the one that the client opened, and not deleted since. An empty `opening`: the client cannot tell.
   local is_open = opening == '' or redis.call('HGET', settings, 'opening') == opening
   if not is_open then
     return -2
@@ -38,7 +37,7 @@ if by ~= call then
     entries[#entries + 1], entries[#entries + 2] = now + grace, ARGV[4 + 2 * n]
   end
   for _, entries in ipairs(chunks) do
-    redis.call('ZADD', committed, unpack(entries)) -- the moment it counts
+    redis.call('ZADD', committed, unpack(entries)) -- the commit takes effect
   end
   redis.call('SET', job, string.format('%.0f', batch) .. ' ' .. call, 'PX', remembered)
 end

@@ -1,7 +1,7 @@
--- Removes a queue: all of its keys, but for its audit, which says who did what for another month. Refused while anything is in
--- it, unless force is to go with it. What a job has committed stops even that, since it may be for other queues, too: it is
--- moved first. Returns how many messages were removed; or, refused, how many are ready, scheduled, leased, dead, expired, and
--- how many lists are committed.
+-- Removes a queue: all its keys except the audit, which is kept for another month. Refused while the queue is not empty,
+-- unless `force` is 1. A list that a job has committed refuses even that, since it may be for several queues: its messages
+-- must be moved first. Returns how many messages were removed; or, if refused, how many are ready, scheduled, leased, dead
+-- and expired, and how many lists are committed.
 -- drains
 -- luacheck: ignore 211 (it needs the keys that it does not name, too)
 local number, force = ARGV[1], ARGV[2] -- force: 1, or 0: only an empty queue
@@ -13,22 +13,22 @@ local cleared, grouped, reindexed, redrives, redriving = KEYS[21], KEYS[22], KEY
 local audit, seats, tended, gates, lanes = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
 local strikes, muted, results, result_times, slots = KEYS[31], KEYS[32], KEYS[33], KEYS[34], KEYS[35]
 local sender = KEYS[36]
--- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
--- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
--- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
--- much as a command.
+-- Whether this call was done before (I12): then the count that was recorded with it, otherwise false. The register of a
+-- sender holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
+-- higher is the same call again, or an older one that arrives late. A value, not a function, since to define one costs
+-- Redis as much as a command.
 local register = redis.call('GET', sender)
 local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
 if done then
   return done
 end
--- Notes that the call is done (lib/noted), and how many messages it changed. Returns that count. `more`: what else the call
--- returns.
+-- Records that the call is done (lib/noted), and how many messages it changed. Returns that count. `more`: the rest of the
+-- call's reply.
 local function note_done(count, more)
   local note = (more or '') .. count
-  -- Notes in the register of its sender (lib/done) that the call is done: `note` is the count, before it what else the call
-  -- returns. The last that a script does: if it is cut off before, a repetition does the rest. The note stays for an hour,
-  -- far longer than any call is repeated. Statements, as in lib/chosen.
+  -- Records in the register of its sender (lib/done) that the call is done: `note` is the count, after the rest of the call's
+  -- reply. The last write of a script: if it is cut off before, a repetition does the rest. The note stays for an hour, far
+  -- longer than any call is repeated. Statements, as in lib/chosen.
   local noted = number .. ' ' .. note
   redis.call('PSETEX', sender, '3600000', noted)
   return noted and count
@@ -48,6 +48,6 @@ local keys = {}
 for _, key in ipairs(KEYS) do
   keys[#keys + 1] = key ~= audit and key or nil
 end
--- One command, so it takes effect at once. Redis frees the memory in another thread, however much it is.
+-- One command, so that it takes effect at one moment. Redis frees the memory in another thread, whatever its size.
 redis.call('UNLINK', messages, unpack(keys))
 return note_done(present)

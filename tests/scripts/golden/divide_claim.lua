@@ -1,12 +1,12 @@
--- Divides a claim: it keeps the first `keep` messages that it still holds, the others go to another token, under a
--- lease that ends at the same time. The messages stay leased; their counts and stories do not change. Can be
--- repeated. Returns how many the other token holds.
+-- Divides a claim: it keeps the first `keep` messages that it still holds, and the others go to another token, under a
+-- lease that ends at the same time. The messages stay leased; their counts and histories do not change. The call can be
+-- repeated. Returns how many messages the other token holds.
 -- drains
 local token, to, keep = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local states, leases, claims = KEYS[1], KEYS[2], KEYS[3]
--- The ids that a claim was given, but for those that a sweep or a division took away. These leave their lines of its
--- list empty, so a line means the same message for as long as the claim lives.
-local MOST = 1000 -- messages that a claim is given at most
+-- The ids that a claim was given, except those that a sweep or a division took away. These leave empty lines in its list,
+-- so a line means the same message as long as the claim lives.
+local MOST = 1000 -- the most messages that a claim is given
 
 local function claimed(token)
   local list = (redis.call('HGET', claims, token) or ''):match('\n(.*)$') or ''
@@ -50,9 +50,9 @@ for n, id in ipairs(ids) do
 end
 if #moved > 0 then
   redis.call('ZADD', leases, ends, to)
-  local its = maker:gsub('^([^\t]*\t[^\t]*\t)%d+', '%1') -- without the line where a sweep of the first claim goes on
+  local its = maker:gsub('^([^\t]*\t[^\t]*\t)%d+', '%1') -- without the line where the sweep of the first claim continues
   redis.call('HSET', claims, to, its .. '\n' .. table.concat(moved, '\n'), to .. ':held', #moved)
-  redis.call('HSET', states, unpack(stated)) -- from here on they are the other token's
+  redis.call('HSET', states, unpack(stated)) -- from here on the other token holds them
 end
 if kept > 0 then
   local left = list:gsub('[^\n]+', function(id)
@@ -61,6 +61,6 @@ if kept > 0 then
   redis.call('HSET', claims, token, maker .. '\n' .. left, token .. ':held', kept)
 else
   redis.call('HDEL', claims, token, token .. ':held')
-  redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+  redis.call('ZREM', leases, token) -- last: by this row a sweep finds what a cut-off script left
 end
 return tonumber(redis.call('HGET', claims, to .. ':held') or 0)

@@ -1,4 +1,4 @@
--- Deletes a list of a job that was not committed. Returns 1 if there was one.
+-- Deletes a list of a job that was not committed. Returns 1 if the list existed.
 local member = ARGV[1]
 local committed, staged = KEYS[1], KEYS[2]
 if redis.call('ZSCORE', committed, member) then

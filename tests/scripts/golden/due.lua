@@ -1,8 +1,8 @@
--- The schedules that are due: the clock, then name and record of each. An entry without a record is dropped.
+-- Returns the schedules that are due: the clock, then name and record of each. Drops an entry without a record.
 -- drains
 local limit = ARGV[1]
 local schedules, ticks = KEYS[1], KEYS[2]
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local found = { now }

@@ -1,10 +1,9 @@
--- Starts the leases of whole claims anew. Returns 1 for each claim that still holds something, 0 for one that is
--- over.
+-- Restarts the leases of whole claims. Returns 1 for each claim that still holds messages, 0 for one that has ended.
 -- drains
 local lease = ARGV[1] -- milliseconds
 -- items from ARGV[2]: token
 local leases = KEYS[1]
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local reply = {}

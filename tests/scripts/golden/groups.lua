@@ -1,30 +1,30 @@
 -- Lists groups of dead letters, in the order of their fingerprints, and changes nothing. Returns now; 1 if every dead
--- letter is in a group (else regroup.lua has to look first); the group after which the list goes on (empty: it is over);
--- then of each group its name, how many letters it has, the first and the last time of death (6 bytes each), how many
--- died within the last hour and the last day, when it was last cleared (empty: not known), of its newest letters the
--- ids, the states and the lines of their failures, one after the other, and whether it is muted (lua/mute.lua).
+-- letter is in a group (otherwise regroup.lua must run first); the group after which the list continues (empty: it is
+-- complete); then for each group its name, its number of dead letters, the first and the last time of death (6 bytes each),
+-- how many died within the last hour and the last day, when it was last cleared (empty: unknown), id, state and failure
+-- line of each of its newest dead letters, and whether it is muted (lua/mute.lua).
 local after, prefix, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- prefix: the first digits of the groups; empty: all
-local NEWEST = 10 -- letters
+local NEWEST = 10 -- dead letters
 local HOUR, DAY = 3600000, 86400000 -- milliseconds
 local MOST = 524288 -- bytes, or one group (I9)
 local states, history, dead, groups, cleared = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local muted = KEYS[6]
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- The id in a member of an index (lib/order says what precedes it).
+-- The id in a member of an index (lib/order describes the bytes before it).
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
 end
--- The immutable half of a message, written once by send:
+-- The half of a message that is written once; only its priority may change, and a redrive may edit it:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
 --            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
--- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+--   …        fields, headers and body, as the sender packed them; scripts read only the first fields (lib/lanes_in)
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/is_later).
 
--- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs as much as a command.
 local function pack_number(value, width)
   local g = value % 256
   value = (value - g) / 256
@@ -39,7 +39,7 @@ local function pack_number(value, width)
   local b = value % 256
   return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
--- The line of the newest failure in a history (lib/remember); empty: there is none.
+-- The line of the newest failure in a history (lib/remember); empty: no failure.
 local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
 local function last_failure(story)

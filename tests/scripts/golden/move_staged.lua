@@ -1,28 +1,28 @@
--- Moves messages of a committed job from the head of one of its lists into the queue. Returns how many, and how many
--- of them the queue knew; 0 where there are no more, or where it is too early for a caller that did not commit them.
+-- Moves messages of a committed job from the head of one of its lists into the queue. Returns how many, and how many of
+-- them the queue already had; 0 if none is left, or if it is too early for a caller that did not commit them.
 local member, limit, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) -- milliseconds
 local early = ARGV[5] -- 1: from the caller that committed them
-local longest = tonumber(ARGV[6]) -- bytes of a payload at most, as far as the caller knows
+local longest = tonumber(ARGV[6]) -- the largest payload in bytes, as the caller estimates it
 local MOST = 524288 -- bytes, or one message (I9)
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, settings, wake, committed, acked_ids = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local seats, lanes, slots, staged = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
--- Bytes. The state of a message whose record is longer has its head (lib/head_word).
+-- Bytes. If a record is longer, the state of its message has the head of the record (lib/head_word).
 local LONG = 2048
--- The immutable half of a message, written once by send:
+-- The half of a message that is written once; only its priority may change, and a redrive may edit it:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
 --            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
--- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+--   …        fields, headers and body, as the sender packed them; scripts read only the first fields (lib/lanes_in)
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/is_later).
 
--- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs as much as a command.
 local function pack_number(value, width)
   local g = value % 256
   value = (value - g) / 256
@@ -37,12 +37,14 @@ local function pack_number(value, width)
   local b = value % 256
   return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
--- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
--- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
--- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
--- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
--- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
--- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis sorts
+-- ties of the score by the bytes of the member, so the member begins with the send order. While the message is due when it
+-- was born, that is its number within the millisecond, since the score holds the millisecond already (2 bytes, the first 16
+-- to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A message with a key or a dependency always has the long form, so its row is the same in a lane and in `ready`
+-- (lib/enter).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote reads
+-- the priority from the member.
 -- reads the priority from the member.
 local BAND = 2 ^ 42
 
@@ -50,7 +52,7 @@ local function score_of(priority, due)
   return (9 - priority) * BAND + due
 end
 
--- The send order but its last byte, which is that of the birth.
+-- The send order without its last byte, which is the last byte of the birth.
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
@@ -63,20 +65,20 @@ end
 local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
--- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
--- So no client polls, and a message wakes one of a thousand.
+-- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
+-- client polls, and a message wakes one of a thousand.
 local function wake_one()
   if redis.call('LLEN', wake) == 0 then
     redis.call('LPUSH', wake, 1)
-    redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+    redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
   end
 end
--- Adds items to the queue, if its opening is the right one (empty: any). Returns what it knew of them (lib/sent).
+-- Adds items to the queue, if its opening matches (empty: any). Returns the items that it already had (lib/sent).
 local function add(items, first, last, delay, ttl, opening)
-  -- Looks at what is to be sent, items[first] to items[last] (id, payload, …), and at the settings. `existing`: of each id what
-  -- the queue knows, in whatever state, or true where it was acked within the dedup_window. `opened`: `opening` is that of the
-  -- queue, or empty; else nothing is looked up. `all_asked`: the results of all messages are kept. Statements, as in lib/chosen,
-  -- since every send runs them.
+  -- Checks the items to send, items[first] to items[last] (id, payload, …), against the queue and its settings. `existing`:
+  -- for each id the record that the queue has, in any state, or true if it was acked within the dedup_window. `opened`:
+  -- `opening` is the queue's, or empty; otherwise nothing is looked up. `all_asked`: the results of all messages are kept.
+  -- Statements, as in lib/chosen, since every send runs them.
   local asked, ids = (last - first + 1) / 2, {}
   for n = 1, asked do
     ids[n] = items[first + 2 * n - 2]
@@ -85,13 +87,13 @@ local function add(items, first, last, delay, ttl, opening)
   local opened, paused, keys_count = opening == '' or opening == values[4], values[2] == '1', values[5]
   local all_asked = (values[6] or ''):find('^[1-9]%d*$')
   if values[1] then
-    -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+    -- A duration in the queue's settings, in milliseconds; nil if the text is not one, which counts as unset.
     local function span(text)
       local value = tonumber(text and text:match('^%d+$') or nil)
       return value and value > 0 and value <= 315360000000 and value or nil -- ten years
     end
-    -- The time to live that a message gets: the sender's, or the queue's default, between the queue's bounds. Applied
-    -- once, at send. As in Artemis the default is for a message that has none, and then the bounds do not count.
+    -- The time to live of a message: the sender's, or the queue's default, within the queue's bounds. Applied once, at send. As
+    -- in Artemis, a default is for messages without one, and then the bounds do not apply.
     --   allowed: "DELAY MIN MAX" in milliseconds, "-" where unset; "never": messages do not expire
     local function allowed_ttl(asked, allowed)
       if allowed == 'never' then
@@ -124,19 +126,19 @@ local function add(items, first, last, delay, ttl, opening)
     end
     recall_acked(ids, existing, values[3])
   end
-  -- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
-  -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
-  -- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
+  -- Packs the new items of items[first] to items[last] (id, payload, …), and gives them births. `packed` is how many are new.
+  -- An id that the queue already has, in any state, or that was acked within the dedup_window, is left as it is (I12):
+  -- `known`, 1 is the first. If a key gets no seat, the row is in `blocked`. Statements, as in lib/chosen.
   local PACKED, ABOVE, LAST = 0x20, 0x40, 2 -- the flag of fields and headers, and the next; the last field of lib/lanes_in
-  local records, places, known, head, packed = {}, {}, {}, {}, 0 -- a table costs as much as a part of a command
+  local records, places, known, head, packed = {}, {}, {}, {}, 0 -- a table costs a part of a command's time
   local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
   local ends, expiry = deadlines and string.format('%.0f', now + ttl), deadlines and pack_number(now + ttl, 6)
   local birth, stated, blocked, score_if_blocked, new_seats
   local due, score, lead, order -- of all messages whose births differ in the last byte alone
   if delay == 0 and keys_count then
-    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-    -- of all that its sender packed beside the body. nil: it has none.
-    --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which precede all
+    -- other fields that its sender packed beside the body. nil: it has none.
+    --   text: a record or a payload whose flags say that it has such fields; first: where they begin, with their length
     local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
     local function lanes_in(text, first)
@@ -150,7 +152,7 @@ local function add(items, first, last, delay, ttl, opening)
       end
       return lanes[KEY], lanes[DEPENDENCY]
     end
-    -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+    -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
     local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
     local found
     local function setting(name)
@@ -159,7 +161,7 @@ local function add(items, first, last, delay, ttl, opening)
       )
       return found[FIELDS[name]]
     end
-    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+    -- The milliseconds between two messages by a rate: N/SPAN, such as 100/s or 5/10m; nil: it cannot be read: no limit.
     local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -172,14 +174,15 @@ local function add(items, first, last, delay, ttl, opening)
       local interval = spans * UNITS[unit] / count
       return interval > 0 and interval <= LONGEST and interval or nil
     end
-    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-    -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
-    --   and some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
-    --   message is gone or dead; rule.holds: and by a dead letter;
-    --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-    --   next; nil: keys have no rate
+    -- The queue's rule for messages with a key: how many of a lane may hold a seat at a time, when one gives its seat back
+    -- before it is gone, and how often one is handed out. A rule that cannot be read counts as off: no message waits for
+    -- another.
+    --   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (lib/interval_of); rate R; off: no
+    --   longer a rule, and messages may still be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: a seat is
+    --   kept until the message is gone or dead; rule.holds: even by a dead letter;
+    --   rule.in_turn: a seat is given back when the message is handed out; rule.interval: milliseconds from one that is handed
+    --   out to the next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
     local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
     local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -191,7 +194,7 @@ local function add(items, first, last, delay, ttl, opening)
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
       interval = is_read and interval or nil,
     }
-    -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+    -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
     local BLOCKED = 2 ^ 43
     -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
     -- than most commands.
@@ -200,19 +203,20 @@ local function add(items, first, last, delay, ttl, opening)
     local function digits(number)
       return string.format(WHOLE, number)
     end
-    -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+    -- A setting that is JSON, as a table; an empty one if it cannot be read, since that must not stop the queue.
     local function read_json(text)
       local decoded, value = pcall(cjson.decode, text or '')
       return decoded and type(value) == 'table' and value or {}
     end
-    -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-    -- `gated`, or `limited` where it is a limit; lib/tend ends that.
-    --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-    --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-    --   limit: how many messages of a key may hold a seat, where that is not what the rule says
-    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-    --   nobody waited; dead: ids of those that died in the window that opened it
-    --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+    -- The special state of a lane: a table, as JSON in `lanes`; false: none, as for most lanes. While a lane has one, the
+    -- settings have `gated`, or `limited` if it is a limit; lib/tend removes that.
+    --   of, name: key or dependency, and its text; due: when an event of the lane is due, as in `gates`; nil: none is
+    --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
+    --   limit: how many messages of a key may hold a seat, if that differs from the rule
+    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
+    --   waited at the last one; dead: ids of the messages that died in the window that opened it
+    --   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
+    --   it
     local lanes_read = {}
 
     local function read_lane(number)
@@ -222,22 +226,22 @@ local function add(items, first, last, delay, ttl, opening)
       end
       return lanes_read[number]
     end
-    -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+    -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
-    -- is.
+    -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+    -- at most is in that state.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
-    -- none is ready that has come so. And the score of the seat that it takes.
+    -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
+    -- unless one that was let in so is still ready. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
       if rule.interval and free > 0 then
-        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-        -- counts as now: the clock stepped back.
+        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
+        -- message wait counts as now: the clock stepped back.
         local function slot_of(lane)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
@@ -250,8 +254,8 @@ local function add(items, first, last, delay, ttl, opening)
     local function seat_in(lane)
       return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
-    -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one, or
-    -- has one since a send was cut off. `taken_seats`: lanes and ids, to be written before the rows.
+    -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one,
+    -- or has one since a send was cut off. `taken_seats`: lanes and ids, which are written before the rows.
     local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats
 
     local function room_of(lane)
@@ -285,9 +289,9 @@ local function add(items, first, last, delay, ttl, opening)
     if existing[n] or seen and seen[id] then
       known[#known + 1] = n
     else
-      if not birth then -- the first that is new: takes as many births as may be needed
+      if not birth then -- the first new item: takes as many births as may be needed
         local drawn = redis.pcall('HINCRBY', counters, 'birth', asked)
-        birth = type(drawn) == 'number' and drawn - asked + 1 or 0 -- else it is damaged
+        birth = type(drawn) == 'number' and drawn - asked + 1 or 0 -- otherwise it is damaged
         if birth < now * 4096 then
           birth = now * 4096
           redis.call('HSET', counters, 'birth', string.format('%.0f', birth + asked - 1))
@@ -298,7 +302,7 @@ local function add(items, first, last, delay, ttl, opening)
       local priority, in_lane = flags % EXPIRES, flags % ABOVE >= PACKED and (payload:byte(4) or ABOVE) <= LAST
       if low == 0 or priority ~= head.priority then
         head.birth, head.priority = birth, priority
-        local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
+        local born = (birth - birth % 4096) / 4096 -- a delayed message is never due then, see lib/order
         due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
         score = string.format('%.0f', delay > 0 and due or score_of(priority, due)) -- Redis would print it each time
         lead, order = pack_number((birth - low) / 256, 6), order_of(head, due)
@@ -309,7 +313,7 @@ local function add(items, first, last, delay, ttl, opening)
         row = string.char(9 - priority) .. lead .. low .. id -- as in lib/order
         blocked_at = score_if_blocked and score_if_blocked(id, payload)
       end
-      -- Whether somebody asks for the result of a message: its sender, or the settings. Statements, as in lib/chosen.
+      -- Whether the result of a message is asked for, by its sender or the settings. Statements, as in lib/chosen.
       --   payload: as it was sent: its flags, then the length of a part whose fields are in the order of their numbers
       local asks_result = all_asked
       if not all_asked and payload:byte(1) % 0x40 >= 0x20 then -- the flag of such a part
@@ -348,7 +352,7 @@ local function add(items, first, last, delay, ttl, opening)
             return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
           end
         end
-        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+        -- Reads the head of a record (lib/record). In a file of its own, since every send defines the function that packs it.
         local TRANSIENT = 0x80
 
         local function unpack_number(text, first, width)
@@ -363,7 +367,7 @@ local function add(items, first, last, delay, ttl, opening)
           return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
         end
 
-        -- lane: of its key; needs: the lane of its dependency.
+        -- lane: the lane of its key; needs: the lane of its dependency.
         local function as_head(birth, flags, expires, lane, needs)
           return {
             birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -371,8 +375,7 @@ local function add(items, first, last, delay, ttl, opening)
           }
         end
 
-        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-        -- something.
+        -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
         local function read_record(record)
           if #record < 14 and (#record < 8 or has_expiry(record)) then
             return { birth = 0, priority = 4 }
@@ -381,8 +384,8 @@ local function add(items, first, last, delay, ttl, opening)
           local lane, needs = lanes_of(record)
           return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
         end
-        -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
-        -- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
+        -- The field in the state of a message whose record is long: the head of the record, and its length. So scripts need not
+        -- read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
         --    head=birth/flags/expiry/length[ lane=N][ needs=N]
         -- expiry 0: none; lane, needs: the lanes of its key and of its dependency (lib/lanes_in)
         local function head_word(record)
@@ -411,8 +414,9 @@ local function add(items, first, last, delay, ttl, opening)
       if seen then seen[id] = true end
     end
   end
-  -- Sends what is new of the items: its rows, then its records. `sent` is how many are new; false where the queue was deleted
-  -- since the client opened it: then nothing was done. `known`: what it knew, each with the name of its place (lib/with_places).
+  -- Sends the new ones of the items: writes their rows, then their records. `sent` is how many are new; false if the queue
+  -- was deleted since the client opened it: then nothing was done. `known`: the items that it already had, each with the name
+  -- of its place (lib/with_places).
   local sent = opened and packed
   if packed > 0 then
     if new_seats and new_seats[1] then
@@ -438,22 +442,22 @@ local function add(items, first, last, delay, ttl, opening)
   end
   if #known > 0 then
     -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-    -- (lib/head_word); nil where that does not say them.
+    -- (lib/head_word); nil if the state does not have them.
     local function stated_head(text)
       local at = text and text:find(' head=')
       if at then
         local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
           local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
           return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
         end
       end
     end
     -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-    -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-    -- that it blocks no other message, and a version that can read it finds it.
-    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
+    -- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
+    -- other message, and a version that can read it finds it.
+    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
     local function is_later(record, text)
       return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
@@ -508,9 +512,9 @@ local function add(items, first, last, delay, ttl, opening)
       local lane, needs = lanes_of(record)
       return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
     end
-    -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
-    -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
-    -- true where it is of a later form.
+    -- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
+    -- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
+    -- it is of a later form.
     local function head_of(id, text)
       local birth, flags, expires, lane, needs = stated_head(text)
       if birth then
@@ -529,16 +533,16 @@ local function add(items, first, last, delay, ttl, opening)
       end
       return read_record(record), false
     end
-    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-    -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
+    -- it. Absent until the message is claimed or delayed, unless its record is long.
     --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
     -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
     -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-    -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+    -- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
     local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
     local MORE = ' [%w_]+=%S*'
-    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
     local function new_state(due)
       return {
@@ -572,26 +576,26 @@ local function add(items, first, last, delay, ttl, opening)
       }, ' ') .. s.more
     end
 
-    -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-    -- redrive gave it another (lib/redriven_expiry).
+    -- When a message expires, if it does. A death ends the time to live: a redriven message does not expire again, unless the
+    -- redrive gave it another one (lib/redriven_expiry).
     local function expiry_of(head, state)
       if state.redriven == 0 then
         return head.expires
       end
       return tonumber(state.more:match(' expires=(%d+)') or nil)
     end
-    -- The items that a send knows, each with the name of its message's place: ready, scheduled, leased, dead, expired or acked;
-    -- 'later' where only a later version can tell; and behind it '/key' where that has another key than it is sent with. Those that
-    -- dead letters block are counted.
-    --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); else
-    --   it came before in this call
+    -- The items that a send found known, each with the name of its message's place: ready, scheduled, leased, dead, expired or
+    -- acked; 'later' if only a later version can tell; followed by '/key' if the message has another key than the item. Those
+    -- that dead letters block are counted.
+    --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked);
+    --   otherwise an earlier item of this call has the id
     local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next
 
     local function lane_in(payload)
       return payload:byte(1) % OTHERS >= WITH_FIELDS and lanes_in(payload, 2) or nil
     end
 
-    -- And whether the message has the key that the payload has.
+    -- The place of a message, and whether it has the key that the payload has.
     local function place_of(id, payload)
       local text = redis.call('HGET', states, id)
       local head, later = head_of(id, text)
@@ -632,10 +636,10 @@ if not due or (due > now and early ~= '1') then
   return { 0, 0 }
 end
 local items, bytes, wanted, known = {}, 0, 0, {} -- items: id, payload, …
-while #items == wanted and wanted < 2 * limit and bytes <= MOST do -- a list does not tell how long they are
+while #items == wanted and wanted < 2 * limit and bytes <= MOST do -- Redis does not report the sizes of a list's items
   wanted = math.min(wanted + 2 * math.max(1, math.floor((MOST - bytes) / longest)), 2 * limit)
   local part, before = redis.call('LRANGE', staged, #items, wanted - 1), #items
-  if wanted == 2 * limit and before == 0 then -- all in one
+  if wanted == 2 * limit and before == 0 then -- one read is enough
     items = part
     break
   end
@@ -645,7 +649,7 @@ while #items == wanted and wanted < 2 * limit and bytes <= MOST do -- a list doe
 end
 if #items > 0 then
   known = add(items, 1, #items, delay, ttl, '')
-  redis.call('LTRIM', staged, #items, -1) -- if cut off before, they are added again, which changes nothing (I12)
+  redis.call('LTRIM', staged, #items, -1) -- if cut off before this, a repetition adds them again, which changes nothing (I12)
 end
 if redis.call('EXISTS', staged) == 0 then
   redis.call('ZREM', committed, member)

@@ -1,21 +1,21 @@
--- Mutes a group of dead letters, so that it counts as no trouble, or no longer. Returns 1; 0 where nothing was done, since it
--- is so already, or there is no such group; -1: too many groups are muted.
+-- Mutes a group of dead letters, so that it is not reported as a problem, or unmutes it. Returns 1; 0 if nothing was done,
+-- since it is so already, or the group does not exist; -1: too many groups are muted.
 local group, upto, act = ARGV[1], ARGV[2], ARGV[3] -- group: its name, 12 characters; act: as in lib/note_act
--- upto: milliseconds; 0: until a letter of the group dies; empty: unmute it
+-- upto: milliseconds; 0: until another message of the group dies; empty: unmute it
 local MOST, FOR = 1000, 2592000000 -- groups; milliseconds: 30 days
 local counters, groups, audit, muted = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- The immutable half of a message, written once by send:
+-- The half of a message that is written once; only its priority may change, and a redrive may edit it:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
 --            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
--- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+--   …        fields, headers and body, as the sender packed them; scripts read only the first fields (lib/lanes_in)
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/is_later).
 
--- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs as much as a command.
 local function pack_number(value, width)
   local g = value % 256
   value = (value - g) / 256
@@ -30,20 +30,20 @@ local function pack_number(value, width)
   local b = value % 256
   return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
--- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+-- A setting that is JSON, as a table; an empty one if it cannot be read, since that must not stop the queue.
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
   return decoded and type(value) == 'table' and value or {}
 end
--- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
---   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+-- Records an act of an operator, or one that an operator had ordered; a queue keeps the newest thousand notes.
+--   did: the act, in a word; by: the operator, as JSON; user: the Redis user; then more names and values
 local MOST_NOTES = '1000'
 
 local function note_audit(did, by, user, ...)
   redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
-  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and created again
 end
--- Notes an act of an operator that takes one call.
+-- Records an act of an operator that takes one call.
 --   act: as in lib/note_act; empty: no note
 local function note_once(act)
   local told = read_json(act)
@@ -70,6 +70,6 @@ elseif not known and redis.call('HLEN', muted) >= MOST then
 end
 redis.call('HSET', muted, group, string.format('%.0f %s', now, upto))
 redis.call('PEXPIRE', muted, FOR)
-redis.call('HINCRBY', counters, 'mutes', 1) -- who remembers the groups reads them again
+redis.call('HINCRBY', counters, 'mutes', 1) -- a client that remembers the groups reads them again
 note_once(act)
 return 1

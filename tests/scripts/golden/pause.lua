@@ -1,27 +1,27 @@
--- Pauses a queue, or resumes it. A paused queue hands out nothing; sending, expiry and settling go on. Returns 1 if
--- that changed anything, else 0.
+-- Pauses a queue, or resumes it. A paused queue hands out nothing; sending, expiry and settling continue. Returns 1 if that
+-- changed anything, otherwise 0.
 -- drains
 local paused, ends, after = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- paused: 1, or 0 to resume
-local by, user = ARGV[4], ARGV[5] -- ends, after: as in pause_lane; by: who, as JSON; user: of Redis
+local by, user = ARGV[4], ARGV[5] -- ends, after: as in pause_lane; by: the operator, as JSON; user: the Redis user
 local settings, wake, audit = KEYS[1], KEYS[2], KEYS[3]
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
--- So no client polls, and a message wakes one of a thousand.
+-- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
+-- client polls, and a message wakes one of a thousand.
 local function wake_one()
   if redis.call('LLEN', wake) == 0 then
     redis.call('LPUSH', wake, 1)
-    redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+    redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
   end
 end
--- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
---   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+-- Records an act of an operator, or one that an operator had ordered; a queue keeps the newest thousand notes.
+--   did: the act, in a word; by: the operator, as JSON; user: the Redis user; then more names and values
 local MOST_NOTES = '1000'
 
 local function note_audit(did, by, user, ...)
   redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
-  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and created again
 end
 local known = redis.call('HMGET', settings, 'paused', 'paused_until')
 ends = after and string.format('%.0f', now + after) or ends
@@ -36,7 +36,7 @@ else
   redis.call('HDEL', settings, 'paused', 'paused_until')
 end
 if paused ~= '1' or ends ~= '' then
-  wake_one() -- who waits claims, or sets the alarm anew
+  wake_one() -- a waiting client claims, or sets the alarm again
 end
 note_audit(paused == '1' and 'paused' or 'resumed', by, user)
 return 1

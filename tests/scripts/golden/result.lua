@@ -1,16 +1,16 @@
--- Reads what became of messages whose results were asked for. Returns of each its end (lib/kept); or, where there is
--- none (any more), 1: it is in the queue; 0: it is not, or nobody asked.
+-- Reads the outcomes of messages whose results were asked for. Returns each outcome (lib/kept); or, if there is none (any
+-- more), 1: the message is in the queue; 0: it is not, or its result was not asked for.
 -- items from ARGV[1]: id
 local states, settings, results = KEYS[1], KEYS[2], KEYS[3]
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+-- A duration in the queue's settings, in milliseconds; nil if the text is not one, which counts as unset.
 local function span(text)
   local value = tonumber(text and text:match('^%d+$') or nil)
   return value and value > 0 and value <= 315360000000 and value or nil -- ten years
 end
--- Milliseconds for which results are kept where the settings do not say it.
+-- Milliseconds for which results are kept if the settings do not set it.
 local RESULTS_KEPT = 3600000
 local since = now - (span(redis.call('HGET', settings, 'results')) or RESULTS_KEPT)
 local ids, left = ARGV, {}

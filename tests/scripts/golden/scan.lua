@@ -1,16 +1,16 @@
--- Reads a range of an index, a page a call, and changes nothing. A row that stays where it is is seen exactly once, whatever
--- comes and goes between two pages: the next page begins after the score and the member of the last row, even where that row is
--- gone (from the newest on, it ends at the row before the first). Returns the score and the member at which the next page
--- begins or ends (empty: the range is over; a page of about half a megabyte is full), then the ids, the records, the states and
--- the histories, each a list. An id is nil where there is no such message. Of `leased`, the ids are the claims' tokens.
+-- Reads a range of an index, a page per call, and changes nothing. A row that stays in its place is read exactly once,
+-- whatever is added or removed between two pages: the next page begins after the score and the member of the last row, even
+-- if that row is gone (newest first: it ends at the row before the first). Returns the score and the member at which the
+-- next page begins or ends (empty: the range is complete; half a megabyte fills a page), then lists of ids, records, states
+-- and histories. An id is nil if the message does not exist. For `leased`, the ids are the claims' tokens.
 local place, order = ARGV[1], ARGV[2] -- place: as in browse, or groups; order: oldest or newest first
-local record, state, story = ARGV[3], ARGV[4], ARGV[5] -- what to return: whole, head or no; yes or no; yes or no
-local limit, score, member = tonumber(ARGV[6]), ARGV[7], ARGV[8] -- of the row after which the range begins
-local last_score, last_member = ARGV[9], ARGV[10] -- of the last row of the range
+local record, state, story = ARGV[3], ARGV[4], ARGV[5] -- parts to return: whole, head or no; yes or no; yes or no
+local limit, score, member = tonumber(ARGV[6]), ARGV[7], ARGV[8] -- the row after which the range begins
+local last_score, last_member = ARGV[9], ARGV[10] -- the last row of the range
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, leases, groups = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
--- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
--- score as many as a binary search finds.
+-- How many rows of an index precede (score, member) or are equal to it: those of a lower score, and as many of the same
+-- score as a binary search finds.
 
 -- By bytes, as Redis sorts; Lua compares by the server's locale.
 local function is_after(one, other)
@@ -36,26 +36,26 @@ local function rows_up_to(index, score, member)
   end
   return low
 end
--- The id in a member of an index (lib/order says what precedes it).
+-- The id in a member of an index (lib/order describes the bytes before it).
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
 end
 local index = ({ ready = ready, scheduled = scheduled, leased = leases, dead = dead, expired = expired })[place] or groups
 local part = (place == 'dead' or place == 'expired') and place or 'live'
 
--- Whether the row was left behind by a script that was cut off. Only a state that contradicts the row is looked into.
+-- Whether the row was left behind by a script that was cut off. Only rows that their states contradict are checked.
 local function is_elsewhere(row, id, text)
   local actual, mark = text:match('^(%a+)/?%a* ([+-])')
   if place == 'groups' then
-    -- The immutable half of a message, written once by send:
+    -- The half of a message that is written once; only its priority may change, and a redrive may edit it:
     --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
     --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
     --            when it fails (persistent=False); the other bits are the sender's
     --   6 bytes  expiry in milliseconds, only with that flag
-    --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+    --   …        fields, headers and body, as the sender packed them; scripts read only the first fields (lib/lanes_in)
+    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/is_later).
 
-    -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+    -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs as much as a command.
     local function pack_number(value, width)
       local g = value % 256
       value = (value - g) / 256
@@ -70,13 +70,14 @@ local function is_elsewhere(row, id, text)
       local b = value % 256
       return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
     end
-    -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
-    -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+    -- The row of a dead letter in `groups`: its group, its time of death, and its row in `dead`. All scores are 0, so Redis
+    -- sorts by bytes: a group is a range that begins with its oldest dead letter, and so are groups with the same first six
+    -- digits.
     --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
     local function group_row(group, died, member)
       return string.format('%-12s', group) .. pack_number(died, 6) .. member
     end
-    -- Whether a row of `groups` contradicts the state of its message, so that someone else left it behind.
+    -- Whether a row of `groups` contradicts the state of its message, and was left behind.
     local function left_group(row, text)
       local part, mark, died = text:match('^(%a+)/?%a* ([+-])%S* (%d+)')
       local expected = died and group_row(text:match(' group=(%S*)') or '', died, '')
@@ -87,31 +88,31 @@ local function is_elsewhere(row, id, text)
     return false
   end
   -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-  -- (lib/head_word); nil where that does not say them.
+  -- (lib/head_word); nil if the state does not have them.
   local function stated_head(text)
     local at = text and text:find(' head=')
     if at then
       local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-      if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
         local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
         return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
       end
     end
   end
   -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-  -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-  -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-  -- that it blocks no other message, and a version that can read it finds it.
-  local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+  -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
+  -- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
+  -- other message, and a version that can read it finds it.
+  local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
   local function is_later(record, text)
     return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
   end
   -- The flag of a record (lib/record) that has an expiry.
   local EXPIRES = 0x10
-  -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-  -- of all that its sender packed beside the body. nil: it has none.
-  --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+  -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which precede all
+  -- other fields that its sender packed beside the body. nil: it has none.
+  --   text: a record or a payload whose flags say that it has such fields; first: where they begin, with their length
   local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
   local function lanes_in(text, first)
@@ -134,7 +135,7 @@ local function is_elsewhere(row, id, text)
       return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
     end
   end
-  -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+  -- Reads the head of a record (lib/record). In a file of its own, since every send defines the function that packs it.
   local TRANSIENT = 0x80
 
   local function unpack_number(text, first, width)
@@ -149,7 +150,7 @@ local function is_elsewhere(row, id, text)
     return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
   end
 
-  -- lane: of its key; needs: the lane of its dependency.
+  -- lane: the lane of its key; needs: the lane of its dependency.
   local function as_head(birth, flags, expires, lane, needs)
     return {
       birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -157,8 +158,7 @@ local function is_elsewhere(row, id, text)
     }
   end
 
-  -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-  -- something.
+  -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
   local function read_record(record)
     if #record < 14 and (#record < 8 or has_expiry(record)) then
       return { birth = 0, priority = 4 }
@@ -167,9 +167,9 @@ local function is_elsewhere(row, id, text)
     local lane, needs = lanes_of(record)
     return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
   end
-  -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
-  -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
-  -- true where it is of a later form.
+  -- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
+  -- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
+  -- it is of a later form.
   local function head_of(id, text)
     local birth, flags, expires, lane, needs = stated_head(text)
     if birth then
@@ -188,16 +188,16 @@ local function is_elsewhere(row, id, text)
     end
     return read_record(record), false
   end
-  -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-  -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+  -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
+  -- it. Absent until the message is claimed or delayed, unless its record is long.
   --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-  -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+  -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
   -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
   -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-  -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+  -- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
   local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
   local MORE = ' [%w_]+=%S*'
-  local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+  local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
   local function new_state(due)
     return {
@@ -231,8 +231,8 @@ local function is_elsewhere(row, id, text)
     }, ' ') .. s.more
   end
 
-  -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-  -- redrive gave it another (lib/redriven_expiry).
+  -- When a message expires, if it does. A death ends the time to live: a redriven message does not expire again, unless the
+  -- redrive gave it another one (lib/redriven_expiry).
   local function expiry_of(head, state)
     if state.redriven == 0 then
       return head.expires
@@ -254,12 +254,14 @@ local function is_elsewhere(row, id, text)
     local b = value % 256
     return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
   end
-  -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-  -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-  -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-  -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-  -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-  -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+  -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis sorts
+  -- ties of the score by the bytes of the member, so the member begins with the send order. While the message is due when it
+  -- was born, that is its number within the millisecond, since the score holds the millisecond already (2 bytes, the first 16
+  -- to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+  -- A message with a key or a dependency always has the long form, so its row is the same in a lane and in `ready`
+  -- (lib/enter).
+  -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote reads
+  -- the priority from the member.
   -- reads the priority from the member.
   local BAND = 2 ^ 42
 
@@ -267,7 +269,7 @@ local function is_elsewhere(row, id, text)
     return (9 - priority) * BAND + due
   end
 
-  -- The send order but its last byte, which is that of the birth.
+  -- The send order without its last byte, which is the last byte of the birth.
   local function order_of(head, due)
     local number = head.birth % 4096
     local last = number % 256
@@ -280,9 +282,9 @@ local function is_elsewhere(row, id, text)
   local function member_of(id, head, due)
     return order_of(head, due) .. string.char(head.birth % 256) .. id
   end
-  -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
-  -- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so
-  -- that no damage hides a message from everyone.
+  -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or has another row, where
+  -- its state says. The only row of a message always counts, even if its record or state is damaged, so that no damage hides
+  -- a message.
   local function left_over(index, row, id, state, head)
     if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
       return true
@@ -296,7 +298,7 @@ local function is_elsewhere(row, id, text)
     end
     return false
   end
-  local head = head_of(id, text) -- nil: of a later form, which is not known to be elsewhere
+  local head = head_of(id, text) -- nil: of a later form, whose row may be right
   return head and left_over(index, row, id, parse_state(text, head.birth), head)
 end
 
@@ -309,7 +311,7 @@ if low >= high then
   return { '', '', {}, {}, {}, {} }
 end
 local rows = redis.call('ZRANGE', index, low, high - 1)
-local ids, row_of = {}, {} -- by their places: a message may have two rows
+local ids, row_of = {}, {} -- by position: a message may have two rows
 for n, row in ipairs(rows) do
   local at = order == 'newest' and #rows + 1 - n or n
   ids[at], row_of[at] = id_of(place == 'groups' and row:sub(19) or row), row
@@ -318,8 +320,8 @@ end
 local texts, records, stories, kept = {}, {}, {}, #rows
 if place ~= 'leased' then
   texts = redis.call('HMGET', states, unpack(ids))
-  -- Reads the wanted parts of messages into `records` and `stories`, false where there is none, up to about half a
-  -- megabyte. Returns of how many.
+  -- Reads the requested parts of messages into `records` and `stories`, false if a part is missing, up to about half a
+  -- megabyte. Returns how many messages it read.
   local MOST = 524288 -- bytes, or one message (I9)
 
   -- The heads of records; those of long ones are in the states.
@@ -328,7 +330,7 @@ if place ~= 'leased' then
       local at = text and text:find(' head=')
       if at then
         local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
           local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
           return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
         end
@@ -349,7 +351,7 @@ if place ~= 'leased' then
       local b = value % 256
       return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
     end
-    -- The first bytes of a long record, up to its expiry, from the state of its message; nil where that does not say it.
+    -- The first bytes of a long record, up to its expiry, from the state of its message; nil if the state does not have them.
     local function head_bytes(text)
       local birth, flags, expires = stated_head(text)
       if not birth then
@@ -376,8 +378,9 @@ if place ~= 'leased' then
     if record == 'head' then
       read_heads(ids, texts, records)
     elseif record == 'whole' then
-      -- Reads the records of ids[first] and those after it into `records`: a page of them, and of long ones no more than `most`
-      -- bytes, but one. Their lengths are in the states (lib/head_word). Returns the records, and the position of the last.
+      -- Reads the records of ids[first] and those after it into `records`: a page of them, and of long ones `most` bytes and the
+      -- record that exceeds them. Their lengths are in the states (lib/head_word). Returns the records, and the position of the
+      -- last.
       local PAGE = 250
 
       local function read_records(records, ids, texts, first, most)

@@ -1,28 +1,28 @@
--- Begins a redrive. The ids of its messages stand in its list, in order; or it takes all that are in its part of the queue
--- now. Returns 1, also where it was begun before; 0 where the list is not whole; -1 where too many redrives go on; -2 where
--- there is nothing to bring back. In the last three cases nothing was done.
+-- Begins a redrive. Its list holds the ids of its messages, in order; without a list it takes all messages that are now in
+-- its part of the queue. Returns 1, even if it had begun before; 0 if the list is incomplete; -1 if too many redrives are
+-- active; -2 if there is nothing to redrive. In the last three cases nothing was done.
 local job, record, listed, gone, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
--- record: JSON; listed: how many ids the list holds; empty: it takes all. gone: of the ids that were asked for;
--- grace: milliseconds until maintenance drives it
-local MOST_REDRIVES = 100 -- that a queue remembers
+-- record: JSON; listed: how many ids the list holds; empty: it takes all. gone: how many of the requested ids are gone;
+-- grace: milliseconds until maintenance continues it
+local MOST_REDRIVES = 100 -- redrives that a queue remembers
 local dead, expired, counters, redrives, redriving = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local audit, redrive = KEYS[6], KEYS[7]
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+-- A setting that is JSON, as a table; an empty one if it cannot be read, since that must not stop the queue.
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
   return decoded and type(value) == 'table' and value or {}
 end
--- The record of a redrive: what was asked for, as JSON, under its id, and what changes, under "id name". All of them are in
--- one hash, so that an ack can count for any of them without a key more.
+-- The record of a redrive: the request, as JSON, under its id, and the parts that change, under "id name". All redrives are
+-- in one hash, so that an ack can count for any of them without another key.
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
   'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned',
 }
-local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- of what was asked for
+local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- fields of the request
 local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
 
 local function are(kind, found, names, first)
@@ -34,7 +34,7 @@ local function are(kind, found, names, first)
   return true
 end
 
--- nil: there is none, or it is damaged.
+-- nil: the redrive does not exist, or is damaged.
 local function read_redrive(job)
   local names = {}
   for n, name in ipairs(OF_REDRIVE) do
@@ -57,15 +57,15 @@ local function write_redrive(job, changes)
   end
   redis.call('HSET', redrives, unpack(cells))
 end
--- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
---   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+-- Records an act of an operator, or one that an operator had ordered; a queue keeps the newest thousand notes.
+--   did: the act, in a word; by: the operator, as JSON; user: the Redis user; then more names and values
 local MOST_NOTES = '1000'
 
 local function note_audit(did, by, user, ...)
   redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
-  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and created again
 end
--- Notes what was done to a redrive, and how far it is.
+-- Records an act on a redrive, and the progress of the redrive.
 --   did: started, paused, resumed, cancelled, undone or done; by, user: as in note_audit
 local function note_redrive(job, redrive, did, by, user)
   note_audit(
@@ -86,7 +86,7 @@ local last = redis.call('ZRANGE', source, -1, -1, 'WITHSCORES')
 if listed == '' and not last[1] then
   return -2
 end
-if redis.call('ZCARD', redriving) >= MOST_REDRIVES then -- the oldest that is over goes
+if redis.call('ZCARD', redriving) >= MOST_REDRIVES then -- the oldest that has ended is forgotten
   local over
   for _, other in ipairs(redis.call('ZRANGE', redriving, 0, -1)) do
     local state = redis.call('HGET', redrives, other .. ' state')

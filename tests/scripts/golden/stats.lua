@@ -1,15 +1,14 @@
--- Counts the messages of a queue. Returns now; the numbers by state; the oldest ready, the next due and the next
--- lapse (times; empty: none); 1 if the queue is paused; how many messages are in no place; how many
--- wait for a seat of their lanes, which count as scheduled; then the counters since the queue
--- began, name by name.
+-- Counts the messages of a queue. Returns now; the numbers by state; the oldest ready, the next due and the next lapse
+-- (times; empty: none); 1 if the queue is paused; how many messages are in no index and no claim; how many wait for a seat
+-- of their lanes, which count as scheduled; then the counters since the queue began, name by name.
 local messages, ready, scheduled, dead, expired = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, claims, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- How many messages are in no place: no index has them, and no claim that has a lease counts them. Each message is in one,
--- unless someone else deleted or restored a key. With more claims at a time the number is not known: 0.
-local MOST, PAGE = 5000, 1000 -- claims that one call looks at (I9), some at a time
+-- How many messages are in no index and in no claim that has a lease. Each message is in one of them, unless another
+-- program deleted or restored a key. With more than MOST claims the number is unknown: 0.
+local MOST, PAGE = 5000, 1000 -- claims that one call reads (I9), and a page of them
 
 local function count_orphans()
   local count = redis.call('HLEN', messages)
@@ -33,7 +32,7 @@ local function count_orphans()
   end
   return math.max(count, 0)
 end
--- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+-- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
 local BLOCKED = 2 ^ 43
 local function head(index)
   return redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')[2] or ''

@@ -1,23 +1,23 @@
--- Pauses a redrive, resumes it, or ends it. After a resumption it is judged anew, by what comes to an end then. Returns 1;
--- 0 where its state does not allow that; -1 where there is no such redrive.
+-- Pauses a redrive, resumes it, or cancels it. After a resumption it is judged only by outcomes since then. Returns 1; 0 if
+-- its state does not allow that; -1 if the redrive does not exist.
 local job, verb, by, user, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] -- verb: pause, resume or cancel
 local redrives, redriving, audit, redrive = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+-- A setting that is JSON, as a table; an empty one if it cannot be read, since that must not stop the queue.
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
   return decoded and type(value) == 'table' and value or {}
 end
--- The record of a redrive: what was asked for, as JSON, under its id, and what changes, under "id name". All of them are in
--- one hash, so that an ack can count for any of them without a key more.
+-- The record of a redrive: the request, as JSON, under its id, and the parts that change, under "id name". All redrives are
+-- in one hash, so that an ack can count for any of them without another key.
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
   'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned',
 }
-local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- of what was asked for
+local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- fields of the request
 local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
 
 local function are(kind, found, names, first)
@@ -29,7 +29,7 @@ local function are(kind, found, names, first)
   return true
 end
 
--- nil: there is none, or it is damaged.
+-- nil: the redrive does not exist, or is damaged.
 local function read_redrive(job)
   local names = {}
   for n, name in ipairs(OF_REDRIVE) do
@@ -52,15 +52,15 @@ local function write_redrive(job, changes)
   end
   redis.call('HSET', redrives, unpack(cells))
 end
--- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
---   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+-- Records an act of an operator, or one that an operator had ordered; a queue keeps the newest thousand notes.
+--   did: the act, in a word; by: the operator, as JSON; user: the Redis user; then more names and values
 local MOST_NOTES = '1000'
 
 local function note_audit(did, by, user, ...)
   redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
-  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and created again
 end
--- Notes what was done to a redrive, and how far it is.
+-- Records an act on a redrive, and the progress of the redrive.
 --   did: started, paused, resumed, cancelled, undone or done; by, user: as in note_audit
 local function note_redrive(job, redrive, did, by, user)
   note_audit(
@@ -70,9 +70,9 @@ local function note_redrive(job, redrive, did, by, user)
     'died', redrive.died, 'undone', redrive.undone
   )
 end
--- A redrive does not run any more: it is done, paused or cancelled. Maintenance forgets it after a week; until then a
--- paused one finds its list.
---   why: of a pause: success, or who paused it, as JSON; by: who did that, as JSON; user: of Redis
+-- Stops a redrive: it is done, paused or cancelled. Maintenance forgets it after a week; until then a paused one finds its
+-- list.
+--   why: of a pause: success, or the operator, as JSON; by: the operator, as JSON; user: the Redis user
 local function stop_redrive(job, r, state, why, by, user)
   redis.call('ZADD', redriving, now + KEPT, job)
   redis.call('PEXPIRE', redrive, KEPT)
