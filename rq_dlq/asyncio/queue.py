@@ -9,7 +9,7 @@ from rq_dlq.asyncio.batches import Batches
 from rq_dlq.asyncio.delivery import Delivery
 from rq_dlq.asyncio.dlq import DeadLetters
 from rq_dlq.asyncio.managed import Managed
-from rq_dlq.asyncio.results import Results, SentForResult, all_for_result
+from rq_dlq.asyncio.results import Results, SentForResult
 from rq_dlq.asyncio.scheduled import Scheduled
 from rq_dlq.asyncio.session import Session
 from rq_dlq.client.settings import count_of
@@ -18,6 +18,7 @@ from rq_dlq.core.claiming import claim, cut_off
 from rq_dlq.core.claiming.consume import Consuming
 from rq_dlq.core.queues import queue
 from rq_dlq.core.sending import send
+from rq_dlq.core.sending.packing import asks_result
 from rq_dlq.errors.guesses import answering
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import DEFAULT_PRIORITY
@@ -143,7 +144,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
         )  # fmt: skip
         sent = await self._run(send.send_one(self._core, body, id, options))
-        return SentForResult[Any](sent, self) if result or self._core.given.get("results") else sent
+        return SentForResult[Any](sent, self) if asks_result(self._core, options) else sent
 
     async def send_many(
         self,
@@ -190,8 +191,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             delay, ttl, priority, headers,
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
         )  # fmt: skip
-        sent = await self._send_all(bodies, options)
-        return [*all_for_result(sent, self)] if result or self._core.given.get("results") else sent
+        return await self._send_all(bodies, options, lambda sent: SentForResult[Any](sent, self))
 
     async def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None

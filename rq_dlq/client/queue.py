@@ -10,7 +10,7 @@ from rq_dlq.client.batches import Batches
 from rq_dlq.client.delivery import Delivery
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.managed import Managed
-from rq_dlq.client.results import Results, SentForResult, all_for_result
+from rq_dlq.client.results import Results, SentForResult
 from rq_dlq.client.scheduled import Scheduled
 from rq_dlq.client.session import Session
 from rq_dlq.client.settings import count_of
@@ -19,6 +19,7 @@ from rq_dlq.core.claiming import claim, cut_off
 from rq_dlq.core.claiming.consume import Consuming
 from rq_dlq.core.queues import queue
 from rq_dlq.core.sending import send
+from rq_dlq.core.sending.packing import asks_result
 from rq_dlq.errors.guesses import answering
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import DEFAULT_PRIORITY
@@ -144,7 +145,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
         )  # fmt: skip
         sent = self._run(send.send_one(self._core, body, id, options))
-        return SentForResult[Any](sent, self) if result or self._core.given.get("results") else sent
+        return SentForResult[Any](sent, self) if asks_result(self._core, options) else sent
 
     def send_many(
         self,
@@ -191,8 +192,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             delay, ttl, priority, headers,
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
         )  # fmt: skip
-        sent = self._send_all(bodies, options)
-        return [*all_for_result(sent, self)] if result or self._core.given.get("results") else sent
+        return self._send_all(bodies, options, lambda sent: SentForResult[Any](sent, self))
 
     def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
