@@ -19,7 +19,6 @@ from rq_dlq.core.claiming import claim, cut_off
 from rq_dlq.core.claiming.consume import Consuming
 from rq_dlq.core.queues import queue
 from rq_dlq.core.sending import send
-from rq_dlq.core.sending.packing import asks_result
 from rq_dlq.errors.guesses import answering
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import DEFAULT_PRIORITY
@@ -145,7 +144,8 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
         )  # fmt: skip
         sent = self._run(send.send_one(self._core, body, id, options))
-        return SentForResult[Any](sent, self) if asks_result(self._core, options) else sent
+        asks = result or self._core.given.get("results")  # not by `asks_result`: one call less for each send
+        return SentForResult[Any](sent, self) if asks else sent
 
     def send_many(
         self,
