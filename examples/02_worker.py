@@ -2,7 +2,7 @@
 
 import msgspec
 
-from rq_dlq import Broker, Poison, Redeliver, RedeliveryPolicy
+from rq_dlq import Broker, Delivery, Poison, Redeliver, RedeliveryPolicy
 
 
 class Order(msgspec.Struct):
@@ -19,7 +19,7 @@ orders = broker.queue(
 
 
 @orders.handler(concurrency=2, timeout="10s")
-def charge(order: Order, delivery) -> None:
+def charge(order: Order, delivery: Delivery[Order]) -> None:
     if order.total < 0:
         raise Poison("negative total")  # no retry: it becomes a dead letter
     if order.id == 2 and not delivery.redelivered:

@@ -9,9 +9,11 @@ import os
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,6 +23,7 @@ from rich.table import Table
 from rq_dlq import Broker
 from rq_dlq.spark import Archive, by_row, epoch_key, poison_report, register, split
 
+Row: TypeAlias = dict[str, Any]
 QUEUE = "example-flights"
 SOME, ALL = 10_000, 336_776
 OUT = (
@@ -36,7 +39,7 @@ class NoTailNumber(Exception): ...
 class NeverDeparted(Exception): ...
 
 
-def strict(row: dict) -> dict:
+def strict(row: Row) -> Row:
     """The first version of the handler, which cannot handle cancelled flights."""
     flight = json.loads(row["body"])
     if flight.get("dep_delay") is None:
@@ -45,7 +48,7 @@ def strict(row: dict) -> dict:
     return {"carrier": flight["carrier"], "dep_delay": float(flight["dep_delay"]), "cancelled": 0}
 
 
-def fixed(row: dict) -> dict:
+def fixed(row: Row) -> Row:
     """The second version: a flight with an aircraft but no departure is cancelled."""
     flight = json.loads(row["body"])
     if flight.get("dep_delay") is None and flight.get("tailnum"):
@@ -53,7 +56,7 @@ def fixed(row: dict) -> dict:
     return strict(row)
 
 
-def pull(spark: SparkSession, handler, out: Path) -> None:
+def pull(spark: SparkSession, handler: Callable[[Row], Row], out: Path) -> None:
     """Process all ready messages: sums by batch go to Parquet, rows that fail to the dead-letter queue."""
 
     def sink(batch: DataFrame, epoch: int) -> None:

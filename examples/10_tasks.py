@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from rq_dlq import RedeliveryPolicy
 from rq_dlq.asyncio import Broker, Delivery
@@ -36,9 +37,10 @@ async def resources() -> AsyncIterator[Mailer]:
 
 
 @broker.task(queue=mails, concurrency=10, timeout="20s")
-async def welcome(user: User, *, lang: str = "en", delivery: Delivery | None = None) -> None:
+async def welcome(user: User, *, lang: str = "en", delivery: Delivery[Any] | None = None) -> None:
     greeting = {"en": "Welcome", "de": "Willkommen"}[lang]
-    await delivery.state.mail(user.name, f"{greeting}, born {user.born:%Y}")
+    mailer = delivery.state if delivery else Mailer()  # none, if the function is called here
+    await mailer.mail(user.name, f"{greeting}, born {user.born:%Y}")
 
 
 @broker.task(queue=mails)
@@ -53,7 +55,7 @@ async def main() -> None:
     first = welcome.options(priority=9, headers={"tenant": "a"})
     await first.send(User("Emmy", date(1882, 3, 23)), lang="de")
     try:
-        await add.send(1, "2")
+        await add.send(1, "2")  # type: ignore[call-overload]  # a type checker says so, too
     except ValueError as error:
         print(error)
     await mails.send({"a": 1}, headers={"task": "add"})  # as another version may; it does not fit this one

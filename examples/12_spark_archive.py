@@ -147,8 +147,8 @@ def main() -> None:
     queue = options.queue or play(broker)
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    quiet = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-    spark = SparkSession.builder.config(map=quiet).getOrCreate()
+    quiet = SparkSession.builder.config("spark.ui.showConsoleProgress", value=False)
+    spark = quiet.config("spark.log.level", "ERROR").getOrCreate()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     register(spark)
 

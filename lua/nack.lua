@@ -1,7 +1,7 @@
 -- Settles messages that failed: redelivered by the policy, or after the caller's delay; dead when the budget is spent. A
--- failure may count against the dependency of its message (lib/strike); if it opens the breaker, the dependency follows the
--- verdict. Returns the outcome of each, or a verdict; -2 if the policy is of a kind that only a later version can read:
--- then nothing is done.
+-- failure may count against the dependency of its message (lib/strike). Returns for each the outcome and the delay, or a
+-- verdict; then `uncharged`, if it was not charged, and the dependency whose breaker it opens, if any; -2 if the policy is of a
+-- kind that only a later version can read: then nothing is done.
 -- drains
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 local delay, charge, error = tonumber(ARGV[4]), ARGV[5] == '1', ARGV[6] -- delay: milliseconds; empty: the policy's
@@ -32,8 +32,8 @@ return settle_messages(9, function(id, state, head)
     pause(id, head, delay or 0)
   end
   local became = judge(id, state, head, 'nacked', failure)
-  if failure.opened then
-    became = (became:find(' ') and became or became .. ' ') .. ' ' .. failure.opened
+  if not failure.charge then
+    became = (became:find(' ') and became or became .. ' ') .. ' uncharged ' .. (failure.opened or '')
   end
   return became
 end, finish)

@@ -37,7 +37,7 @@ for i = 5, 4 + 3 * room, 3 do
   ids[#ids + 1], offered[ARGV[i]] = ARGV[i], { seen = ARGV[i + 1], record = ARGV[i + 2] ~= '' and ARGV[i + 2] or nil }
   refused = refused + (ARGV[i + 1] == '' and 1 or 0)
 end
-local moved = each_chosen(source, #ARGV + 1, function(id, state, head, row)
+local moved, _, _, leased = each_chosen(source, #ARGV + 1, function(id, state, head, row)
   local seen, record = offered[id].seen, offered[id].record
   local is_same = seen == string.format('%.0f/%d', state.due, state.redriven) and not returned_since(r, state)
   if not is_same or record and record:sub(1, 7) ~= pack_number(head.birth, 7) then
@@ -53,12 +53,12 @@ local moved = each_chosen(source, #ARGV + 1, function(id, state, head, row)
     known[#known + 1] = id
     return false
   end
-end, { ids = ids })
+end, { ids = ids, part = r.part })
 if moved > 0 then
   local wake_some = r.to == '' and wake_one or wake_there
   wake_some()
 end
 refused = refused + #known
 r.position, r.expired, r.refused = position + #ids, r.expired + late, r.refused + refused
-r.gone = r.gone + #ids - moved - late - refused
+r.gone, r.leased = r.gone + #ids - moved - late - refused - leased, r.leased + leased
 return { moved, stepped(job, r, moved, r.position >= r.eligible or #ids == 0, grace), r.position, known }

@@ -1,9 +1,9 @@
 -- Begins a redrive. Its list holds the ids of its messages, in order; without a list it takes all messages that are now in
 -- its part of the queue. Returns 1, even if it had begun before; 0 if the list is incomplete; -1 if too many redrives are
 -- active; -2 if there is nothing to redrive. In the last three cases nothing was done.
-local job, record, listed, gone, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local job, record, listed, gone, leased, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- record: JSON; listed: how many ids the list holds; empty: it takes all. gone: how many of the requested ids are gone;
--- grace: milliseconds until maintenance continues it
+-- leased: of the messages, which are left out; grace: milliseconds until maintenance continues it
 local MOST_REDRIVES = 100 -- redrives that a queue remembers
 -- needs: now, read_json, KEPT, read_redrive, write_redrive, note_redrive
 -- needs: keys: redrives, redriving, redrive, dead, expired, counters
@@ -37,7 +37,7 @@ local latest = math.max(now, tonumber(last[2] or 0)) -- the clock may have stepp
 local eligible = listed == '' and redis.call('ZCARD', source) or listed
 redis.call('ZADD', redriving, now + grace, job)
 redis.call('PEXPIRE', redrive, KEPT)
-write_redrive(job, { state = 'running', eligible = eligible, gone = gone, latest = latest, next = now })
+write_redrive(job, { state = 'running', eligible = eligible, gone = gone, leased = leased, latest = latest, next = now })
 write_redrive(job, { acked = 0, died = 0, returned = redis.call('HGET', counters, 'returned') or 0 })
 if listed == '' then
   write_redrive(job, { last_score = last[2], last_member = last[1] })

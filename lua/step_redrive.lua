@@ -34,8 +34,8 @@ local source = r.part == 'dead' and dead or expired
 local ids = range and {} or redis.call('LRANGE', redrive, r.position, r.position + room - 1)
 local back, late = {}, 0
 local chosen = range or { ids = ids }
-chosen.limit = room
-local moved, score, member = each_chosen(source, #ARGV + 1, function(id, state, head, row)
+chosen.limit, chosen.part = room, r.part
+local moved, score, member, leased = each_chosen(source, #ARGV + 1, function(id, state, head, row)
   -- It died, or was dead again, after this redrive began; or this one redrove it, and the clock stepped back.
   local story = state.redriven > 0 and redis.call('HGET', history, id) or ''
   if state.due > r.latest or returned_since(r, state) or story:find(r.cause, 1, true) then
@@ -61,7 +61,8 @@ if range then
     redis.call('RPUSH', redrive, unpack(back)) -- for an undo
   end
 else
-  r.position, r.gone = r.position + #ids, r.gone + #ids - moved - late
+  r.position, r.leased = r.position + #ids, r.leased + leased
+  r.gone = r.gone + #ids - moved - late - leased
   over = r.position >= r.eligible or #ids == 0
 end
 if moved > 0 then

@@ -10,7 +10,7 @@ orders = broker.queue("orders")
 
 # A call that runs longer fails. The grace periods in the files beside this one are longer.
 @orders.handler(concurrency=4, timeout="30s")
-def charge(order) -> None:
+def charge(order: dict[str, int]) -> None:
     print("charged", order["id"], flush=True)
 
 

@@ -2,7 +2,7 @@
 -- the ids from ARGV[first] on, or, if there are none, those of `range`: its `ids`, or those of its rows
 -- (lib/rows_of_range). Skips messages that do not wait there, and those of a later form, which stay as they are. Returns
 -- for how many `visit` did not return false; the score and the member of the last row that it checked, if the range
--- continues after it, otherwise empty; and how many of the ids are being processed.
+-- continues after it, otherwise empty; and how many of the ids are being processed, of `range.part` if it is given.
 -- needs: id_of, head_of, parse_state, member_of, left_over; keys: states
 -- gives: each_chosen
 local function drop_rest(left)
@@ -44,7 +44,7 @@ local function each_chosen(index, first, visit, range)
           drop_rest(id)
         end
         redis.call('ZREM', index, member)
-      elseif state and state.mark == '+' then
+      elseif state and state.mark == '+' and (not range or not range.part or range.part == state.part) then
         leased = leased + 1
       end
     end

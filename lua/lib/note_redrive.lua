@@ -7,6 +7,6 @@ local function note_redrive(job, redrive, did, by, user)
     did, by, user, 'job', job,
     'chosen', redrive.chosen, 'how', redrive.how, 'eligible', redrive.eligible, 'moved', redrive.moved,
     'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
-    'died', redrive.died, 'undone', redrive.undone
+    'died', redrive.died, 'undone', redrive.undone, 'leased', redrive.leased
   )
 end

@@ -5,7 +5,7 @@
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
-  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned',
+  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned', 'leased',
 }
 local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- fields of the request
 local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }

@@ -12,7 +12,7 @@ local function stepped(job, r, moved, over, grace)
   end
   write_redrive(job, {
     position = r.position, moved = r.moved, gone = r.gone, expired = r.expired, refused = r.refused,
-    next = r.next, passed = r.passed,
+    leased = r.leased, next = r.next, passed = r.passed,
   })
   redis.call('PEXPIRE', redrive, KEPT)
   if over then

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.claiming.consume import Consuming
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.sending.packing import SendOptions
+    from rq_dlq.core.sending.send import WithResult
     from rq_dlq.values.message import Message
     from rq_dlq.values.sent import Sent
 
@@ -191,20 +192,23 @@ class OwnQueue(Answering, HandledQueue[T]):
                 logger.warning("%s: ending a loop that was not closed failed: %s", self._core.name, failure)
 
     async def _send_all(
-        self, bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]], options: SendOptions
+        self,
+        bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]],
+        options: SendOptions,
+        with_result: WithResult,
     ) -> list[Sent]:
         """Run the steps of `send_many`: once, or for each window of an async iterable."""
         if not isinstance(bodies, AsyncIterable):
-            return await self._broker._run(send.send(self._core, bodies, options))
+            return await self._broker._run(send.send(self._core, bodies, options, with_result))
         ids: list[Sent] = []
         window: list[T | Message[T]] = []
         try:
             async for body in bodies:
                 window.append(body)
                 if len(window) == CHUNK * WINDOW:
-                    ids += await self._broker._run(send.send(self._core, window, options))
+                    ids += await self._broker._run(send.send(self._core, window, options, with_result))
                     window = []
-            return ids + await self._broker._run(send.send(self._core, window, options))
+            return ids + await self._broker._run(send.send(self._core, window, options, with_result))
         except RqDlqError as error:
             if ids:
                 error.add_note(f"{len(ids):,} messages before it were sent")

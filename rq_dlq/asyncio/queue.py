@@ -9,7 +9,7 @@ from rq_dlq.asyncio.batches import Batches
 from rq_dlq.asyncio.delivery import Delivery
 from rq_dlq.asyncio.dlq import DeadLetters
 from rq_dlq.asyncio.managed import Managed
-from rq_dlq.asyncio.results import Results, SentForResult, all_for_result
+from rq_dlq.asyncio.results import Results, SentForResult
 from rq_dlq.asyncio.scheduled import Scheduled
 from rq_dlq.asyncio.session import Session
 from rq_dlq.client.settings import count_of
@@ -143,7 +143,8 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
         )  # fmt: skip
         sent = await self._run(send.send_one(self._core, body, id, options))
-        return SentForResult[Any](sent, self) if result or self._core.given.get("results") else sent
+        asks = result or self._core.given.get("results")  # not by `asks_result`: one call less for each send
+        return SentForResult[Any](sent, self) if asks else sent
 
     async def send_many(
         self,
@@ -190,8 +191,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             delay, ttl, priority, headers,
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
         )  # fmt: skip
-        sent = await self._send_all(bodies, options)
-        return [*all_for_result(sent, self)] if result or self._core.given.get("results") else sent
+        return await self._send_all(bodies, options, lambda sent: SentForResult[Any](sent, self))
 
     async def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None

@@ -14,8 +14,6 @@ from rq_dlq.values.names import check_id
 from rq_dlq.values.sent import Sent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rq_dlq.core.results.calls import Found
     from rq_dlq.values.codec import Codec
     from rq_dlq.values.sent import Known
@@ -140,10 +138,3 @@ class SentForResult(Sent, Generic[R]):
             rq_dlq.errors.ResultUnavailable: message order-42 of 'orders' is not done yet: …
         """
         return await self._queue._result(str(self), wait, self._codec)  # type: ignore[no-any-return]
-
-
-def all_for_result(
-    sent: Iterable[Sent], queue: Results[Any], codec: Codec[Any] | None = None
-) -> list[SentForResult[Any]]:
-    """The same ids, with a method that gets the results."""
-    return [SentForResult(one, queue, codec) for one in sent]

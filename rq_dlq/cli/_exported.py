@@ -69,7 +69,7 @@ class Exported(msgspec.Struct, frozen=True, omit_defaults=True):
     part: Literal["dead", "expired"]
     reason: Word
     died_at: Time
-    group: Annotated[str, msgspec.Meta(pattern=r"\A[a-z0-9]{0,12}\Z")]
+    fingerprint: Annotated[str, msgspec.Meta(pattern=r"\A[a-z0-9]{0,12}\Z")]
     priority: int
     enqueued_at: Time
     delivery_count: Count
@@ -95,6 +95,7 @@ _COPIED = (
     "queue",
     "part",
     "reason",
+    "fingerprint",
     "priority",
     "key",
     "dependency",
@@ -116,7 +117,6 @@ def exported(row: Row, letter: Received[Any]) -> Exported:
     return Exported(
         **{name: getattr(letter, name) for name in _COPIED},
         died_at=letter.died_at or letter.enqueued_at,
-        group=letter.fingerprint,
         headers=dict(letter.headers),
         persistent=not flags & record.TRANSIENT,
         expires_at=None if (ends := deadline_of(row.state, row.record)) is None else moment(ends),
@@ -161,7 +161,7 @@ def read(line: bytes, number: int, queue: QueueState[Any]) -> Row:
     birth = (born << record.NUMBER_BITS) + number % (1 << record.NUMBER_BITS)
     counts = " ".join(str(getattr(letter, name)) for name in _COUNTS)
     reason = f"/{letter.reason}" if letter.reason else ""
-    group = f" group={letter.group}" if letter.part == "dead" else ""
+    group = f" group={letter.fingerprint}" if letter.part == "dead" else ""
     untried = f" untried={letter.untried}" if letter.untried else ""
     return Row(
         message_id,

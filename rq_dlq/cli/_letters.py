@@ -62,7 +62,7 @@ def all_found(context: Context, chosen: dict[str, Any], done: Changed) -> None:
     Raises:
         Failure: one that was named is either.
     """
-    left = [left_leased(done)] if done.leased else []
+    left = [left_leased(done.leased)] if done.leased else []
     missing = len(set(chosen["ids"])) - done - done.leased
     if chosen["ids"] and missing > 0:
         are = "is not a dead letter" if missing == 1 else "are not dead letters"

@@ -17,14 +17,13 @@ from rq_dlq.values.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.each import UnreachableQueue
-    from rq_dlq.values.changed import Changed
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.message import DeadLetter, Received
 
 UNKNOWN_WIDTH = 1_000  # columns if the output is not a terminal: a file is not truncated
 MOST_OF_A_CELL = 300  # how many characters of a cell a table shows
 INDENT = 4  # columns, for the lines below a row
-WHOLE = ("id", "job", "group")  # values to copy: never truncated, however narrow the terminal
+WHOLE = ("id", "fingerprint")  # values to copy: never truncated, however narrow the terminal
 SPANS = ("oldest", "next_due", "delay", "ago", "age", "up")  # seconds
 NESTED = ("totals", "headers", "sums", "versions", "consumers")  # shown line by line
 Row: TypeAlias = Mapping[str, Any]
@@ -132,7 +131,7 @@ def message_row(message: Received[Any]) -> dict[str, Any]:
 def letter_row(letter: DeadLetter[Any]) -> dict[str, Any]:
     """A dead letter."""
     row = message_row(letter) | attributes(letter, "reason", "died_at", "redriven")
-    return row | {"group": letter.fingerprint, "error": str(letter.cause)}
+    return row | {"fingerprint": letter.fingerprint, "error": str(letter.cause)}
 
 
 def history_rows(message: Received[Any]) -> list[dict[str, Any]]:
@@ -144,15 +143,15 @@ def history_rows(message: Received[Any]) -> list[dict[str, Any]]:
 
 def group_row(group: ErrorGroup) -> dict[str, Any]:
     """Dead letters of one kind."""
-    names = ("reason", "error", "count", "last_hour", "first_seen", "last_seen", "sample_id")
+    names = ("fingerprint", "reason", "error", "count", "last_hour", "first_seen", "last_seen", "sample_id")
     trend = "muted" if group.muted else ", ".join(group.trends)
-    row = {"group": group.fingerprint} | attributes(group, *names) | {"trend": trend}
+    row = attributes(group, *names) | {"trend": trend}
     return row | {"versions": dict(group.versions), "consumers": dict(group.consumers)}
 
 
-def left_leased(changed: Changed) -> str:
-    """The number of messages that a verb left, since they are being processed."""
-    return f"being processed, and left as they are: {many(changed.leased, 'message')}"
+def left_leased(number: int) -> str:
+    """How many messages a verb left, since they are being processed."""
+    return f"being processed, and left as they are: {many(number, 'message')}"
 
 
 def table_of(rows: Sequence[Row], columns: Sequence[Column], space: int = 2) -> Table:

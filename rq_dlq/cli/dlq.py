@@ -23,8 +23,9 @@ LETTERS = (
     Column("reason", "red"), Column("error", cut=True),
 )  # fmt: skip
 GROUPS = (
-    Column("group", "bold cyan"), Column("count"), Column("last_hour"), Column("trend", "bold yellow"),
-    Column("reason", "red"), Column("last_seen"), Column("error", cut=True, below=True),
+    Column("fingerprint", "bold cyan", "group"), Column("count"), Column("last_hour"),
+    Column("trend", "bold yellow"), Column("reason", "red"), Column("last_seen"),
+    Column("error", cut=True, below=True),
 )  # fmt: skip
 group_argument = click.argument("group", metavar="GROUP", shell_complete=_completion.groups)
 

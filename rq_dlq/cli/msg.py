@@ -283,7 +283,7 @@ def _change(
         places = (*takes, "leased")  # which are counted
     changed = verb(select(places=places or None), *given, by=chosen["by"])
     context.output.say(f"{done} {many(changed, 'message')}")
-    left = [_show.left_leased(changed)] if changed.leased else []
+    left = [_show.left_leased(changed.leased)] if changed.leased else []
     missing = number - changed - (changed.leased if ids else 0)
     if missing > 0 and not (ids and chosen["limit"]):
         left.append(

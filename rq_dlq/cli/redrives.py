@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 NAMED = 10  # how many refusals or queues are named
 VERBS = ("pause", "resume", "cancel", "undo")
 JOBS = (
-    _show.Column("job", "bold"), _show.Column("state"), _show.Column("moved"), _show.Column("acked", "green"),
-    _show.Column("died", "red"), _show.Column("began"), _show.Column("why", wrap=True),
+    _show.Column("id", "bold", "job"), _show.Column("state"), _show.Column("moved"),
+    _show.Column("acked", "green"), _show.Column("died", "red"), _show.Column("began"),
+    _show.Column("why", wrap=True),
 )  # fmt: skip
 
 
@@ -119,7 +120,7 @@ def redrive(
         _say_unattended(context, {part.family for part in job._parts})  # noqa: SLF001 - a user needs no parts
     else:
         drive(context, name, job, alone=alone)
-    all_found(context, chosen, Changed(job.counts.eligible))
+    all_found(context, chosen, Changed(job.counts.eligible, job.counts.leased))
 
 
 def _say_unattended(context: Context, families: set[str]) -> None:
@@ -151,7 +152,7 @@ def _begun(letters: DeadLetters[Any], which: dict[str, Any], terms: dict[str, An
 def _tell_plan(context: Context, plan: RedrivePlan, *, keep: bool) -> None:
     """Show the plan of a redrive; with `keep`, messages past their time to live stay dead."""
     back = plan.eligible - plan.refused - keep * plan.expired
-    numbers = _show.attributes(plan, "eligible", "expired", "gone", "refused")
+    numbers = _show.attributes(plan, "eligible", "expired", "gone", "refused", "leased")
     context.output.record({**numbers, "comes_back": back})
     if plan.expired:
         fate = "stay dead" if keep else "are redriven anyway; with --ttl keep they stay dead"
@@ -268,6 +269,8 @@ def jobs(context: Context, name: str, *, job_id: str | None, verb: str | None, b
         raise Failure(str(error), error=error) from None
     if verb == "resume":
         drive(context, name, job)
+        if job.counts.leased:
+            context.output.say(_show.left_leased(job.counts.leased))
         return
     taken = f": {many(job.counts.undone, 'message')} dead again" if verb == "undo" else ""
     context.output.say(f"redrive {job.id} is {job.state}{taken}")
@@ -276,6 +279,6 @@ def jobs(context: Context, name: str, *, job_id: str | None, verb: str | None, b
 def row(job: RedriveJob) -> dict[str, Any]:
     """A redrive."""
     counts = _show.attributes(job.counts, *NUMBERS)
-    return {"job": job.id, "state": job.state, **counts} | _show.attributes(
+    return {"id": job.id, "state": job.state, **counts} | _show.attributes(
         job, "by", "began", "chosen", "how", "why"
     )

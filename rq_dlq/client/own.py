@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.claiming.consume import Consuming
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.sending.packing import SendOptions
+    from rq_dlq.core.sending.send import WithResult
     from rq_dlq.values.message import Message
     from rq_dlq.values.sent import Sent
 
@@ -119,6 +120,8 @@ class OwnQueue(Answering, HandledQueue[T]):
                     raise
                 logger.warning("%s: ending a loop that was not closed failed: %s", self._core.name, failure)
 
-    def _send_all(self, bodies: Iterable[T | Message[T]], options: SendOptions) -> list[Sent]:
+    def _send_all(
+        self, bodies: Iterable[T | Message[T]], options: SendOptions, with_result: WithResult
+    ) -> list[Sent]:
         """Run the steps of `send_many`."""
-        return self._broker._run(send.send(self._core, bodies, options))
+        return self._broker._run(send.send(self._core, bodies, options, with_result))

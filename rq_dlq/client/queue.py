@@ -10,7 +10,7 @@ from rq_dlq.client.batches import Batches
 from rq_dlq.client.delivery import Delivery
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.managed import Managed
-from rq_dlq.client.results import Results, SentForResult, all_for_result
+from rq_dlq.client.results import Results, SentForResult
 from rq_dlq.client.scheduled import Scheduled
 from rq_dlq.client.session import Session
 from rq_dlq.client.settings import count_of
@@ -144,7 +144,8 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
         )  # fmt: skip
         sent = self._run(send.send_one(self._core, body, id, options))
-        return SentForResult[Any](sent, self) if result or self._core.given.get("results") else sent
+        asks = result or self._core.given.get("results")  # not by `asks_result`: one call less for each send
+        return SentForResult[Any](sent, self) if asks else sent
 
     def send_many(
         self,
@@ -191,8 +192,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             delay, ttl, priority, headers,
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
         )  # fmt: skip
-        sent = self._send_all(bodies, options)
-        return [*all_for_result(sent, self)] if result or self._core.given.get("results") else sent
+        return self._send_all(bodies, options, lambda sent: SentForResult[Any](sent, self))
 
     def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None

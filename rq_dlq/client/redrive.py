@@ -72,7 +72,7 @@ class RedriveJob:
 
     @property
     def counts(self) -> RedriveCounts:
-        """How many messages were eligible, moved, gone, expired, refused, acked, died, undone."""
+        """How many messages were eligible, moved, gone, expired, refused, leased, acked, died, undone."""
         return sum((part.counts for part in self._parts), RedriveCounts())
 
     @property

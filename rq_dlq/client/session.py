@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq.client.arguments import work_of
+from rq_dlq.client.results import SentForResult
 from rq_dlq.client.settings import count_of
 from rq_dlq.core.sending import send
+from rq_dlq.core.sending.packing import asks_result
 from rq_dlq.core.sessions import session
 from rq_dlq.values.codec import DEFAULT_PRIORITY
 from rq_dlq.values.forks import this_process
@@ -103,7 +105,8 @@ class Session(Generic[T]):
             id, delay, ttl, priority, headers, persistent, key, dependency, result: as in `Queue.send`.
 
         Returns:
-            The id that the message will have; its `new` is None, since the commit decides that.
+            The id that the message will have; its `new` is None, since the commit decides that. Its `result`
+            is there after the commit.
 
         Raises:
             InvalidInput: an argument is not valid, or the session sends more than 1,000 messages.
@@ -119,7 +122,8 @@ class Session(Generic[T]):
             delay, ttl, priority, headers,
             persistent=persistent, key=key, dependency=dependency, result=result,
         )  # fmt: skip
-        return self._queue._run(session.send(self._core, target, body, id, options))
+        sent = self._queue._run(session.send(self._core, target, body, id, options))
+        return SentForResult[Any](sent, queue) if asks_result(target, options) else sent
 
     def commit(self) -> int:
         """Send and ack everything, or nothing. The session can be used again afterwards.

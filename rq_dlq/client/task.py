@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from rq_dlq.client.results import SentForResult, all_for_result
+from rq_dlq.client.results import SentForResult
 from rq_dlq.client.task_function import arguments_of
 from rq_dlq.core.sending import send
 from rq_dlq.core.sessions.chain import Link
@@ -142,7 +142,7 @@ class Task(Answering, Generic[P, R_co]):
             raise InvalidInput(f"the id {self._id!r} belongs to one call: use send, or leave the id out")
         messages = self._function.messages(calls, self._given)
         sent = self._queue._run(send.send(self._queue._core, messages, self._options))
-        return all_for_result(sent, self._queue, self._function.returned)
+        return [SentForResult(one, self._queue, self._function.returned) for one in sent]
 
     @answering
     def options(

@@ -208,6 +208,7 @@ class KnownId(RqDlqError):
 
     Attributes:
         ids: these ids. The other messages of the call, before or beside them, are in the queue.
+        charge: False: an ack that sends was refused, so a handler that lets this error out is not charged.
 
     Examples:
         >>> orders.send({"total": 9.5}, id="order-41", new=True)
@@ -215,9 +216,10 @@ class KnownId(RqDlqError):
         rq_dlq.errors.KnownId: order-41: the queue has it already, dead or alive, …
     """
 
-    def __init__(self, message: str, ids: Sequence[str] = ()) -> None:
+    def __init__(self, message: str, ids: Sequence[str] = (), *, charge: bool = True) -> None:
         super().__init__(message, tuple(ids))
         self.ids = tuple(ids)
+        self.charge = charge
 
 
 class LeaseLost(RqDlqError):

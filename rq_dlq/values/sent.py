@@ -52,7 +52,7 @@ class Sent(str):
 
         Raises:
             InvalidInput: the message was sent without `result=True` and by a queue that does not declare
-                `results`, or its session is not committed.
+                `results`.
 
         Examples:
             >>> sent = orders.send({"total": 7.0}, id="order-42", result=True)
@@ -61,8 +61,8 @@ class Sent(str):
             rq_dlq.errors.ResultUnavailable: message order-42 of 'orders' is not done yet: …
         """
         del wait
-        message = f"message {self} was sent without result=True, or in a session: use queue.result(id)"
-        raise InvalidInput(message)
+        hint = "if its queue keeps the results of all messages, use queue.result(id)"
+        raise InvalidInput(f"message {self} was sent without result=True: {hint}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str(self),)

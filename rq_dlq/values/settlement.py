@@ -26,6 +26,7 @@ class Settlement(NamedTuple):
         delay: seconds until a kept dead letter or another message is redelivered, or until another program
             may claim a message that was passed on.
         opened: the dependency whose breaker this failure opened; or empty.
+        uncharged: True: the message failed, and that does not count against its budget.
 
     Examples:
         >>> (delivery,) = orders.claim()
@@ -38,14 +39,16 @@ class Settlement(NamedTuple):
     outcome: Fate
     delay: float | None = None
     opened: str = ""
+    uncharged: bool = False
 
     def __bool__(self) -> bool:
         return self.outcome not in {"lost", "gone"}
 
 
 _made_of: Callable[[tuple[Any, ...]], Settlement] = partial(tuple.__new__, Settlement)
+_AS_USUAL = [repeat(one) for one in Settlement("", "acked")[2:]]  # what such an outcome leaves as it is
 
 
 def settled_alike(ids: Iterable[str], outcome: Fate) -> list[Settlement]:
     """Settlements of many messages with the same outcome, made without Python code for each."""
-    return [*map(_made_of, zip(ids, repeat(outcome), repeat(None), repeat("")))]
+    return [*map(_made_of, zip(ids, repeat(outcome), *_AS_USUAL))]

@@ -138,16 +138,12 @@ def _report(
         "delivery_count": delivery.delivery_count,
     }
     if settlement.outcome in LEVELS:
-        charged = delivery.charged + 1
-        limit = None if settings is None else settings.redelivery.max_redeliveries
-        tried = f"try {charged}" if limit is None else f"try {charged} of {limit + 1}"
         level = min(LEVELS[settlement.outcome], _purpose(error))
         seen = (settlement.outcome == "dead" and level == logging.ERROR) or logger.isEnabledFor(logging.DEBUG)
         trace = _of_user(error) if seen and isinstance(error, BaseException) else None
         then = _then(delivery, settlement, settings)
-        what = "passed on" if settlement.outcome == "passed_on" else f"{tried} failed"
-        line = "%s: %s: %s; %s"
-        logger.log(level, line, where, what, _text(error), then, exc_info=trace, extra=fields)
+        what = _what(delivery, settlement, settings)
+        logger.log(level, "%s: %s: %s; %s", where, what, _text(error), then, exc_info=trace, extra=fields)
     elif settlement:
         line = "%s: its handler failed after it was %s: %s"
         logger.warning(line, where, settlement.outcome, _text(error), extra=fields)
@@ -174,6 +170,24 @@ def _text(error: BaseException | str | None) -> str:
     return visible_line(": ".join(filter(None, (kind, Cause.of(error).message[:MOST]))))
 
 
+def _is_parked(delivery: Leased[Any], settlement: Settlement, settings: QueueSettings | None) -> bool:
+    """Whether a message waits until its dependency is up, whose failure is not charged to it."""
+    at_once = settlement.uncharged and not settlement.delay
+    return at_once and settings is not None and bool(settings.breaker and said(delivery)[1])
+
+
+def _what(delivery: Leased[Any], settlement: Settlement, settings: QueueSettings | None) -> str:
+    """What happened to a delivery, for the log; the budget is named only if the failure is charged to it."""
+    if settlement.outcome == "passed_on":
+        return "passed on"
+    if settlement.uncharged:
+        return f"uncharged attempt {delivery.attempt} failed"
+    if settlement.outcome == "settled":  # by an earlier try, which did not say
+        return f"attempt {delivery.attempt} failed"
+    limit = None if settings is None else settings.redelivery.max_redeliveries
+    return f"try {delivery.charged + 1}{'' if limit is None else f' of {limit + 1}'} failed"
+
+
 def _then(delivery: Leased[Any], settlement: Settlement, settings: QueueSettings | None) -> str:
     """The outcome of the message, for the log."""
     match settlement.outcome:
@@ -186,8 +200,8 @@ def _then(delivery: Leased[Any], settlement: Settlement, settings: QueueSettings
             return "discarded by the queue's dead-letter strategy"
         case "settled":
             return "outcome unknown: the reply to an earlier try was lost"
-        case "redelivered" if not settlement.delay and settings and settings.breaker and said(delivery)[1]:
-            return f"back as soon as {said(delivery)[1]} is up"  # while that counts as down, it waits
+        case "redelivered" if _is_parked(delivery, settlement, settings):
+            return f"back as soon as {said(delivery)[1]} is up"
         case _:
             stays = {"passed_on": "it waits for another version, ", "kept": "stays a dead letter, "}
             wait = human(round((settlement.delay or 0) * 1000))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -115,6 +116,42 @@ async def test_a_known_id_refuses_all(place: str, broker: Any, raw: Any, clock: 
         assert raised.value.ids == ("b7",)
         assert contents(raw) == before
     assert (await delivery.ack(send=[(bills, Message("again", id="b8"))])).outcome == "acked"
+
+
+@each_afresh("held_by", ["block", "session", "session of two"])
+async def test_who_lets_a_known_id_out_is_not_charged(held_by: str, broker: Any) -> None:
+    """Unless the policy calls it fatal; and a send that must be new is not an ack."""
+    orders, mails = await shop(broker, 2, AT_ONCE)
+    await mails.send("x", id="m")
+    again = [(mails, Message("again", id="m"))]
+    known = ""
+    try:
+        if held_by == "block":
+            async with await one(orders) as delivery:
+                known = delivery.id
+                await delivery.ack(send=again)
+        else:
+            async with orders.session() as session:
+                delivery, *_ = await session.claim(2 if held_by == "session of two" else 1)
+                known = delivery.id
+                await delivery.ack(send=again)
+    except KnownId:
+        pass
+    deliveries = await orders.claim(2)
+    assert [one.charged for one in deliveries] == [0, 0]
+    assert (
+        next(one for one in deliveries if one.id == known).history[-1].cause.type == "rq_dlq.errors.KnownId"
+    )
+    with pytest.raises(KnownId):
+        async with deliveries[0]:
+            await mails.send("again", id="m", new=True)
+    assert (await one(orders)).charged == 1
+    strict = broker.queue("orders", redelivery=replace(AT_ONCE, fatal=(KnownId,)))
+    await strict.send("fatal", id="f")
+    with pytest.raises(KnownId):
+        async with await one(strict) as delivery:
+            await delivery.ack(send=again)
+    assert delivery.outcome == "dead"
 
 
 async def test_nonsense_is_refused_before_anything_happens(broker: Any, raw: Any) -> None:

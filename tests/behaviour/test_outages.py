@@ -62,7 +62,7 @@ async def test_it_opens_and_nobody_is_charged(broker: Any, clock: Clock, caplog:
     held = await queue.claim(4)
     for one in held[:3]:
         settlement = await one.nack("down")
-    assert settlement.opened == "payments"
+    assert (settlement.opened, settlement.uncharged) == ("payments", True)
     assert [one.charged for one in await queue.select(ids=["p00", "p01", "p02"]).browse()] == [0, 0, 0]
     assert [one.id for one in await taken(queue)] == ["o1", "o2"]
     await held[3].nack("down, too")

@@ -108,6 +108,49 @@ def lasting(raw: Any) -> list[bytes]:
     return sorted(key for key in raw.scan_iter() if not key.endswith(b":wake"))
 
 
+@each_afresh("how", ["ids", "where", "all", "edit"])
+async def test_what_is_in_work_is_left_and_counted(how: str, broker: Any) -> None:
+    """As it begins, and when its turn comes. Released, it stays dead; only all=True has yet to come to it."""
+    queue, letters = broker.queue("a"), broker.queue("DLQ.a")
+    dead = await bury(queue, range(6))
+    first = await letters.claim(2)
+    which: dict[str, Any] = {
+        "ids": {"ids": [*dead, "no"]}, "where": {"where": "body >= 0"}, "all": {"all": True},
+        "edit": {"ids": [*dead, "no"]},
+    }[how]  # fmt: skip
+    if how == "edit":
+        which["edit"] = lambda body: body
+    gone = 1 if "ids" in which else 0
+    assert await queue.dlq.redrive(dry_run=True, **which) == RedrivePlan(4, 0, gone, leased=2)
+    job = await queue.dlq.redrive(**which, canary=1_000)
+    assert job.counts == RedriveCounts(eligible=4, gone=gone, leased=2)
+    second = await letters.claim(1)
+    if how == "ids":  # one of them has been redriven meanwhile, and is in work as other messages are
+        await queue.dlq.redrive(ids=dead[3:4])
+        await queue.claim()
+    await letters.release(first)
+    await job.wait(0)
+    await letters.release(second)
+    await job.wait()
+    expected = {
+        "ids": RedriveCounts(eligible=4, moved=2, gone=2, leased=3),
+        "where": RedriveCounts(eligible=4, moved=3, leased=3),
+        "all": RedriveCounts(eligible=4, moved=5, leased=2),
+        "edit": RedriveCounts(eligible=4, moved=3, gone=1, leased=3),
+    }[how]
+    assert (job.counts, (await broker.audit(1))[0].counts) == (expected, expected)
+
+
+async def test_nothing_but_what_is_in_work(broker: Any, raw: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(2))
+    await broker.queue("DLQ.a").claim(2)
+    before = lasting(raw)
+    job = await queue.dlq.redrive(where="body >= 0")
+    assert (job.state, job.counts) == ("done", RedriveCounts(leased=2))
+    assert lasting(raw) == before
+
+
 async def test_a_redrive_of_nothing_leaves_nothing(broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     await queue.send("x")

@@ -15,6 +15,7 @@ from rq_dlq import (
     InvalidInput,
     InvalidMessage,
     LeaseLost,
+    Message,
     MessageTooLarge,
     RedeliveryPolicy,
     ResultError,
@@ -25,6 +26,7 @@ from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, one
 from tests.conftest import Clock
 from tests.each import each, each_afresh
+from tests.ways import both_colours
 
 LARGE = "x" * 65_536
 
@@ -63,6 +65,30 @@ async def test_nobody_else_has_one(broker: Any, raw: Any) -> None:
         await queue.result(sent, wait="1ms")
     with pytest.raises(InvalidInput, match="sent without result=True"):
         await of(sent)
+
+
+@both_colours("the queue that reads the result is of the colour that sent")
+async def test_who_asks_may_be_one_message_of_many(broker: Any) -> None:
+    queue, other = broker.queue("a"), broker.queue("b")
+    asked = [Message("x", result=True), "y", Message("z", result=True, delay="1h", id="late"), Message("w")]
+    first, *others = await queue.send_many(asked)
+    none, *all_but = await queue.send_many([Message("x", result=False), "y"], result=True)
+    again = (await queue.send_many([Message("z", result=True, id="late")]))[0]
+    async with other.session() as session:
+        of_session = await session.send(queue, "v", result=True)
+        plain = await session.send(queue, "u")
+    for delivery in await queue.claim(9):
+        await delivery.ack(result=delivery.body)
+    assert [await of(one) for one in (first, *all_but, of_session)] == ["x", "y", "v"]
+    assert [(one.new, one.known) for one in (first, again, of_session)] == [
+        (True, None), (False, "scheduled"), (None, None),
+    ]  # fmt: skip
+    for late in (others[1], again):
+        with pytest.raises(ResultUnavailable, match="is not done yet"):
+            await of(late)
+    for silent in (others[0], others[2], none, plain):
+        with pytest.raises(InvalidInput, match="sent without result=True"):
+            await of(silent)
 
 
 async def test_a_queue_with_results_asks_for_all(broker: Any, clock: Clock) -> None:

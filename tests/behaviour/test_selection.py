@@ -285,6 +285,23 @@ async def test_letters_that_somebody_works_on(part: str, broker: Any, clock: Clo
     await letter.release()
 
 
+@each_afresh(("claimed", "looks"), [(0, 2), (1, 3), (3, 3)])
+async def test_ids_that_all_wait_are_looked_for_once(claimed: int, looks: int, broker: Any) -> None:
+    """In each place where the verb takes them; only what was not found is looked for among the leased."""
+    queue = broker.queue("a")
+    sent = await queue.send_many(range(3))
+    if claimed:
+        await queue.claim(claimed)
+    said: list[str] = []
+
+    async def note(script: str) -> None:
+        said.append(script)
+
+    done = await drive(broker, steps_of("prioritize", queue, Choice(ids=sent)), note)
+    assert (done, done.leased) == (3 - claimed, claimed)
+    assert (said.count("browse"), said.count("scan")) == (looks, 0)
+
+
 async def test_a_limit_leaves_room_for_those_in_work(broker: Any) -> None:
     """Waiting ones come first; of those in work only as many as are left of the limit."""
     queue = broker.queue("a")

@@ -58,7 +58,7 @@ def test_groups_in_a_terminal_of_any_width(shell: Shell, dead: Die, monkeypatch:
     """A cell that took two lines ended the command, or put an error below half of another group."""
     for why in ("no user", "out of stock"):
         dead("a", why=why)
-    groups = {row["group"] for row in shell.json("dlq", "groups", "orders")}
+    groups = {row["fingerprint"] for row in shell.json("dlq", "groups", "orders")}
     assert len(groups) == 2
     for width in range(30, 121):
         monkeypatch.setattr(_show, "UNKNOWN_WIDTH", width)
@@ -109,7 +109,7 @@ def test_groups_come_largest_first(shell: Shell, dead: Die) -> None:
 def test_ls_takes_conditions(shell: Shell, dead: Die) -> None:
     (first,) = dead("a", why="no such user 17")
     dead("b", "c", why="out of stock")
-    group = shell.json("dlq", "show", "orders", first)["group"]
+    group = shell.json("dlq", "show", "orders", first)["fingerprint"]
     assert [row["id"] for row in shell.json("dlq", "ls", "orders", "--group", group)] == [first]
     assert shell.json("dlq", "ls", "orders", "--reason", "exhausted") == []
     assert len(shell.json("dlq", "ls", "orders", "--limit", "2")) == 2
@@ -127,9 +127,9 @@ def test_show_tells_the_story(shell: Shell, dead: Die) -> None:
 def test_show_tells_of_a_group(shell: Shell, dead: Die) -> None:
     dead("a", why="no such user 17")
     ids = dead("b", "c", why="out of stock")
-    group = shell.json("dlq", "groups", "orders")[0]["group"]
+    group = shell.json("dlq", "groups", "orders")[0]["fingerprint"]
     row = shell.json("dlq", "show", "orders", group)
-    assert (row["group"], row["count"], row["last_hour"], row["trend"]) == (group, 2, 2, "new, growing")
+    assert (row["fingerprint"], row["count"], row["last_hour"], row["trend"]) == (group, 2, 2, "new, growing")
     assert sum(row["consumers"].values()) == 2
     text = shell("dlq", "show", "orders", group).stdout
     assert "new, growing" in text
@@ -150,7 +150,7 @@ def test_a_group_that_is_not_there(shell: Shell, dead: Die, group: str) -> None:
 def test_redrive_by_group(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     dead("a", why="no such user 17")
     dead("b", "c", why="out of stock")
-    group = shell.json("dlq", "groups", "orders")[0]["group"]
+    group = shell.json("dlq", "groups", "orders")[0]["fingerprint"]
     words = ("dlq", "redrive", "orders", "--group", group)
     assert "Move 2 dead letters" in shell(*words, code=2).stderr
     assert "moved 2 messages back" in shell(*words, "--yes").stderr

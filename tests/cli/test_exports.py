@@ -39,7 +39,7 @@ def test_tail_writes_what_is_there_and_then_what_comes(shell: Shell, dead: Die) 
 def test_tail_of_a_group_as_text(shell: Shell, dead: Die) -> None:
     dead("a", why="no such user 17")
     (group,) = shell.json("dlq", "groups", "orders")
-    with shell.process("dlq", "tail", "orders", "--group", group["group"]) as process:
+    with shell.process("dlq", "tail", "orders", "--group", group["fingerprint"]) as process:
         assert process.stdout is not None
         process.stdout.readline()
         dead("b")
@@ -47,7 +47,7 @@ def test_tail_of_a_group_as_text(shell: Shell, dead: Die) -> None:
         found = process.stdout.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
-    assert f"{group['group']}  poison  no such user 18" in found
+    assert f"{group['fingerprint']}  poison  no such user 18" in found
 
 
 def test_an_export_has_all_of_a_letter(shell: Shell, broker: rq_dlq.Broker) -> None:
@@ -70,7 +70,7 @@ def test_an_export_has_all_of_a_letter(shell: Shell, broker: rq_dlq.Broker) -> N
 def test_an_export_of_some(shell: Shell, dead: Die) -> None:
     dead("a", why="no such user 17")
     dead("b", "c")
-    group = shell.json("dlq", "groups", "orders")[0]["group"]
+    group = shell.json("dlq", "groups", "orders")[0]["fingerprint"]
     assert [row["body"] for row in lines(shell("dlq", "export", "orders", "--group", group).stdout)] == [
         "b",
         "c",
@@ -133,7 +133,7 @@ def test_what_expired_comes_back(shell: Shell, broker: rq_dlq.Broker) -> None:
     [
         ({"id": ""}, "id"),
         ({"part": "live"}, "Invalid enum value 'live'"),
-        ({"group": "x y"}, "group"),
+        ({"fingerprint": "x y"}, "fingerprint"),
         ({"died_at": "1970-01-01T00:00:00Z"}, "not a possible time of a message"),
         ({"nacked": -1}, "nacked"),
         ({"priority": 10}, "priority"),

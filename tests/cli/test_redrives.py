@@ -42,7 +42,14 @@ def settle(broker: rq_dlq.Broker, count: int, *, well: bool) -> threading.Thread
 def test_a_dry_run_counts(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     ids = dead("a", "b")
     words = ("dlq", "redrive", "orders", "--id", ids[0], "--id", "nope", "--dry-run")
-    assert shell.json(*words) == {"eligible": 1, "expired": 0, "gone": 1, "refused": 0, "comes_back": 1}
+    assert shell.json(*words) == {
+        "eligible": 1,
+        "expired": 0,
+        "gone": 1,
+        "refused": 0,
+        "leased": 0,
+        "comes_back": 1,
+    }
     assert broker.queue("orders").stats().dead == 2
 
 
@@ -67,9 +74,9 @@ def test_a_canary_that_fails_says_how_to_go_on(shell: Shell, broker: rq_dlq.Brok
     consumer.join()
     (row,) = shell.json("dlq", "jobs", "orders")
     assert "0 of 3 messages that ended were acked" in stopped
-    assert f"3 of 9 are back, and redrive {row['job']} is paused" in stopped
-    assert f"`rq-dlq dlq jobs orders {row['job']} resume` continues" in stopped
-    assert "moved 9 messages back" in shell("dlq", "jobs", "orders", row["job"], "resume").stderr
+    assert f"3 of 9 are back, and redrive {row['id']} is paused" in stopped
+    assert f"`rq-dlq dlq jobs orders {row['id']} resume` continues" in stopped
+    assert "moved 9 messages back" in shell("dlq", "jobs", "orders", row["id"], "resume").stderr
     assert broker.queue("orders").stats().ready == 6
 
 
@@ -84,12 +91,12 @@ def test_ctrl_c_pauses_it_and_undo_takes_it_back(shell: Shell, broker: rq_dlq.Br
         assert process.stderr is not None
         said = process.stderr.read()
     (row,) = shell.json("dlq", "jobs", "orders")
-    assert (row["state"], f"redrive {row['job']} is paused" in said) == ("paused", True)
+    assert (row["state"], f"redrive {row['id']} is paused" in said) == ("paused", True)
     assert f"{row['moved']} of 40 are back" in said
-    undone = shell("dlq", "jobs", "orders", row["job"], "undo", "--by", "ben").stderr
-    assert f"redrive {row['job']} is undone" in undone
+    undone = shell("dlq", "jobs", "orders", row["id"], "undo", "--by", "ben").stderr
+    assert f"redrive {row['id']} is undone" in undone
     assert broker.queue("orders").stats().dead == 40
-    assert shell.json("dlq", "jobs", "orders", row["job"])["state"] == "undone"
+    assert shell.json("dlq", "jobs", "orders", row["id"])["state"] == "undone"
 
 
 def test_a_killed_process_is_replaced_by_another(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
@@ -209,7 +216,14 @@ def test_edited_by_a_json_patch_of_a_file(
     file.write_text('[{"op": "replace", "path": "/total", "value": 9}]')
     words = ("dlq", "redrive", "orders", "--all", "--edit", str(file))
     plan = shell(*words, "--dry-run", "-o", "json")
-    assert json.loads(plan.stdout) == {"eligible": 3, "expired": 0, "gone": 0, "refused": 2, "comes_back": 1}
+    assert json.loads(plan.stdout) == {
+        "eligible": 3,
+        "expired": 0,
+        "gone": 0,
+        "refused": 2,
+        "leased": 0,
+        "comes_back": 1,
+    }
     assert "can't replace a non-existent object 'total'" in plan.stderr
     told = shell(*words, "--yes", code=1).stderr
     assert "moved 1 message back (edited)" in told
@@ -246,7 +260,7 @@ def test_to_another_queue(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> Non
     assert "moved 3 messages back (to orders.v2)" in shell(*words, "--create").stderr
     assert broker.queue("orders.v2").stats().ready == 3
     (row,) = shell.json("dlq", "jobs", "orders")
-    assert "cannot undo redrive" in shell("dlq", "jobs", "orders", row["job"], "undo", code=1).stderr
+    assert "cannot undo redrive" in shell("dlq", "jobs", "orders", row["id"], "undo", code=1).stderr
     assert "not counted in another queue" in shell(*words, "--canary", "2", code=2).stderr
 
 

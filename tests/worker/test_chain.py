@@ -41,8 +41,8 @@ def test_a_handler_sends_with_its_ack(colour: str, ack_each: bool, broker: rq_dl
     assert [orders.result(message) for message in sent] == [*range(1, 21)]
 
 
-def test_a_known_id_is_the_handler_s_error(broker: rq_dlq.Broker) -> None:
-    """Unless the handler says that it is done: then it acks without it."""
+def test_a_known_id_is_no_failure_of_the_message(broker: rq_dlq.Broker) -> None:
+    """It comes back uncharged, unless the handler says that it is done: then it acks without it."""
     orders, mails = broker.queue("orders", redelivery=AT_ONCE), broker.queue("mails")
     mails.send("before", id="mail-7")
     seen = list[int]()
@@ -53,14 +53,14 @@ def test_a_known_id_is_the_handler_s_error(broker: rq_dlq.Broker) -> None:
         try:
             delivery.ack(send=[(mails, "new"), (mails, Message("again", id=f"mail-{body}"))])
         except KnownId:
-            if delivery.attempt == 1:
+            if delivery.attempt < 3:
                 raise
             delivery.ack()
 
     orders.send(7)
     worker = Worker(broker, until="empty")
     worker.run()
-    assert (seen, worker.tally.counts) == ([0, 1], {"redelivered": 1, "acked": 1})
+    assert (seen, worker.tally.counts) == ([0, 0, 0], {"redelivered": 2, "acked": 1})
     assert [mail.body for mail in mails.claim(9)] == ["before"]
 
 

@@ -507,10 +507,37 @@ def test_the_line_of_a_failure_names_what_its_message_waits_for(broker: rq_dlq.B
     register(queue, "def", fail)
     queue.send_many([Message("x", id=id) for id in ("m", "n")], dependency="payments")
     broker.run(burst=True)
-    assert [line.rpartition("; ")[2] for line in caplog.messages if " failed: " in line] == [
-        "back in 1h",
-        "back as soon as payments is up",
+    assert [line for line in caplog.messages if " failed: " in line] == [
+        "a m: try 1 failed: ConnectionError: 503; back in 1h",
+        "a n: uncharged attempt 1 failed: ConnectionError: 503; back as soon as payments is up",
     ]
+
+
+UNCHARGED = "uncharged attempt 1 failed: Redeliver: redeliver after 5m; back in 5m"
+
+
+@each(
+    ("name", "error", "says"),
+    [
+        ("a", ValueError("x"), "try 1 of 3 failed: ValueError: x; back in 1h"),
+        ("b", Redeliver(after="5m"), "try 1 of 3 failed: Redeliver: redeliver after 5m; back in 5m"),
+        ("c", Redeliver(after="5m", charge=False), UNCHARGED),
+        ("d", Redeliver(after="5m", pause_key=True), UNCHARGED),
+    ],
+)
+def test_the_line_of_a_failure_counts_what_is_charged(
+    name: str, error: Exception, says: str, broker: rq_dlq.Broker, caplog: Any
+) -> None:
+    caplog.set_level(logging.INFO, "rq_dlq")
+    queue = broker.queue(name, redelivery=after("1h", most=2))
+
+    def fail(_: Any, __: Any) -> None:
+        raise error
+
+    register(queue, "def", fail)
+    queue.send("x", id="m", key="k")
+    Worker(broker, queues={name: None}, until="empty").run()
+    assert f"{name} m: {says}" in caplog.messages
 
 
 def test_the_line_of_a_failure_names_the_policy_in_force(broker: rq_dlq.Broker, caplog: Any) -> None:

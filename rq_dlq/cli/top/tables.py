@@ -31,7 +31,12 @@ _COUNTS = (
 )  # fmt: skip
 _RATES = (Column("dead/min", "bold red"), Column("sent/s", below=True), Column("acked/s", below=True))
 _FAILED = Column("failed/s", "yellow", below=True)
-_GROUP = (Column("group", "bold cyan"), _QUEUE, Column("trend", "bold yellow", below=True), Column("count"))
+_GROUP = (
+    Column("fingerprint", "bold cyan", "group"),
+    _QUEUE,
+    Column("trend", "bold yellow", below=True),
+    Column("count"),
+)
 _TROUBLE = (Column("queue", "bold red", cut=True), Column("what", title="what is wrong", cut=True))
 TROUBLES, WIDE_TROUBLES = (*_TROUBLE, _SINCE), (*_TROUBLE, Column("detail", title="", cut=True), _SINCE)
 QUEUES = (*_COUNTS, *_RATES, _OLDEST)
@@ -109,7 +114,7 @@ def group_table(queues: Iterable[QueueOverview], at: datetime) -> Section:
     found.sort(key=lambda each: (-each[1].last_hour, -each[1].count))
     rows = [
         group_row(group)
-        | {"queue": name, "group": group.fingerprint[:SHORT], "since": _since(group.first_seen, at)}
+        | {"queue": name, "fingerprint": group.fingerprint[:SHORT], "since": _since(group.first_seen, at)}
         for name, group in found
     ]
     return Section(rows, GROUPS, WIDE_GROUPS)
@@ -124,7 +129,7 @@ def redrive_table(queues: Iterable[QueueOverview]) -> Section:
                 counts = redrive.counts
                 row = attributes(counts, "eligible", "moved", "acked", "died")
                 row |= {"redrive": redrive.id, "queue": queue.name, "state": redrive.state}
-                row["done"] = 100 * (counts.moved + counts.gone) // max(1, counts.eligible)
+                row["done"] = 100 * (counts.moved + counts.gone + counts.leased) // max(1, counts.eligible)
                 rows.append(row | {"by": name_of(redrive.asked.by)})
     return Section(rows, REDRIVES)
 

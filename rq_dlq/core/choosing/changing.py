@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from rq_dlq.core.choosing import calls
-from rq_dlq.core.choosing.counting import count_leased
-from rq_dlq.core.choosing.reading import following, leased_of, read, sources
+from rq_dlq.core.choosing.counting import Leased, count_leased
+from rq_dlq.core.choosing.reading import following, read, sources
 from rq_dlq.core.choosing.targets import check_target, open_target
 from rq_dlq.core.keyed.keyed import why_blocked
 from rq_dlq.core.pages import calls as page_calls
@@ -84,34 +84,23 @@ def change(
         changed = yield from senders.once(queue.senders, keys, verb, place=place, ids=ids)
         done, left = done + changed, left + changed.leased
 
-    held = yield from _held(queue, choice)
-    found = 0
+    leased = Leased(queue, choice)
+    yield from leased.begin()
     waiting: list[tuple[QueueKeys, Place, Sequence[str]]] = []
     all_first = all_first or choice.limit is not None
     for some in _in_turn(choice, places):
         reading = read(queue, choice, STATE if whole else NOTHING, only=some, but=but)
         while page := (yield from following(reading)):
+            leased.found(page)
             for rows in bounded(page.rows, lambda row: length_of(row.state or b"")):
                 ids = [row.id for row in rows]
-                found += len(ids)
-                held.difference_update((page.queue.name, message_id) for message_id in ids)
                 if all_first:
                     waiting.append((page.queue.keys, page.place, ids))
                 else:
                     yield from change_these(page.queue.keys, page.place, ids)
     for chunk in sorted(waiting, key=lambda chunk: chunk[1] != "scheduled"):
         yield from change_these(*chunk)
-    more = len(held) if choice.limit is None else min(len(held), choice.limit - found)
-    return Changed(done, left + more)
-
-
-def _held(queue: QueueState[Any], choice: Choice) -> Steps[set[tuple[str, str]]]:
-    """The chosen messages that are being processed: their queues and ids."""
-    held: set[tuple[str, str]] = set()
-    reading = leased_of(queue, choice)
-    while page := (yield from following(reading)):
-        held.update((page.queue.name, message_id) for message_id in page.ids)
-    return held
+    return Changed(done, left + (yield from leased.end()))
 
 
 def _in_turn(choice: Choice, places: Sequence[Place]) -> list[Sequence[Place]]:

@@ -155,6 +155,12 @@ class Choice:
         by_reading = self.group is not None and not self.indexed
         return by_reading or self.where is not None or self.key is not None or self.reason is not None
 
+    def of_ids(self, ids: Sequence[str]) -> Choice:
+        """The same among these messages."""
+        choice = copy(self)
+        choice.ids = ids
+        return choice
+
     def of_group(self, name: str) -> Choice:
         """The same among the dead letters of one group, which the index of groups has."""
         choice = copy(self)

@@ -17,9 +17,12 @@ from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.wanted import RECORD, STORY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rq_dlq.core.choosing.choice import Choice
-    from rq_dlq.core.choosing.reading import Reading
+    from rq_dlq.core.choosing.reading import Found, Reading
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.call import Place
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.message import Received
 
@@ -32,6 +35,55 @@ def count(queue: QueueState[Any], choice: Choice) -> Steps[int]:
 def count_leased(queue: QueueState[Any], choice: Choice) -> Steps[int]:
     """The number of chosen messages that are being processed, which no verb changes."""
     return (yield from _rows_of(leased_of(queue, choice)))
+
+
+class Leased:
+    """Counts the leased messages of a choice while the waiting ones are read: `begin`, `found`, `end`.
+
+    Those of a condition are read first, so that only they are remembered. Of ids, only those that were not
+    found waiting are looked for, at the end.
+
+    Args:
+        places: where they were claimed; None: anywhere.
+    """
+
+    def __init__(self, queue: QueueState[Any], choice: Choice, places: Sequence[Place] | None = None) -> None:
+        self._queue = queue
+        self._choice = choice
+        self._places = places
+        self._leased: set[tuple[str, str]] = set()  # names of queues, and ids
+        self._named: set[tuple[str, str]] = set()  # those that were found, of a choice with ids
+        self._found = 0
+
+    def begin(self) -> Steps[None]:
+        """Read those of a condition."""
+        if self._choice.ids is None:
+            yield from self._read(self._choice)
+
+    def found(self, page: Found) -> None:
+        """Note messages that wait."""
+        waiting = [(page.queue.name, message_id) for message_id in page.ids]
+        self._found += len(waiting)
+        self._leased.difference_update(waiting)
+        if self._choice.ids is not None:
+            self._named.update(waiting)
+
+    def end(self) -> Steps[int]:
+        """How many there are, as far as the limit of the choice leaves room for them."""
+        queue, choice = self._queue, self._choice
+        if choice.ids is not None:
+            ids = [one for one in choice.ids if queue.view or (queue.name, one) not in self._named]
+            if ids:  # the queues of a view may share some
+                yield from self._read(choice.of_ids(ids))
+                self._leased -= self._named
+        number = len(self._leased)
+        return number if choice.limit is None else min(number, choice.limit - self._found)
+
+    def _read(self, choice: Choice) -> Steps[None]:
+        reading = leased_of(self._queue, choice)
+        while page := (yield from following(reading)):
+            if self._places is None or page.place in self._places:
+                self._leased.update((page.queue.name, message_id) for message_id in page.ids)
 
 
 def _rows_of(reading: Reading) -> Steps[int]:

@@ -60,7 +60,7 @@ class Observers(list[Observer]):
         cause: Cause = NO_CAUSE,
     ) -> None:
         """Show them the outcomes of messages."""
-        for token, (message_id, outcome, delay, _) in zip(held, settlements, strict=True):
+        for token, (message_id, outcome, delay, *_) in zip(held, settlements, strict=True):
             delivery = self._handled.get(token)
             settled = Settled(queue, message_id, outcome, delay, error, cause, delivery)
             for observer in self:

@@ -106,13 +106,14 @@ def keep(keys: QueueKeys, job: str, ttl: int) -> Command[int]:
 
 
 def start_redrive(
-    keys: QueueKeys, job: str, asked: Asked, *, listed: int | None, gone: int, grace: int
+    keys: QueueKeys, job: str, asked: Asked, *, listed: int | None, gone: int, leased: int = 0, grace: int
 ) -> Call[Verdict]:
     """Begin a redrive of the listed messages, or of all messages of its part.
 
     Args:
         listed: how many ids were listed; None: it takes all.
         gone: how many of the ids that were asked for are not there.
+        leased: how many of the chosen messages are being processed, and left out.
         grace: milliseconds until maintenance drives it, if no other process does.
     """
     args: dict[str, Argument] = {
@@ -120,6 +121,7 @@ def start_redrive(
         "record": msgspec.json.encode(asked),
         "listed": "" if listed is None else listed,
         "gone": gone,
+        "leased": leased,
         "grace": grace,
     }
     return Call("start_redrive", _keys_of(keys, job), args, (), _STARTED.__getitem__)

@@ -12,7 +12,7 @@ from rq_dlq.values.codec import NO_JSON
 
 RedriveState = Literal["running", "paused", "done", "cancelled", "undone"]
 STATES: tuple[RedriveState, ...] = ("running", "paused", "undone", "cancelled", "done")
-NUMBERS = ("eligible", "moved", "gone", "acked", "died", "undone", "expired", "refused")
+NUMBERS = ("eligible", "moved", "gone", "acked", "died", "undone", "expired", "refused", "leased")
 """The counts; the fields of a record besides its state (lua/lib/read_redrive.lua)."""
 
 
@@ -49,6 +49,7 @@ class RedrivePlan:
         gone: how many of the given ids are not dead letters here.
         refused: how many of the eligible ones the edit refuses: they stay dead.
         refusals: the first hundred of these, with reasons.
+        leased: how many of the chosen dead letters are being processed: they stay dead.
 
     Examples:
         >>> plan = mails.dlq.redrive(all=True, dry_run=True)
@@ -61,6 +62,7 @@ class RedrivePlan:
     gone: int
     refused: int = 0
     refusals: tuple[Refusal, ...] = ()
+    leased: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +73,15 @@ class RedriveCounts:
         eligible: how many dead letters it was started for.
         moved: how many were moved back.
         gone: how many were not found: ids that are not dead letters, and messages redriven or removed by
-            others.
+            others; with `all=True` also those that were claimed after the redrive began.
         acked: how many of the moved ones were acked.
         died: how many of them are dead again, expired, or were discarded as such.
         undone: how many an undo took back.
         expired: how many stay dead, because the kept time to live has ended.
         refused: how many stay dead, because their edit failed, or the target queue has their ids.
+        leased: how many were being processed, when the redrive began or when their turn came. They stay dead
+            when they are released: redrive them again. Only a redrive with `all=True` takes one that is
+            released before it has come to its place.
 
     Examples:
         >>> job = mails.dlq.redrive(all=True)
@@ -92,6 +97,7 @@ class RedriveCounts:
     undone: int = 0
     expired: int = 0
     refused: int = 0
+    leased: int = 0
 
     def __add__(self, other: RedriveCounts) -> RedriveCounts:
         return RedriveCounts(*(getattr(self, name) + getattr(other, name) for name in NUMBERS))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq.core.choosing.counting import Leased
 from rq_dlq.core.choosing.reading import following, read, sources
 from rq_dlq.core.choosing.targets import check_target, open_target
 from rq_dlq.core.queues import calls as queue_calls
@@ -41,16 +42,21 @@ def plan(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[RedriveP
     reading = read(queue, choice, editor.wanted, PLACES)
     now, _ = yield queue_calls.stats(queue.keys, queue.name)
     eligible = expired = 0
+    in_work = Leased(queue, choice, PLACES)
+    yield from in_work.begin()
     while page := (yield from following(reading)):
+        in_work.found(page)
         eligible += len(page.rows)
         for row in page.rows:
             late = (deadline_of(row.state, row.record) or now + 1) <= now
             expired += late
             if not (late and terms.keeps_ttl):
                 editor.offer(row)
+    leased = yield from in_work.end()
     return RedrivePlan(
-        eligible, expired, _gone(choice, eligible), editor.refused, tuple(editor.refusals.values())
-    )
+        eligible=eligible, expired=expired, gone=_gone(choice, eligible + leased),
+        refused=editor.refused, refusals=tuple(editor.refusals.values()), leased=leased,
+    )  # fmt: skip
 
 
 def _gone(choice: Choice, found: int) -> int:
@@ -78,16 +84,19 @@ def begin(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[list[Re
     parts = {
         (one.keys, place): _Part(one.keys, place) for one in shown_queues for place in _places(one, choice)
     }
-    gone = 0
+    in_work = Leased(queue, choice, PLACES)
+    yield from in_work.begin()
     whole = choice.is_all and not terms.offered
     if not whole:
         reading = read(queue, choice, NOTHING, PLACES, known=shown_queues)
         while page := (yield from following(reading)):
+            in_work.found(page)
             yield from parts[page.queue.keys, page.place].add(page.ids)
-        found = sum(part.listed for part in parts.values())
-        gone = _gone(choice, found)
-        if found and terms.to is not None:
-            yield from open_target(terms.to)
+    found = sum(part.listed for part in parts.values())
+    if found and terms.to is not None:
+        yield from open_target(terms.to)
+    leased = yield from in_work.end()
+    gone = _gone(choice, found + leased)
     grace = 0 if terms.detach else LEFT if terms.offered else GRACE
     asked = partial(terms.asked, chosen=choice.in_words, by=who(terms.by), user=user, at=at)
     chosen = [part for part in parts.values() if whole or part.listed or not queue.shows_letters]
@@ -95,7 +104,7 @@ def begin(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[list[Re
         part.start(
             asked(part=part.place, job=part.job, source=part.keys.family),
             None if whole else part.listed,
-            0 if n else gone,
+            RedriveCounts() if n else RedriveCounts(gone=gone, leased=leased),
             grace,
         )
         for n, part in enumerate(chosen)
@@ -151,15 +160,19 @@ class _Part:
             ]
         )
 
-    def start(self, asked: Asked, listed: int | None, gone: int, grace: int) -> Steps[Redrive]:
-        """Start it, unless it has no messages."""
+    def start(self, asked: Asked, listed: int | None, left: RedriveCounts, grace: int) -> Steps[Redrive]:
+        """Start it, unless it has no messages.
+
+        Args:
+            left: the chosen ones that it leaves out.
+        """
         verdict: calls.Verdict = "nothing"
         if listed != 0:
             verdict = yield calls.start_redrive(
-                self.keys, self.job, asked, listed=listed, gone=gone, grace=grace
+                self.keys, self.job, asked, listed=listed, gone=left.gone, leased=left.leased, grace=grace
             )
         if verdict == "nothing":
-            return Redrive(self.job, self.keys.family, asked, "done", "", RedriveCounts(gone=gone))
+            return Redrive(self.job, self.keys.family, asked, "done", "", left)
         if verdict == "not whole":
             raise BrokerRefused(
                 "nothing was redriven: the list of its messages was lost. Start the redrive again"

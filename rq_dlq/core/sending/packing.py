@@ -99,8 +99,6 @@ def own_options(message: Message[Any], options: SendOptions) -> SendOptions:
     )
 
 
-def pack_message(queue: QueueState[Any], message: Message[Any], options: SendOptions) -> bytes:
-    """The payload of a message that may have options of its own."""
-    own = own_options(message, options)
-    queue.said |= own.said
-    return packer(queue, own)(message.body)
+def asks_result(queue: QueueState[Any], options: SendOptions) -> bool:
+    """Whether the result of a message is kept, as far as this process knows: it asks, or its queue does."""
+    return options.result or bool(queue.given.get("results"))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, groupby, islice
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.sending.answers import answer
 from rq_dlq.core.sending.ignored import warn_if_ignored
-from rq_dlq.core.sending.packing import SendOptions, own_options, pack_message, packed, packer
+from rq_dlq.core.sending.packing import SendOptions, asks_result, own_options, packed, packer
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
 from rq_dlq.core.steps.senders import answered
 from rq_dlq.core.steps.step import CHUNK, CHUNK_BYTES, WINDOW, Steps
@@ -33,6 +34,24 @@ R = TypeVar("R")
 
 PLAIN = SendOptions()
 _NO_TIMES = (None, None)
+
+WithResult: TypeAlias = "Callable[[Sent], Sent]"
+"""Gives the id of a message that asks for its result a method that gets it."""
+
+
+@dataclass(slots=True)
+class _Window:
+    """What one round trip sends.
+
+    Attributes:
+        chunks: ids and payloads, flat.
+        ids: all of them.
+        asking: which of them ask for their results, by their places in `ids`.
+    """
+
+    chunks: list[list[Argument]] = field(default_factory=list["list[Argument]"])
+    ids: list[str] = field(default_factory=list[str])
+    asking: list[int] = field(default_factory=list[int])
 
 
 def send_options(
@@ -171,10 +190,18 @@ def _put(
         yield from open_again(queue, "send to")
 
 
-def send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[Sent]]:
+def send(
+    queue: QueueState[T],
+    bodies: Iterable[T | Message[T]],
+    options: SendOptions,
+    with_result: WithResult | None = None,
+) -> Steps[list[Sent]]:
     """Send any number of messages, in chunks; their ids.
 
     An error has a note of how many were sent before it.
+
+    Args:
+        with_result: None: the caller does that, for all of them.
 
     Raises:
         InvalidInput: `bodies` is one body.
@@ -183,11 +210,17 @@ def send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendOp
             not sent.
     """
     if not queue.observers:
-        return _send(queue, bodies, options)
-    return observed(queue, Sending(queue.name, None, options.headers), options, partial(_send, queue, bodies))
+        return _send(queue, bodies, with_result, options)
+    sending = Sending(queue.name, None, options.headers)
+    return observed(queue, sending, options, partial(_send, queue, bodies, with_result))
 
 
-def _send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[Sent]]:
+def _send(
+    queue: QueueState[T],
+    bodies: Iterable[T | Message[T]],
+    with_result: WithResult | None,
+    options: SendOptions,
+) -> Steps[list[Sent]]:
     if isinstance(bodies, str | bytes | bytearray | Mapping) or not isinstance(bodies, Iterable):
         kind = type(cast("object", bodies)).__name__
         message = f"send_many takes an iterable of bodies, not one of type {kind}: use send"
@@ -197,7 +230,7 @@ def _send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendO
     try:
         for (delay, ttl), run in groupby(bodies, _times_of):
             own = own_options(Message(None, delay=delay, ttl=ttl), options)
-            yield from _send_run(queue, run, own, sent)
+            yield from _send_run(queue, run, own, with_result, sent)
     except RqDlqError as error:
         if sent:
             error.add_note(f"{len(sent):,} messages before it were sent")
@@ -206,20 +239,27 @@ def _send(queue: QueueState[T], bodies: Iterable[T | Message[T]], options: SendO
 
 
 def _send_run(
-    queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions, sent: list[Sent]
+    queue: QueueState[T],
+    source: Iterator[T | Message[T]],
+    options: SendOptions,
+    with_result: WithResult | None,
+    sent: list[Sent],
 ) -> Steps[None]:
     """Send messages that share their times, and add their ids to `sent`."""
     while True:
-        ids: list[str] = []
-        chunks = _window(queue, source, options, ids)
-        if not chunks:
+        window = _window(queue, source, options)
+        if not window.chunks:
             return
         if queue.said:
             yield from warn_if_ignored(queue, queue.said)
-        known, why = yield from _put(queue, chunks, options)
+        known, why = yield from _put(queue, window.chunks, options)
         if why:
-            raise unconfirmed(ids, why)
-        sent += answer(queue, ids, known, new=options.new)
+            raise unconfirmed(window.ids, why)
+        answers = answer(queue, window.ids, known, new=options.new)
+        if with_result is not None:
+            for n in window.asking:
+                answers[n] = with_result(answers[n])
+        sent += answers
 
 
 def _times_of(body: object) -> tuple[Duration | None, Duration | None]:
@@ -227,39 +267,42 @@ def _times_of(body: object) -> tuple[Duration | None, Duration | None]:
     return (body.delay, body.ttl) if isinstance(body, Message) else _NO_TIMES
 
 
-def _window(
-    queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions, ids: list[str]
-) -> list[list[Argument]]:
-    """The chunks of one round trip, about half a megabyte together; the ids are added to `ids`."""
-    chunks: list[list[Argument]] = []
+def _window(queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions) -> _Window:
+    """The chunks of one round trip, about half a megabyte together."""
+    window = _Window()
     size = 0
-    while len(chunks) < WINDOW and size < CHUNK_BYTES:
-        items, more = _items(queue, source, options, ids, CHUNK_BYTES - size)
+    while len(window.chunks) < WINDOW and size < CHUNK_BYTES:
+        items, more = _items(queue, source, options, window, CHUNK_BYTES - size)
         if not items:
             break
-        chunks.append(items)
+        window.chunks.append(items)
         size += more
-    return chunks
+    return window
 
 
 def _items(
-    queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions, ids: list[str], most: int
+    queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions, window: _Window, most: int
 ) -> tuple[list[Argument], int]:
     """Ids and payloads of a chunk, flat, and their bytes: `most`, or one message more."""
     items: list[Argument] = []
     size = 0
-    pack = packer(queue, options)
+    pack, all_ask = packer(queue, options), asks_result(queue, options)
     queue.said |= options.said
     drawn = queue.ids.drawn()
     for body in islice(source, CHUNK):
         if isinstance(body, Message):
-            message_id, payload = body.id or next(drawn), pack_message(queue, body, options)  # pyright: ignore[reportUnknownArgumentType]
+            own = own_options(body, options)  # pyright: ignore[reportUnknownArgumentType]
+            queue.said |= own.said
+            message_id, payload = body.id or next(drawn), packer(queue, own)(body.body)
+            asks = asks_result(queue, own)
         else:
-            message_id, payload = next(drawn), pack(body)
+            message_id, payload, asks = next(drawn), pack(body), all_ask
+        if asks:
+            window.asking.append(len(window.ids) + len(items) // 2)
         items.append(message_id)
         items.append(payload)
         size += len(payload)
         if size >= most:
             break
-    ids += cast("list[str]", items[::2])
+    window.ids += cast("list[str]", items[::2])
     return items, size

@@ -204,6 +204,7 @@ def _check_done(ended: calls.Ended) -> None:
             "nothing was sent or acked. If it is what this message leads to, ack() without it; `rq-dlq msg "
             "explain` says where it is",
             [message_id for _, message_id in ended.known],
+            charge=False,
         )
 
 
@@ -254,8 +255,9 @@ def _give_back(
 ) -> Steps[list[Settlement]]:
     """Settle by the error that ended a session.
 
-    A lost lease, or a server that refuses, is not a failure of the messages, so they are not charged. A fatal
-    error does not show which of several messages it is about, so none dies of it before its budget is spent.
+    A lost lease, or a server or a queue that refuses, is not a failure of the messages, so they are not
+    charged. A fatal error does not show which of several messages it is about, so none dies of it before its
+    budget is spent.
     """
     held = [delivery._held for delivery in deliveries]
     values = values_of(deliveries)
@@ -263,7 +265,8 @@ def _give_back(
         return []
     if isinstance(error, LeaseLost):
         return (yield from release(queue, held))
-    if isinstance(error, BrokerRefused) and not isinstance(error, CrossSlot):  # which would fail every time
+    refused = isinstance(error, BrokerRefused) and not isinstance(error, CrossSlot)  # which fails every time
+    if refused or (isinstance(error, KnownId) and not error.charge):
         return (yield from nack(queue, held, error, charge=False, values=values))
     if len(held) == 1 or isinstance(error, Redeliver) or not isinstance(error, Exception):
         return (yield from settle_by_error(queue, held, error, values))

@@ -14,6 +14,7 @@ from rq_dlq.core.settling.held import held_or_raise
 from rq_dlq.core.settling.outages import counts_against, log_opened
 from rq_dlq.core.steps.step import CHANGED, CHUNK, CHUNK_BYTES, WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import (
+    KnownId,
     Poison,
     Redeliver,
     UnprocessableMessage,
@@ -169,7 +170,8 @@ def settle_by_error(
     if isinstance(error, UnprocessableMessage):
         return (yield from poison(queue, held, error, reason="unprocessable", values=values))
     if isinstance(error, Exception):
-        return (yield from nack(queue, held, error, values=values))
+        charge = not isinstance(error, KnownId) or error.charge  # an ack that sends was refused
+        return (yield from nack(queue, held, error, charge=charge, values=values))
     return (yield from release(queue, held))
 
 

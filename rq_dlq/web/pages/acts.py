@@ -147,11 +147,15 @@ async def do(site: Site, request: Request) -> Response:
         terms = Terms(edit=await _edit_of(site, queue, chosen, text), by=site.by(request))
         job = await queue.dlq._begun(wanted, terms)  # noqa: SLF001 - `redrive` would wait for it
     if not job.counts.eligible:
-        raise HTTPException(
-            409, "none of these messages is dead any more: they were redriven or removed in the meantime"
-        )
+        raise HTTPException(409, _nothing_redriven(job.counts.leased))
     drive(site, job)
     return go_to(request, "redrive", queue=queue.name, id=job.id)
+
+
+def _nothing_redriven(leased: int) -> str:
+    if leased:
+        return f"nothing was redriven: {many(leased, 'dead letter')} being processed"
+    return "none of these messages is dead any more: they were redriven or removed in the meantime"
 
 
 async def _asked(

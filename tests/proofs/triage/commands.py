@@ -130,8 +130,8 @@ def _redrive_half(walk: Walk, outage: Outage, group: str) -> str:
     if half is None:
         raise WentWrongError("the redrive ended before half of it was done")
     walk.console.print(f"  killed (SIGKILL) after {half['moved']} of {outage.letters}")
-    expect("its state", outage.orders.dlq.job(half["job"]).state, "running")
-    return str(half["job"])
+    expect("its state", outage.orders.dlq.job(half["id"]).state, "running")
+    return str(half["id"])
 
 
 def _go_on(walk: Walk, outage: Outage, job: str) -> None:

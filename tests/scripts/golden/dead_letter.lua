@@ -555,7 +555,7 @@ end
 -- about: the ids from ARGV[first] on, or, where there are none, those of `range`: its `ids`, or those of its rows
 -- (lib/rows_of_range). Skips those that do not wait there, and those of a later form, which stay as they are. Returns how many
 -- there were for which `visit` did not return false, then the score and the member of the last row that was looked at, where
--- the range goes on after it, else empty; then how many of the ids are being processed.
+-- the range goes on after it, else empty; then how many of the ids are being processed, of `range.part` if it is given.
 local function drop_rest(left)
   -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
   -- Before all changes: no read parts them where a script is cut off.
@@ -671,7 +671,7 @@ local function each_chosen(index, first, visit, range)
           drop_rest(id)
         end
         redis.call('ZREM', index, member)
-      elseif state and state.mark == '+' then
+      elseif state and state.mark == '+' and (not range or not range.part or range.part == state.part) then
         leased = leased + 1
       end
     end

@@ -1,7 +1,7 @@
 -- Settles messages that failed: redelivered by the policy, or after a delay that the caller gives; dead when the
--- budget is spent. A failure may count against the dependency of its message (lib/strike); the verdict of the one by which that
--- counts as down has the dependency after it. Returns for each what became of it, or a verdict; -2 where the policy is of a
--- kind that only a later version knows: then nothing is done.
+-- budget is spent. A failure may count against the dependency of its message (lib/strike). Returns for each what became of it
+-- and after which delay, or a verdict; after these `uncharged`, where it was not charged, and the dependency that counts as down by
+-- this failure; -2 where the policy is of a kind that only a later version knows: then nothing is done.
 -- drains
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 local delay, charge, error = tonumber(ARGV[4]), ARGV[5] == '1', ARGV[6] -- delay: milliseconds; empty: the policy's
@@ -1531,8 +1531,8 @@ return settle_messages(9, function(id, state, head)
     pause(id, head, delay or 0)
   end
   local became = judge(id, state, head, 'nacked', failure)
-  if failure.opened then
-    became = (became:find(' ') and became or became .. ' ') .. ' ' .. failure.opened
+  if not failure.charge then
+    became = (became:find(' ') and became or became .. ' ') .. ' uncharged ' .. (failure.opened or '')
   end
   return became
 end, finish)

@@ -29,7 +29,7 @@ end
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
-  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned',
+  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned', 'leased',
 }
 local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- of what was asked for
 local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
@@ -1296,7 +1296,7 @@ local function note_redrive(job, redrive, did, by, user)
     did, by, user, 'job', job,
     'chosen', redrive.chosen, 'how', redrive.how, 'eligible', redrive.eligible, 'moved', redrive.moved,
     'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
-    'died', redrive.died, 'undone', redrive.undone
+    'died', redrive.died, 'undone', redrive.undone, 'leased', redrive.leased
   )
 end
 -- A redrive does not run any more: it is done, paused or cancelled. Maintenance forgets it after a week; until then a
@@ -1647,7 +1647,7 @@ end
 -- about: the ids from ARGV[first] on, or, where there are none, those of `range`: its `ids`, or those of its rows
 -- (lib/rows_of_range). Skips those that do not wait there, and those of a later form, which stay as they are. Returns how many
 -- there were for which `visit` did not return false, then the score and the member of the last row that was looked at, where
--- the range goes on after it, else empty; then how many of the ids are being processed.
+-- the range goes on after it, else empty; then how many of the ids are being processed, of `range.part` if it is given.
 local function drop_rest(left)
   drop({ left })
 end
@@ -1727,7 +1727,7 @@ local function each_chosen(index, first, visit, range)
           drop_rest(id)
         end
         redis.call('ZREM', index, member)
-      elseif state and state.mark == '+' then
+      elseif state and state.mark == '+' and (not range or not range.part or range.part == state.part) then
         leased = leased + 1
       end
     end
@@ -2017,7 +2017,7 @@ local function stepped(job, r, moved, over, grace)
   end
   write_redrive(job, {
     position = r.position, moved = r.moved, gone = r.gone, expired = r.expired, refused = r.refused,
-    next = r.next, passed = r.passed,
+    leased = r.leased, next = r.next, passed = r.passed,
   })
   redis.call('PEXPIRE', redrive, KEPT)
   if over then
@@ -2038,7 +2038,7 @@ for i = 5, 4 + 3 * room, 3 do
   ids[#ids + 1], offered[ARGV[i]] = ARGV[i], { seen = ARGV[i + 1], record = ARGV[i + 2] ~= '' and ARGV[i + 2] or nil }
   refused = refused + (ARGV[i + 1] == '' and 1 or 0)
 end
-local moved = each_chosen(source, #ARGV + 1, function(id, state, head, row)
+local moved, _, _, leased = each_chosen(source, #ARGV + 1, function(id, state, head, row)
   local seen, record = offered[id].seen, offered[id].record
   local is_same = seen == string.format('%.0f/%d', state.due, state.redriven) and not returned_since(r, state)
   if not is_same or record and record:sub(1, 7) ~= pack_number(head.birth, 7) then
@@ -2054,12 +2054,12 @@ local moved = each_chosen(source, #ARGV + 1, function(id, state, head, row)
     known[#known + 1] = id
     return false
   end
-end, { ids = ids })
+end, { ids = ids, part = r.part })
 if moved > 0 then
   local wake_some = r.to == '' and wake_one or wake_there
   wake_some()
 end
 refused = refused + #known
 r.position, r.expired, r.refused = position + #ids, r.expired + late, r.refused + refused
-r.gone = r.gone + #ids - moved - late - refused
+r.gone, r.leased = r.gone + #ids - moved - late - refused - leased, r.leased + leased
 return { moved, stepped(job, r, moved, r.position >= r.eligible or #ids == 0, grace), r.position, known }

@@ -15,7 +15,7 @@ end
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
-  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned',
+  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned', 'leased',
 }
 local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- fields of the request
 local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
@@ -67,7 +67,7 @@ local function note_redrive(job, redrive, did, by, user)
     did, by, user, 'job', job,
     'chosen', redrive.chosen, 'how', redrive.how, 'eligible', redrive.eligible, 'moved', redrive.moved,
     'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
-    'died', redrive.died, 'undone', redrive.undone
+    'died', redrive.died, 'undone', redrive.undone, 'leased', redrive.leased
   )
 end
 -- Stops a redrive: it is done, paused or cancelled. Maintenance forgets it after a week; until then a paused one finds its

@@ -21,7 +21,7 @@ end
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
-  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned',
+  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned', 'leased',
 }
 local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- of what was asked for
 local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
@@ -73,7 +73,7 @@ local function note_redrive(job, redrive, did, by, user)
     did, by, user, 'job', job,
     'chosen', redrive.chosen, 'how', redrive.how, 'eligible', redrive.eligible, 'moved', redrive.moved,
     'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
-    'died', redrive.died, 'undone', redrive.undone
+    'died', redrive.died, 'undone', redrive.undone, 'leased', redrive.leased
   )
 end
 -- A redrive does not run any more: it is done, paused or cancelled. Maintenance forgets it after a week; until then a
@@ -668,7 +668,7 @@ end
 -- about: the ids from ARGV[first] on, or, where there are none, those of `range`: its `ids`, or those of its rows
 -- (lib/rows_of_range). Skips those that do not wait there, and those of a later form, which stay as they are. Returns how many
 -- there were for which `visit` did not return false, then the score and the member of the last row that was looked at, where
--- the range goes on after it, else empty; then how many of the ids are being processed.
+-- the range goes on after it, else empty; then how many of the ids are being processed, of `range.part` if it is given.
 local function drop_rest(left)
   -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
   -- Before all changes: no read parts them where a script is cut off.
@@ -784,7 +784,7 @@ local function each_chosen(index, first, visit, range)
           drop_rest(id)
         end
         redis.call('ZREM', index, member)
-      elseif state and state.mark == '+' then
+      elseif state and state.mark == '+' and (not range or not range.part or range.part == state.part) then
         leased = leased + 1
       end
     end
@@ -1315,7 +1315,7 @@ local function stepped(job, r, moved, over, grace)
   end
   write_redrive(job, {
     position = r.position, moved = r.moved, gone = r.gone, expired = r.expired, refused = r.refused,
-    next = r.next, passed = r.passed,
+    leased = r.leased, next = r.next, passed = r.passed,
   })
   redis.call('PEXPIRE', redrive, KEPT)
   if over then
@@ -1334,8 +1334,8 @@ local source = r.part == 'dead' and dead or expired
 local ids = range and {} or redis.call('LRANGE', redrive, r.position, r.position + room - 1)
 local back, late = {}, 0
 local chosen = range or { ids = ids }
-chosen.limit = room
-local moved, score, member = each_chosen(source, #ARGV + 1, function(id, state, head, row)
+chosen.limit, chosen.part = room, r.part
+local moved, score, member, leased = each_chosen(source, #ARGV + 1, function(id, state, head, row)
   -- It died, or was dead again, after this began; or this brought it back, and the clock stepped back.
   local story = state.redriven > 0 and redis.call('HGET', history, id) or ''
   if state.due > r.latest or returned_since(r, state) or story:find(r.cause, 1, true) then
@@ -1361,7 +1361,8 @@ if range then
     redis.call('RPUSH', redrive, unpack(back)) -- for an undo
   end
 else
-  r.position, r.gone = r.position + #ids, r.gone + #ids - moved - late
+  r.position, r.leased = r.position + #ids, r.leased + leased
+  r.gone = r.gone + #ids - moved - late - leased
   over = r.position >= r.eligible or #ids == 0
 end
 if moved > 0 then

@@ -19,7 +19,7 @@ end
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
-  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned',
+  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned', 'leased',
 }
 local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- of what was asked for
 local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
@@ -71,7 +71,7 @@ local function note_redrive(job, redrive, did, by, user)
     did, by, user, 'job', job,
     'chosen', redrive.chosen, 'how', redrive.how, 'eligible', redrive.eligible, 'moved', redrive.moved,
     'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
-    'died', redrive.died, 'undone', redrive.undone
+    'died', redrive.died, 'undone', redrive.undone, 'leased', redrive.leased
   )
 end
 -- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
@@ -575,7 +575,7 @@ end
 -- about: the ids from ARGV[first] on, or, where there are none, those of `range`: its `ids`, or those of its rows
 -- (lib/rows_of_range). Skips those that do not wait there, and those of a later form, which stay as they are. Returns how many
 -- there were for which `visit` did not return false, then the score and the member of the last row that was looked at, where
--- the range goes on after it, else empty; then how many of the ids are being processed.
+-- the range goes on after it, else empty; then how many of the ids are being processed, of `range.part` if it is given.
 local function drop_rest(left)
   -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
   -- Before all changes: no read parts them where a script is cut off.
@@ -691,7 +691,7 @@ local function each_chosen(index, first, visit, range)
           drop_rest(id)
         end
         redis.call('ZREM', index, member)
-      elseif state and state.mark == '+' then
+      elseif state and state.mark == '+' and (not range or not range.part or range.part == state.part) then
         leased = leased + 1
       end
     end
