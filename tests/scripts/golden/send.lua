@@ -599,8 +599,8 @@ if #known > 0 then
   -- The items that a send knows, each with the name of its message's place: ready, scheduled, leased, dead, expired or acked;
   -- 'later' where only a later version can tell; and behind it '/key' where that has another key than it is sent with. Those that
   -- dead letters block are counted.
-  --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); else
-  --   it came before in this call
+  --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); false:
+  --   it came before in this call, and is written
   local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next
 
   local function lane_in(payload)
@@ -623,12 +623,11 @@ if #known > 0 then
     return redis.call('ZSCORE', scheduled, member_of(id, head, state.due)) and 'scheduled' or 'ready', has_key
   end
 
-  local function with_places(known, items, first, existing, delay)
+  local function with_places(known, items, first, existing)
     local placed, blocked = {}, 0
     for at, n in ipairs(known) do
-      local has_key = true
-      local place = existing[n] == true and 'acked' or delay > 0 and 'scheduled' or 'ready'
-      if existing[n] and existing[n] ~= true then
+      local place, has_key = 'acked', true
+      if existing[n] ~= true then
         place, has_key = place_of(items[first + 2 * n - 2], items[first + 2 * n - 1])
       end
       placed[2 * at - 1], placed[2 * at] = n, place .. (has_key and '' or '/key')
@@ -639,7 +638,7 @@ if #known > 0 then
     end
     return placed
   end
-  known = with_places(known, items, first, existing, delay)
+  known = with_places(known, items, first, existing)
 end
 if not sent then
   return -1
