@@ -63,6 +63,17 @@ any_settings = st.builds(
     dedup_window=windows,
 )
 
+Keying = tuple[str, dict[str, str]]  # the rule for keys, and the keys by the ids
+KEY_OF = {"m0": "a", "m1": "a", "m2": "a", "m3": "b", "m5": "b"}
+keyings = st.sampled_from(
+    [
+        *[("", dict[str, str]())] * 3,
+        ("", KEY_OF),
+        *[("order", KEY_OF)] * 2,
+        ("order hold", KEY_OF),
+        ("limit 2", KEY_OF),
+    ]
+)
 batches = st.integers(1, 3)
 notes = st.sampled_from(["done", "half"])
 runs = st.sampled_from(["one", "two"])

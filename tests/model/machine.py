@@ -25,12 +25,13 @@ from rq_dlq.core.steps.call import Call, Part
 from rq_dlq.core.steps.step import MOST
 from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.values.key import lane_of
 from rq_dlq.values.message import Received
 from rq_dlq.values.settlement import Settlement
 from tests.audit import audit
 from tests.conftest import Clock
-from tests.model.actions import ACTIONS, HALF, IDS, NUMBERS, SETTLING, policies, windows
-from tests.model.driver import CAUSE, CODEC, Driver, packed
+from tests.model.actions import ACTIONS, HALF, IDS, NUMBERS, SETTLING, Keying, keyings, policies, windows
+from tests.model.driver import CAUSE, CODEC, Driver
 from tests.model.operated_model import OperatedModel
 from tests.model.operator_steps import OperatorSteps, check_places, same
 from tests.model.queue_settings import Settings
@@ -51,16 +52,20 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         self.numbered = []
         self.staged, self.stream = [], {}
 
-    @initialize(policy=policies, window=windows)
-    def begin(self, policy: RedeliveryPolicy, window: int | None) -> None:
-        self.queue = Driver(self.raw, policy)
+    @initialize(policy=policies, window=windows, keying=keyings)
+    def begin(self, policy: RedeliveryPolicy, window: int | None, keying: Keying) -> None:
+        per_key, key_of = keying
+        lanes = {message_id: lane_of(key) for message_id, key in key_of.items()}
+        self.queue = Driver(self.raw, policy, key_of=key_of)
         self.keys = self.queue.keys
         self.one_sender = self.queue.sender()
-        settings = Settings(policy, dedup_window=window)
-        self.model = OperatedModel(settings, self.clock.now)
+        settings = Settings(policy, dedup_window=window, per_key=per_key)
+        self.model = OperatedModel(settings, self.clock.now, lanes)
         self.run(self.queue.configure_call(settings.wire()))
-        self.other = Driver(self.raw, policy, keys=QueueKeys("rq", "other"))
-        self.other_model = OperatedModel(Settings(policy), self.clock.now)
+        self.other = Driver(self.raw, policy, keys=QueueKeys("rq", "other"), key_of=key_of)
+        self.other_model = OperatedModel(Settings(policy, per_key=per_key), self.clock.now, lanes)
+        if per_key:
+            self.other.run(self.other.configure_call({"per_key": per_key}))
 
     @rule(data=st.data())
     def step(self, data: st.DataObject) -> None:
@@ -70,6 +75,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         note(f"# {verb}")
         arguments = data.draw(st.fixed_dictionaries(ACTIONS[verb][1]), label="arguments")
         getattr(self, verb)(**arguments)
+        self.raw.pexpire(self.keys["wake"], 600_000)  # longer than a test: Redis' own clock is not moved
 
     def possible(self) -> list[str]:
         """The actions by their weights."""
@@ -112,7 +118,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
 
     def send(self, items: list[tuple[str, int]], delay: int, ttl: int, persistent: bool) -> None:
         items = [(name, 4) for name in self.acked_long_ago()[:1]] + items
-        given = packed(*items, persistent=persistent)
+        given = self.queue.packed(*items, persistent=persistent)
         call = sending_calls.send(self.sender(), delay=delay, ttl=ttl, items=given)
         known = self.model.send(items, delay=delay, ttl=ttl, persistent=persistent)
         assert self.once(call) == {n: (where, False) for n, where in known.items()}
@@ -248,7 +254,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         """The same of what a sender numbered; the last one that was done says what it said (I12)."""
         call, reply = self.numbered[which % len(self.numbered)]
         if call is self.numbered[-1][0]:
-            assert self.queue.run(call, repeated=True) == reply
+            assert (again := self.queue.run(call, repeated=True)) == reply, f"{again}, after {reply}"
         else:  # nobody waits for that reply, which is to the last one
             self.queue.run(Call(call.script, call.keys, call.args, call.items, str, call.families))
 
@@ -334,7 +340,6 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         # What a full queue or a change of its settings lets through is found by those who look each second.
         claimable = self.model.at("ready") and self.told and not self.model.paused
         assert tokens or not claimable, "what is ready wakes no one"
-        self.raw.pexpire(self.keys["wake"], 600_000)  # longer than a test: Redis' own clock is not moved
 
 
 def check(client: Any, examples: int, steps: int, draw: int | None = None, *, shortest: bool = True) -> None:
