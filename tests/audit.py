@@ -116,7 +116,10 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
 
 
 def check_leases(raw: Any, keys: QueueKeys, held: Counter[str]) -> None:
-    """Each lease is of a claim that holds something, and knows how much."""
+    """Each lease is of a claim that holds something, or had it cancelled in its calls, and knows how much."""
+    seats = [name.decode() for name, _ in raw.zrange(keys["seats"], 0, -1, withscores=True)]
+    calls = [name.removeprefix(CANCELLED) for name in seats if name.startswith(CANCELLED)]
+    held = held + Counter(call.partition(" ")[0] for call in calls)
     leases = {token.decode() for token in raw.zrange(keys["leases"], 0, -1)}
     claims = {key.decode(): value for key, value in raw.hgetall(keys["claims"]).items()}
     assert leases == set(held), f"leases {leases} for what is held under {set(held)}"

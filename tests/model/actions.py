@@ -134,6 +134,13 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "purge": (1, {"place": st.sampled_from(PLACES), "chosen": some_ids, "limit": limits}),
     "send": (2, {"items": sent, "delay": seldom, "ttl": seldom, "persistent": charged}),
     "configure": (2, {"settings": any_settings}),
+    "cancel": (
+        2,
+        {
+            "place": st.sampled_from(["leased", "leased", "ready", "scheduled", "dead"]),
+            "chosen": st.sampled_from(IDS),
+        },
+    ),
     "dead_letter": (2, {"place": st.sampled_from(["ready", "scheduled", "expired"]), "chosen": some_ids}),
     "expire_now": (1, {"place": waiting, "chosen": some_ids}),
     "deliver_now": (2, {"chosen": some_ids}),

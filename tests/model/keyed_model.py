@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rq_dlq.core.keyed.keyed import CANCELLED
 from tests.model.message_model import Message
 from tests.model.queue_settings import Settings
 
@@ -16,7 +17,7 @@ class KeyedModel:
 
     Attributes:
         lanes: the lane of each id that has a key.
-        seats: the lane of each id that holds a seat.
+        seats: the lane of each id that holds a seat, and of each call of a cancelled message (`call_of`).
     """
 
     def __init__(self, settings: Settings, now: int, lanes: Mapping[str, int]) -> None:
@@ -46,6 +47,10 @@ class KeyedModel:
         del self.messages[message.id]
         self.vacate(message.id)
 
+    def calls_of(self, token: str) -> int:
+        """How many calls of cancelled messages run on with their seats."""
+        return sum(holder.startswith(call_of(token, "")) for holder in self.seats)
+
     def enters(self, message: Message) -> bool:
         """Whether it may be ready: it holds a seat, or takes a free one, past nobody who waits for it."""
         lane = message.lane
@@ -66,10 +71,15 @@ class KeyedModel:
             return held and self.settings.per_key == "order hold"
         return not message.waits or self.settings.per_key.startswith("order")
 
-    def vacate(self, message_id: str) -> None:
+    def vacate(self, holder: str) -> None:
         """Its seat is given back, and the next of the lane is let in, behind all that is due by now."""
-        lane = self.seats.pop(message_id, None)
+        lane = self.seats.pop(holder, None)
         for first in self.blocked():
             if first.lane == lane and self.has_free_seat(first.lane):
                 self.seats[first.id] = first.lane
                 first.blocked, first.let_in = False, self.now + 1
+
+
+def call_of(token: str, message_id: str) -> str:
+    """Who holds the seat of a call whose message was cancelled, as in Redis."""
+    return f"{CANCELLED}{token} {message_id}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tests.model.keyed_model import call_of
 from tests.model.message_model import Message
 from tests.model.queue_model import Model
 
@@ -39,6 +40,22 @@ class OperatedModel(Model):
             self.tell("purged")
 
         return self.each_chosen(place, ids, act, limit=limit)
+
+    def cancel(self, message_id: str) -> str:
+        """Take it back; what became of it, or where it stays. A call keeps the seat until it ends."""
+        message = self.messages.get(message_id)
+        if message is None:
+            return "acked" if self.remembers(message_id) else "unknown"
+        if message.part != "live":
+            return message.part
+        if message.holder is not None and message_id in self.seats:
+            self.seats[call_of(message.holder, message_id)] = self.seats[message_id]
+        self.gone(message)
+        if message.holder is not None:
+            self.let_go(message.holder)
+        self.totals["cancelled"] += 1
+        self.tell("cancelled")
+        return "cancelled"
 
     def dead_letter(self, place: str, ids: Sequence[str]) -> list[str]:
         """To the dead letters, by hand."""

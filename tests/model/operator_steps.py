@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from rq_dlq._keys import QueueKeys
+from rq_dlq.core.cancelling import calls as cancelling_calls
 from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.groups.calls import GroupPage
@@ -91,6 +92,14 @@ class OperatorSteps:
         chosen = self.there(place, chosen)
         call = choosing_calls.purge(self.sender(), place=place, ids=chosen, limit=limit)
         assert self.changes(call) == len(self.model.purge(place, chosen, limit))
+
+    def cancel(self, place: Place, chosen: str) -> None:
+        (message_id,) = self.there(place, [chosen])
+        call = cancelling_calls.cancel(self.sender(), id=message_id)
+        found, _ = self.run(call)
+        assert found.word == self.model.cancel(message_id)
+        if found.word == "cancelled":
+            self.numbered.append((call, found))
 
     def dead_letter(self, place: Place, chosen: list[str]) -> None:
         chosen = self.there(place, chosen)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from tests.model.keyed_model import KeyedModel
+from tests.model.keyed_model import KeyedModel, call_of
 from tests.model.message_model import Message, draws
 from tests.model.queue_settings import Settings
 
@@ -247,7 +247,7 @@ class Model(KeyedModel):
         for message_id, token in held:
             message = self.messages.get(message_id)
             still.append(message is not None and message.holder == token)
-            if still[-1]:
+            if still[-1] or call_of(token, message_id) in self.seats:
                 least = self.leases.get(token, 0) if only_later else 0
                 self.leases[token] = max(least, self.now + lease)
         return still
@@ -289,14 +289,18 @@ class Model(KeyedModel):
             looked += len(now)
             for message in map(self.messages.get, now):
                 if message is not None and message.holder == token:
-                    message.holder = None
-                    forgiven = token in self.by_worker and not message.counts["lapsed"]
-                    delay = 0 if forgiven else None
-                    before = message.delay
-                    self.judge(message, "lapsed", drawn, charge=not forgiven, delay=delay)
-                    message.delay = before if forgiven else message.delay  # from which the next may grow
+                    self.lapse(
+                        message, drawn, forgiven=token in self.by_worker and not message.counts["lapsed"]
+                    )
+            for message_id in now:
+                self.vacate(call_of(token, message_id))
             self.let_go(token)
         return looked
+
+    def lapse(self, message: Message, drawn: Iterator[float], *, forgiven: bool) -> None:
+        before, message.holder = message.delay, None
+        self.judge(message, "lapsed", drawn, charge=not forgiven, delay=0 if forgiven else None)
+        message.delay = before if forgiven else message.delay  # from which the next may grow
 
     def lapsed_lines(self) -> int:
         """How many messages a sweep would look at."""
@@ -331,6 +335,9 @@ class Model(KeyedModel):
                 self.let_go(token)
             else:
                 outcomes.append("gone" if message is None and message_id not in done else "lost")
+                if message_id not in done:  # the call of one that was cancelled has ended
+                    self.vacate(call_of(token, message_id))
+                    self.let_go(token)
         return outcomes
 
     def judge(
@@ -417,7 +424,7 @@ class Model(KeyedModel):
 
     def let_go(self, token: str) -> None:
         """A lease goes with the last message of its claim."""
-        if not self.held_by(token):
+        if not self.held_by(token) and not self.calls_of(token):
             for kept in (self.leases, self.claims):
                 kept.pop(token, None)
             self.by_worker.discard(token)
