@@ -46,11 +46,12 @@ times = st.sampled_from([None, None, None, 1, 500, 3_000])
 WINDOW = 600_000
 HALF = WINDOW // 2
 windows = st.sampled_from([None, WINDOW, WINDOW])  # longer than a test: Redis' own clock is not moved
+strategies = st.sampled_from(["expired", "expired", "dead", "discard"])  # of the expired
 any_settings = st.builds(
     Settings,
     policy=policies,
     dead=st.sampled_from(["keep", "keep", "keep", "discard"]),
-    expired=st.sampled_from(["expired", "expired", "dead", "discard"]),
+    expired=strategies,
     transient=st.sampled_from(["keep", "discard"]),
     dead_for=times,
     expired_for=times,

@@ -30,7 +30,18 @@ from rq_dlq.values.message import Received
 from rq_dlq.values.settlement import Settlement
 from tests.audit import audit
 from tests.conftest import Clock
-from tests.model.actions import ACTIONS, HALF, IDS, NUMBERS, SETTLING, Keying, keyings, policies, windows
+from tests.model.actions import (
+    ACTIONS,
+    HALF,
+    IDS,
+    NUMBERS,
+    SETTLING,
+    Keying,
+    keyings,
+    policies,
+    strategies,
+    windows,
+)
 from tests.model.driver import CAUSE, CODEC, Driver
 from tests.model.operated_model import OperatedModel
 from tests.model.operator_steps import OperatorSteps, check_places, same
@@ -52,14 +63,14 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         self.numbered = []
         self.staged, self.stream = [], {}
 
-    @initialize(policy=policies, window=windows, keying=keyings)
-    def begin(self, policy: RedeliveryPolicy, window: int | None, keying: Keying) -> None:
+    @initialize(policy=policies, window=windows, keying=keyings, expired=strategies)
+    def begin(self, policy: RedeliveryPolicy, window: int | None, keying: Keying, expired: str) -> None:
         per_key, key_of = keying
         lanes = {message_id: lane_of(key) for message_id, key in key_of.items()}
         self.queue = Driver(self.raw, policy, key_of=key_of)
         self.keys = self.queue.keys
         self.one_sender = self.queue.sender()
-        settings = Settings(policy, dedup_window=window, per_key=per_key)
+        settings = Settings(policy, expired=expired, dedup_window=window, per_key=per_key)
         self.model = OperatedModel(settings, self.clock.now, lanes)
         self.run(self.queue.configure_call(settings.wire()))
         self.other = Driver(self.raw, policy, keys=QueueKeys("rq", "other"), key_of=key_of)
@@ -100,7 +111,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
             weights["purge_other"] = 0
         if self.model.paused:
             weights["pause"] = 6
-        weights |= self.toward_a_late_copy()
+        weights |= self.toward_a_late_copy() | self.toward_who_is_let_in(weights)
         return [verb for verb, weight in weights.items() for _ in range(weight)]
 
     def toward_a_late_copy(self) -> dict[str, int]:
@@ -108,6 +119,15 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         if self.acked_long_ago():
             return {"send": 60}
         return {"step_clock": 30} if self.model.acked else {}
+
+    def toward_who_is_let_in(self, weights: dict[str, int]) -> dict[str, int]:
+        """Weights by which lanes fill, and then those go that hold their seats."""
+        if not self.model.settings.per_key:
+            return {}
+        if not self.model.blocked():
+            return {"send": 12}
+        ways_out = ("poison", "nack", "expire", "dead_letter", "expire_now", "purge", "transfer", "cancel")
+        return {verb: max(6, weights[verb]) for verb in ways_out if weights[verb]}
 
     def acked_long_ago(self) -> list[str]:
         """Ids that were acked more than half a window ago, and are known or not."""
