@@ -67,8 +67,8 @@ class Model(KeyedModel):
             self.last = number = max(self.now * 4096, self.last + 1)
             due = self.later(delay, number) if delay else number // 4096
             expires = self.now + ttl if ttl else None
-            message = Message(message_id, number, priority, due, expires, not persistent)
-            message.lane = self.lanes.get(message_id)
+            lane = self.lanes.get(message_id)
+            message = Message(message_id, number, priority, due, expires, not persistent, lane=lane)
             self.messages[message_id] = message
             self.put(message, waits=delay > 0)
             self.totals["sent"] += 1
@@ -287,17 +287,17 @@ class Model(KeyedModel):
             given = self.claims[token]
             now, self.claims[token] = given[: limit - looked], given[limit - looked :]
             looked += len(now)
-            for message in map(self.messages.get, now):
-                if message is not None and message.holder == token:
-                    self.lapse(
-                        message, drawn, forgiven=token in self.by_worker and not message.counts["lapsed"]
-                    )
             for message_id in now:
-                self.vacate(call_of(token, message_id))
+                message = self.messages.get(message_id)
+                if message is not None and message.holder == token:
+                    self.lapse(message, drawn)
+                else:
+                    self.vacate(call_of(token, message_id))
             self.let_go(token)
         return looked
 
-    def lapse(self, message: Message, drawn: Iterator[float], *, forgiven: bool) -> None:
+    def lapse(self, message: Message, drawn: Iterator[float]) -> None:
+        forgiven = message.holder in self.by_worker and not message.counts["lapsed"]
         before, message.holder = message.delay, None
         self.judge(message, "lapsed", drawn, charge=not forgiven, delay=0 if forgiven else None)
         message.delay = before if forgiven else message.delay  # from which the next may grow
