@@ -74,9 +74,11 @@ class KeyedModel:
     def vacate(self, holder: str) -> None:
         """Its seat is given back, and the next of the lane is let in, behind all that is due by now."""
         lane = self.seats.pop(holder, None)
+        if lane is None:
+            return
         for first in self.blocked():
-            if first.lane == lane and self.has_free_seat(first.lane):
-                self.seats[first.id] = first.lane
+            if first.lane == lane and self.has_free_seat(lane):
+                self.seats[first.id] = lane
                 first.blocked, first.let_in = False, self.now + 1
 
 
