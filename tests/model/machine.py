@@ -121,13 +121,13 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         return {"step_clock": 30} if self.model.acked else {}
 
     def toward_who_is_let_in(self, weights: dict[str, int]) -> dict[str, int]:
-        """Weights by which lanes fill, and then those go that hold their seats."""
+        """Weights by which lanes fill; then seats are given back, and who is blocked changes places."""
         if not self.model.settings.per_key:
             return {}
         if not self.model.blocked():
             return {"send": 12}
-        ways_out = ("poison", "nack", "expire", "dead_letter", "expire_now", "purge", "transfer", "cancel")
-        return {verb: max(6, weights[verb]) for verb in ways_out if weights[verb]}
+        tried = {"poison", "nack", "expire", "dead_letter", "expire_now", "purge", "transfer", "cancel"}
+        return {verb: 6 for verb in sorted(tried | {"prioritize"}) if 0 < weights[verb] < 6}
 
     def acked_long_ago(self) -> list[str]:
         """Ids that were acked more than half a window ago, and are known or not."""

@@ -14,6 +14,7 @@ from rq_dlq.core.groups.calls import GroupPage
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.steps.call import Call, Place, Sender
 from rq_dlq.core.upkeep import calls as upkeep_calls
+from rq_dlq.values.changed import Changed
 from rq_dlq.values.message import Received
 from tests.audit import audit
 from tests.conftest import Clock
@@ -56,7 +57,7 @@ class OperatorSteps:
         self.numbered.append((call, reply := self.queue.run(call)))
         return reply
 
-    def changes(self, call: Call[int]) -> int:
+    def changes(self, call: Call[Changed]) -> Changed:
         """As `once`, of a verb on chosen messages: where it changed none, it takes no note."""
         if changed := self.queue.run(call):
             self.numbered.append((call, changed))
