@@ -29,5 +29,5 @@ if packed > 0 then
 end
 if #known > 0 then
   -- needs: with_places
-  known = with_places(known, items, first, existing, delay)
+  known = with_places(known, items, first, existing)
 end

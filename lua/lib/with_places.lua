@@ -2,7 +2,7 @@
 -- acked; 'later' if only a later version can tell; followed by '/key' if the message has another key than the item. Those
 -- that dead letters block are counted.
 --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked);
---   otherwise an earlier item of this call has the id
+--   false: an earlier item of this call has the id, and is written
 -- needs: head_of, parse_state, member_of, lanes_in; keys: states, scheduled, counters
 -- gives: with_places
 local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next
@@ -27,12 +27,11 @@ local function place_of(id, payload)
   return redis.call('ZSCORE', scheduled, member_of(id, head, state.due)) and 'scheduled' or 'ready', has_key
 end
 
-local function with_places(known, items, first, existing, delay)
+local function with_places(known, items, first, existing)
   local placed, blocked = {}, 0
   for at, n in ipairs(known) do
-    local has_key = true
-    local place = existing[n] == true and 'acked' or delay > 0 and 'scheduled' or 'ready'
-    if existing[n] and existing[n] ~= true then
+    local place, has_key = 'acked', true
+    if existing[n] ~= true then
       place, has_key = place_of(items[first + 2 * n - 2], items[first + 2 * n - 1])
     end
     placed[2 * at - 1], placed[2 * at] = n, place .. (has_key and '' or '/key')

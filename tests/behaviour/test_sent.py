@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import Message, RedeliveryPolicy, Sent
+from rq_dlq import Message, PerKey, RedeliveryPolicy, Sent
 from rq_dlq.core.queues.blocked import MOST
 from rq_dlq.telemetry.json_logs import JSONFormatter
 from tests.behaviour.faults import acked, lose_replies, meanwhile
@@ -57,7 +57,7 @@ async def test_where_the_known_message_is(state: str, broker: Any, clock: Clock)
 
 
 async def test_a_batch_says_it_of_each(broker: Any, clock: Clock) -> None:
-    """Over several scripts, and of an id that is there twice."""
+    """Over several scripts, and of an id that is there twice, also where its message waits for its key."""
     queue = broker.queue("a")
     await bring_to("dead", queue, clock, "dead")
     await queue.send_many([Message(body=0, id="600"), Message(body=0, id="3")], delay="1h")
@@ -70,6 +70,11 @@ async def test_a_batch_says_it_of_each(broker: Any, clock: Clock) -> None:
     }  # fmt: skip
     twice = await queue.send_many([Message(body=1, id="late")] * 2, delay="1h")
     assert [told(one) for one in twice] == [(True, None), (False, "scheduled")]
+    ordered = broker.queue("o", per_key=PerKey(order=True))
+    thrice = await ordered.send_many(
+        [Message(body=1, id=name, key="k") for name in ("first", "next", "next")]
+    )
+    assert told(thrice[2]) == (False, "scheduled")
 
 
 async def test_a_repeated_call_answers_as_the_first(broker: Any, sync_broker: rq_dlq.Broker) -> None:

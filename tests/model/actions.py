@@ -46,11 +46,12 @@ times = st.sampled_from([None, None, None, 1, 500, 3_000])
 WINDOW = 600_000
 HALF = WINDOW // 2
 windows = st.sampled_from([None, WINDOW, WINDOW])  # longer than a test: Redis' own clock is not moved
+strategies = st.sampled_from(["expired", "expired", "dead", "discard"])  # of the expired
 any_settings = st.builds(
     Settings,
     policy=policies,
     dead=st.sampled_from(["keep", "keep", "keep", "discard"]),
-    expired=st.sampled_from(["expired", "expired", "dead", "discard"]),
+    expired=strategies,
     transient=st.sampled_from(["keep", "discard"]),
     dead_for=times,
     expired_for=times,
@@ -63,6 +64,17 @@ any_settings = st.builds(
     dedup_window=windows,
 )
 
+Keying = tuple[str, dict[str, str]]  # the rule for keys, and the keys by the ids
+KEY_OF = {"m0": "a", "m1": "a", "m2": "a", "m3": "b", "m5": "b"}
+keyings = st.sampled_from(
+    [
+        *[("", dict[str, str]())] * 3,
+        ("", KEY_OF),
+        *[("order", KEY_OF)] * 2,
+        ("order hold", KEY_OF),
+        ("limit 2", KEY_OF),
+    ]
+)
 batches = st.integers(1, 3)
 notes = st.sampled_from(["done", "half"])
 runs = st.sampled_from(["one", "two"])
@@ -123,6 +135,13 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "purge": (1, {"place": st.sampled_from(PLACES), "chosen": some_ids, "limit": limits}),
     "send": (2, {"items": sent, "delay": seldom, "ttl": seldom, "persistent": charged}),
     "configure": (2, {"settings": any_settings}),
+    "cancel": (
+        2,
+        {
+            "place": st.sampled_from(["leased", "leased", "ready", "scheduled", "dead"]),
+            "chosen": st.sampled_from(IDS),
+        },
+    ),
     "dead_letter": (2, {"place": st.sampled_from(["ready", "scheduled", "expired"]), "chosen": some_ids}),
     "expire_now": (1, {"place": waiting, "chosen": some_ids}),
     "deliver_now": (2, {"chosen": some_ids}),

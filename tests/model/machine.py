@@ -25,12 +25,24 @@ from rq_dlq.core.steps.call import Call, Part
 from rq_dlq.core.steps.step import MOST
 from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.values.key import lane_of
 from rq_dlq.values.message import Received
 from rq_dlq.values.settlement import Settlement
 from tests.audit import audit
 from tests.conftest import Clock
-from tests.model.actions import ACTIONS, HALF, IDS, NUMBERS, SETTLING, policies, windows
-from tests.model.driver import CAUSE, CODEC, Driver, packed
+from tests.model.actions import (
+    ACTIONS,
+    HALF,
+    IDS,
+    NUMBERS,
+    SETTLING,
+    Keying,
+    keyings,
+    policies,
+    strategies,
+    windows,
+)
+from tests.model.driver import CAUSE, CODEC, Driver
 from tests.model.operated_model import OperatedModel
 from tests.model.operator_steps import OperatorSteps, check_places, same
 from tests.model.queue_settings import Settings
@@ -51,16 +63,20 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         self.numbered = []
         self.staged, self.stream = [], {}
 
-    @initialize(policy=policies, window=windows)
-    def begin(self, policy: RedeliveryPolicy, window: int | None) -> None:
-        self.queue = Driver(self.raw, policy)
+    @initialize(policy=policies, window=windows, keying=keyings, expired=strategies)
+    def begin(self, policy: RedeliveryPolicy, window: int | None, keying: Keying, expired: str) -> None:
+        per_key, key_of = keying
+        lanes = {message_id: lane_of(key) for message_id, key in key_of.items()}
+        self.queue = Driver(self.raw, policy, key_of=key_of)
         self.keys = self.queue.keys
         self.one_sender = self.queue.sender()
-        settings = Settings(policy, dedup_window=window)
-        self.model = OperatedModel(settings, self.clock.now)
+        settings = Settings(policy, expired=expired, dedup_window=window, per_key=per_key)
+        self.model = OperatedModel(settings, self.clock.now, lanes)
         self.run(self.queue.configure_call(settings.wire()))
-        self.other = Driver(self.raw, policy, keys=QueueKeys("rq", "other"))
-        self.other_model = OperatedModel(Settings(policy), self.clock.now)
+        self.other = Driver(self.raw, policy, keys=QueueKeys("rq", "other"), key_of=key_of)
+        self.other_model = OperatedModel(Settings(policy, per_key=per_key), self.clock.now, lanes)
+        if per_key:
+            self.other.run(self.other.configure_call({"per_key": per_key}))
 
     @rule(data=st.data())
     def step(self, data: st.DataObject) -> None:
@@ -70,13 +86,14 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         note(f"# {verb}")
         arguments = data.draw(st.fixed_dictionaries(ACTIONS[verb][1]), label="arguments")
         getattr(self, verb)(**arguments)
+        self.raw.pexpire(self.keys["wake"], 600_000)  # longer than a test: Redis' own clock is not moved
 
     def possible(self) -> list[str]:
         """The actions by their weights."""
         if not self.model.messages:
             return ["send"]
         weights = {verb: weight for verb, (weight, _) in ACTIONS.items()}
-        if not self.model.at("leased"):
+        if not self.model.leases:
             weights.update(dict.fromkeys(SETTLING, 0))
         if not self.model.at("ready"):
             weights["claim"] = 1
@@ -94,7 +111,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
             weights["purge_other"] = 0
         if self.model.paused:
             weights["pause"] = 6
-        weights |= self.toward_a_late_copy()
+        weights |= self.toward_a_late_copy() | self.toward_who_is_let_in(weights)
         return [verb for verb, weight in weights.items() for _ in range(weight)]
 
     def toward_a_late_copy(self) -> dict[str, int]:
@@ -102,6 +119,15 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         if self.acked_long_ago():
             return {"send": 60}
         return {"step_clock": 30} if self.model.acked else {}
+
+    def toward_who_is_let_in(self, weights: dict[str, int]) -> dict[str, int]:
+        """Weights by which lanes fill; then seats are given back, and who is blocked changes places."""
+        if not self.model.settings.per_key:
+            return {}
+        if not self.model.blocked():
+            return {"send": 12}
+        tried = {"poison", "nack", "expire", "dead_letter", "expire_now", "purge", "transfer", "cancel"}
+        return {verb: 6 for verb in sorted(tried | {"prioritize"}) if 0 < weights[verb] < 6}
 
     def acked_long_ago(self) -> list[str]:
         """Ids that were acked more than half a window ago, and are known or not."""
@@ -112,7 +138,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
 
     def send(self, items: list[tuple[str, int]], delay: int, ttl: int, persistent: bool) -> None:
         items = [(name, 4) for name in self.acked_long_ago()[:1]] + items
-        given = packed(*items, persistent=persistent)
+        given = self.queue.packed(*items, persistent=persistent)
         call = sending_calls.send(self.sender(), delay=delay, ttl=ttl, items=given)
         known = self.model.send(items, delay=delay, ttl=ttl, persistent=persistent)
         assert self.once(call) == {n: (where, False) for n, where in known.items()}
@@ -223,12 +249,16 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
 
     def ack_claim(self, item: tuple[int, str], lost: bool) -> None:
         ((_, token),) = self.pairs([item])
+        if self.model.calls_of(token):  # no claim of Spark, which alone is acked so, has a cancelled one
+            return
         acked, again = self.run(batch_calls.ack_claim(self.keys, token), lost=lost)
         assert acked == self.model.ack_claim(token)
         assert not again
 
     def divide_claim(self, item: tuple[int, str], keep: int, lost: bool) -> None:
         ((_, token),) = self.pairs([item])
+        if self.model.calls_of(token):  # as above
+            return
         self.drawn += 1
         to = f"t{self.drawn}"
         count, again = self.run(batch_calls.divide_claim(self.keys, token, to=to, keep=keep), lost=lost)
@@ -248,7 +278,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         """The same of what a sender numbered; the last one that was done says what it said (I12)."""
         call, reply = self.numbered[which % len(self.numbered)]
         if call is self.numbered[-1][0]:
-            assert self.queue.run(call, repeated=True) == reply
+            assert (again := self.queue.run(call, repeated=True)) == reply, f"{again}, after {reply}"
         else:  # nobody waits for that reply, which is to the last one
             self.queue.run(Call(call.script, call.keys, call.args, call.items, str, call.families))
 
@@ -334,7 +364,6 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         # What a full queue or a change of its settings lets through is found by those who look each second.
         claimable = self.model.at("ready") and self.told and not self.model.paused
         assert tokens or not claimable, "what is ready wakes no one"
-        self.raw.pexpire(self.keys["wake"], 600_000)  # longer than a test: Redis' own clock is not moved
 
 
 def check(client: Any, examples: int, steps: int, draw: int | None = None, *, shortest: bool = True) -> None:

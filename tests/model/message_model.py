@@ -7,21 +7,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 GOLDEN = 0.6180339887498949
+BLOCKED = 1 << 43  # lua/lib/BLOCKED.lua
 
 Event = tuple[str, int, int, int]  # what, when, which delivery, the delay that followed
 
 
 @dataclass
 class Message:
-    """One message; `due` is when it is or was ready, or when it died."""
+    """One message; `due` is when it is or was due, or when it died."""
 
     id: str
     number: int  # of all messages of the queue, in send order; the upper bits are the millisecond
     priority: int
     due: int
     expires: int | None
-    waits: bool  # for `due`
     transient: bool = False
+    waits: bool = False  # for `due`
+    lane: int | None = None  # of its key
+    blocked: bool = False  # due, and without a seat of its lane
+    let_in: int | None = None  # where it stands among the ready, if not at `due`
     part: str = "live"
     reason: str = ""
     holder: str | None = None  # the token of who has it
@@ -38,24 +42,32 @@ class Message:
 
     @property
     def place(self) -> str:
-        """ready, scheduled, leased, dead or expired."""
+        """ready, scheduled, leased, dead or expired; who is blocked is scheduled."""
         if self.holder is not None:
             return "leased"
         if self.part != "live":
             return self.part
-        return "scheduled" if self.waits else "ready"
+        return "scheduled" if self.waits or self.blocked else "ready"
+
+    @property
+    def stands(self) -> int:
+        """Its time in the order of its place; who is blocked stands behind all others, in its lane."""
+        if self.blocked and self.lane is not None:
+            return BLOCKED + self.lane
+        return self.due if self.let_in is None else self.let_in
 
     @property
     def rank(self) -> tuple[int, int, bool, int, int, str]:
         """I8: priority, due time, send order; the dead and the scheduled by time alone.
 
         Of equal ones those that came back precede those that were due when they were born: they are older
-        (but for a server clock that stepped back). Elsewhere than among the ready, priority decides only
-        between those that came back. Of two queues' messages that have the same number their ids decide.
+        (but for a server clock that stepped back). So do those with a key. Elsewhere than among the ready,
+        priority decides only between these. Of two queues' messages that have the same number their ids
+        decide.
         """
-        at_birth = self.due == self.number // 4096
+        at_birth = self.lane is None and self.due == self.number // 4096
         first = -self.priority if self.place == "ready" else 0
-        return (first, self.due, at_birth, 0 if at_birth else -self.priority, self.number, self.id)
+        return (first, self.stands, at_birth, 0 if at_birth else -self.priority, self.number, self.id)
 
     @property
     def deadline(self) -> int | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tests.model.keyed_model import call_of
 from tests.model.message_model import Message
 from tests.model.queue_model import Model
 
@@ -14,63 +15,90 @@ class OperatedModel(Model):
 
     def redrive(self, part: str, ids: Sequence[str], limit: int, before: float) -> list[str]:
         """Bring back the dead: the same message, a fresh budget."""
-        chosen = self.chosen(part, ids, limit, before)
-        for message in chosen:
+
+        def act(message: Message) -> None:
             self.tell_expiry(message)
             self.revive(message)
+            self.put(message)
             self.totals["redriven"] += 1
             self.tell("redriven")
             self.note(message, "redriven", 0)
-        return [message.id for message in chosen]
+
+        return self.each_chosen(part, ids, act, limit=limit, before=before)
 
     def revive(self, message: Message) -> None:
         message.part, message.reason, message.due, message.delay = "live", "", self.now, 0
-        message.waits, message.rests, message.counts["charged"] = False, 0, 0
+        message.rests, message.counts["charged"] = 0, 0
         message.counts["redriven"] += 1
 
-    def purge(self, place: str, ids: Sequence[str], limit: int, before: float) -> list[str]:
+    def purge(self, place: str, ids: Sequence[str], limit: int) -> list[str]:
         """Remove what waits."""
-        chosen = self.chosen(place, ids, limit, before)
-        for message in chosen:
-            del self.messages[message.id]
+
+        def act(message: Message) -> None:
+            self.gone(message)
             self.totals["purged"] += 1
             self.tell("purged")
-        return [message.id for message in chosen]
+
+        return self.each_chosen(place, ids, act, limit=limit)
+
+    def cancel(self, message_id: str) -> str:
+        """Take it back; what became of it, or where it stays. A call keeps the seat until it ends."""
+        message = self.messages.get(message_id)
+        if message is None:
+            return "acked" if self.remembers(message_id) else "unknown"
+        if message.part != "live":
+            return message.part
+        if message.holder is not None and message_id in self.seats:
+            self.seats[call_of(message.holder, message_id)] = self.seats[message_id]
+        self.gone(message)
+        if message.holder is not None:
+            self.let_go(message.holder)
+        self.totals["cancelled"] += 1
+        self.tell("cancelled")
+        return "cancelled"
 
     def dead_letter(self, place: str, ids: Sequence[str]) -> list[str]:
         """To the dead letters, by hand."""
-        chosen = self.these(place, ids)
-        for message in chosen:
+
+        def act(message: Message) -> None:
             self.tell_expiry(message)
             self.note(message, "dead_lettered", 0)
             self.bury(message, "dead", "poison")
-        return [message.id for message in chosen]
+
+        return self.each_of(place, ids, act)
 
     def expire_now(self, place: str, ids: Sequence[str]) -> list[str]:
         """Expired, whatever their time to live."""
-        chosen = self.these(place, ids)
-        for message in chosen:
-            self.bury(message, "expired", "expired")
-        return [message.id for message in chosen]
+        return self.each_of(place, ids, lambda message: self.bury(message, "expired", "expired"))
 
     def deliver_now(self, ids: Sequence[str]) -> list[str]:
-        """Ready at once, at the place where they were born."""
-        chosen = self.these("scheduled", ids)
-        for message in chosen:
-            message.due, message.waits = min(self.now, message.number // 4096), False
-        return [message.id for message in chosen]
+        """Ready at once, at the place where they were born; who is blocked stays so."""
+
+        def act(message: Message) -> bool:
+            if message.blocked:
+                return False
+            message.due = min(self.now, message.number // 4096)
+            self.put(message)
+            return True
+
+        return self.each_of("scheduled", ids, act)
 
     def prioritize(self, place: str, ids: Sequence[str], priority: int) -> list[str]:
-        """Another priority."""
-        chosen = self.these(place, ids)
-        for message in chosen:
+        """Another priority; who is blocked stays so, at another place of its lane."""
+
+        def act(message: Message) -> None:
             message.priority = priority
-        return [message.id for message in chosen]
+            if place == "ready":
+                self.put(message)
+
+        return self.each_of(place, ids, act)
 
     def transfer(self, other: Model, place: str, ids: Sequence[str], *, keep: bool) -> list[str]:
         """To another queue, but for what that one knows."""
-        chosen = [message for message in self.these(place, ids) if message.id not in other.messages]
-        for original in chosen:
+
+        def act(original: Message) -> bool:
+            if original.id in other.messages:
+                return False
             message = replace(
                 original, counts=original.counts.copy(), story=original.story.copy(), passed_on=None
             )
@@ -79,7 +107,7 @@ class OperatedModel(Model):
             else:
                 self.tell_expiry(message)
                 self.note(message, "moved", 0)
-                del self.messages[message.id]
+                self.gone(original)
                 self.totals["moved"] += 1
                 self.tell("moved")
             if message.part != "live":
@@ -88,8 +116,11 @@ class OperatedModel(Model):
                 message.expires, message.delay = message.deadline, 0
                 message.counts.clear()
             other.messages[message.id] = message
+            other.put(message, waits=place == "scheduled")
             other.totals["sent"] += 1
-        return [message.id for message in chosen]
+            return True
+
+        return self.each_of(place, ids, act)
 
     def retire(self, limit: int) -> int:
         """Drop what was kept for as long as it was to be; how many."""
@@ -97,9 +128,8 @@ class OperatedModel(Model):
         for place, kept_for in (("dead", self.settings.dead_for), ("expired", self.settings.expired_for)):
             if kept_for is None:
                 continue
-            for message in self.chosen(place, [], limit - retired, self.now - kept_for):
-                self.discard(message)
-                retired += 1
+            left, before = limit - retired, self.now - kept_for
+            retired += len(self.each_chosen(place, [], self.discard, limit=left, before=before))
         return retired
 
     def pause(self, *, paused: bool) -> bool:
@@ -113,6 +143,6 @@ class OperatedModel(Model):
         self.totals["sent"] = len(self.messages)
         return len(self.messages)
 
-    def these(self, place: str, ids: Sequence[str]) -> list[Message]:
-        """Those of the ids that are there."""
-        return self.chosen(place, ids, len(ids), float("inf")) if ids else []
+    def each_of(self, place: str, ids: Sequence[str], visit: Callable[[Message], object]) -> list[str]:
+        """Visit these; no ids: none."""
+        return self.each_chosen(place, ids, visit, limit=0)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any, Literal
 
 from rq_dlq._keys import QueueKeys
+from rq_dlq.core.cancelling import calls as cancelling_calls
 from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.groups.calls import GroupPage
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.steps.call import Call, Place, Sender
 from rq_dlq.core.upkeep import calls as upkeep_calls
+from rq_dlq.values.changed import Changed
 from rq_dlq.values.message import Received
 from tests.audit import audit
 from tests.conftest import Clock
 from tests.model.actions import IDS
 from tests.model.driver import CAUSE, LIVE, PLACES, Driver
-from tests.model.message_model import Message
+from tests.model.message_model import BLOCKED, Message
 from tests.model.operated_model import OperatedModel
 from tests.model.queue_settings import Settings
 
@@ -54,6 +57,12 @@ class OperatorSteps:
         self.numbered.append((call, reply := self.queue.run(call)))
         return reply
 
+    def changes(self, call: Call[Changed]) -> Changed:
+        """As `once`, of a verb on chosen messages: where it changed none, it takes no note."""
+        if changed := self.queue.run(call):
+            self.numbered.append((call, changed))
+        return changed
+
     def there(self, place: str, chosen: list[str]) -> list[str]:
         """These ids; every other one as one of what is there, where something is."""
         present = sorted(message.id for message in self.model.at(place))
@@ -63,6 +72,7 @@ class OperatorSteps:
         ]
 
     def configure(self, settings: Settings) -> None:
+        settings = replace(settings, per_key=self.model.settings.per_key)  # how it changes: model/lanes.py
         assert self.queue.run(self.queue.configure_call(settings.wire()))
         self.model.settings = settings
 
@@ -75,36 +85,42 @@ class OperatorSteps:
             self.sender(), place=place, by='"op"', ids=chosen, limit=limit, before=before
         )
         redriven, again = self.run(call, lost=lost)
-        self.numbered.append((call, redriven))
+        self.numbered += [(call, redriven)] if redriven else []
         assert redriven == len(self.model.redrive(place, chosen, limit, before))
         assert again is None or again == redriven
 
     def purge(self, place: Place, chosen: list[str], limit: int) -> None:
         chosen = self.there(place, chosen)
         call = choosing_calls.purge(self.sender(), place=place, ids=chosen, limit=limit)
-        if purged := self.queue.run(call):  # of nothing it takes no note
-            self.numbered.append((call, purged))
-        assert purged == len(self.model.purge(place, chosen, limit, float("inf")))
+        assert self.changes(call) == len(self.model.purge(place, chosen, limit))
+
+    def cancel(self, place: Place, chosen: str) -> None:
+        (message_id,) = self.there(place, [chosen])
+        call = cancelling_calls.cancel(self.sender(), id=message_id)
+        found, _ = self.run(call)
+        assert found.word == self.model.cancel(message_id)
+        if found.word == "cancelled":
+            self.numbered.append((call, found))
 
     def dead_letter(self, place: Place, chosen: list[str]) -> None:
         chosen = self.there(place, chosen)
         call = choosing_calls.dead_letter(self.sender(), place=place, ids=chosen, by='"op"', cause=CAUSE)
-        assert self.once(call) == len(self.model.dead_letter(place, chosen))
+        assert self.changes(call) == len(self.model.dead_letter(place, chosen))
 
     def expire_now(self, place: Place, chosen: list[str]) -> None:
         chosen = self.there(place, chosen)
         call = choosing_calls.expire_now(self.sender(), place=place, ids=chosen)
-        assert self.once(call) == len(self.model.expire_now(place, chosen))
+        assert self.changes(call) == len(self.model.expire_now(place, chosen))
 
     def deliver_now(self, chosen: list[str]) -> None:
         chosen = self.there("scheduled", chosen)
-        delivered = self.once(choosing_calls.deliver_now(self.sender(), ids=chosen))
+        delivered = self.changes(choosing_calls.deliver_now(self.sender(), ids=chosen))
         assert delivered == len(self.model.deliver_now(chosen))
 
     def prioritize(self, place: Place, chosen: list[str], priority: int) -> None:
         chosen = self.there(place, chosen)
         call = choosing_calls.prioritize(self.sender(), place=place, ids=chosen, priority=priority)
-        assert self.once(call) == len(self.model.prioritize(place, chosen, priority))
+        assert self.changes(call) == len(self.model.prioritize(place, chosen, priority))
 
     def transfer(self, place: Place, chosen: list[str], keep: bool) -> None:
         chosen = self.there(place, chosen)
@@ -112,14 +128,14 @@ class OperatorSteps:
             self.sender(), self.other.keys, place=place, ids=chosen, keep=keep, by='"op"', cause=CAUSE
         )
         moved = self.model.transfer(self.other_model, place, chosen, keep=keep)
-        assert self.once(call) == len(moved)
+        assert self.changes(call) == len(moved)
         self.other_agrees()
 
     def purge_other(self) -> None:
         """So that the other queue can be given these messages once more."""
         for place in LIVE:
             purged = self.other.run(choosing_calls.purge(self.other.sender(), place=place, limit=100))
-            assert purged == len(self.other_model.purge(place, [], 100, float("inf")))
+            assert purged == len(self.other_model.purge(place, [], 100))
         self.other_agrees()
 
     def retire(self, limit: int) -> None:
@@ -182,6 +198,10 @@ def check_places(queue: Driver, model: OperatedModel) -> None:
         assert [message.id for message in there] == [message.id for message in expected], place
         for message, modelled in zip(there, expected, strict=True):
             same(message, modelled)
+    blocked = queue.raw.zrangebyscore(queue.keys["scheduled"], BLOCKED, "+inf")
+    assert [row[8:].decode() for row in blocked] == [message.id for message in model.blocked()], "blocked"
+    seats = queue.raw.zrange(queue.keys["seats"], 0, -1, withscores=True)
+    assert {name.decode(): int(lane) for name, lane in seats} == model.seats, "seats"
 
 
 def same(message: Received[Any], modelled: Message) -> None:

@@ -7,8 +7,9 @@ for the order. Times are milliseconds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from tests.model.keyed_model import KeyedModel, call_of
 from tests.model.message_model import Message, draws
 from tests.model.queue_settings import Settings
 
@@ -19,15 +20,13 @@ REST = 1_000  # milliseconds that a dead letter rests at least
 FIRST, LONGEST, PATIENCE = 1_000, 60_000, 600_000  # milliseconds: rests of what was passed on, and all
 
 
-class Model:
+class Model(KeyedModel):
     """One queue with its dead letters and its expired messages."""
 
-    def __init__(self, settings: Settings, now: int) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, now: int, lanes: Mapping[str, int]) -> None:
+        super().__init__(settings, now, lanes)
         self.paused = False
         self.room_was = 0  # for the last claim
-        self.now = now
-        self.messages: dict[str, Message] = {}
         self.leases: dict[str, int] = {}  # token: when it lapses
         self.claims: dict[str, list[str]] = {}  # token: what it was given
         self.by_worker: set[str] = set()  # tokens of the claims that a worker made
@@ -37,10 +36,6 @@ class Model:
         self.outcomes: Counter[str] = Counter()  # the events of the outcome history
         self.acked: dict[str, int] = {}  # ids that are remembered: when they were acked
         self.last = 0
-
-    def at(self, place: str) -> list[Message]:
-        """The messages at a place, in order."""
-        return sorted((m for m in self.messages.values() if m.place == place), key=lambda m: m.rank)
 
     def held_by(self, token: str) -> list[Message]:
         """What a token holds, in the order in which it was given."""
@@ -72,8 +67,10 @@ class Model:
             self.last = number = max(self.now * 4096, self.last + 1)
             due = self.later(delay, number) if delay else number // 4096
             expires = self.now + ttl if ttl else None
-            message = Message(message_id, number, priority, due, expires, delay > 0, not persistent)
+            lane = self.lanes.get(message_id)
+            message = Message(message_id, number, priority, due, expires, not persistent, lane=lane)
             self.messages[message_id] = message
+            self.put(message, waits=delay > 0)
             self.totals["sent"] += 1
         return known
 
@@ -154,7 +151,7 @@ class Model:
         """Done."""
 
         def act(message: Message) -> str:
-            del self.messages[message.id]
+            self.gone(message)
             self.totals["acked"] += 1
             self.tell("acked")
             acked.append(message.id)
@@ -208,7 +205,8 @@ class Model:
         message.counts["untried"] += not begun
         message.passed_on = None if begun else message.passed_on
         self.tell("released")
-        message.waits, message.rests = False, 0
+        message.rests = 0
+        self.put(message)
         return "released"
 
     def pass_on(self, held: Iterable[tuple[str, str]], mark: str, takers: Sequence[str]) -> list[str]:
@@ -236,7 +234,8 @@ class Model:
             if message.deadline and self.now + rest >= message.deadline:
                 return self.bury(message, "expired", "expired")
             message.passed_on = (until, times + 1, marks)
-            message.waits, message.due = True, self.later(rest, message.number)
+            message.due = self.later(rest, message.number)
+            self.put(message, waits=True)
             self.tell("passed_on")
             return "passed_on"
 
@@ -248,7 +247,7 @@ class Model:
         for message_id, token in held:
             message = self.messages.get(message_id)
             still.append(message is not None and message.holder == token)
-            if still[-1]:
+            if still[-1] or call_of(token, message_id) in self.seats:
                 least = self.leases.get(token, 0) if only_later else 0
                 self.leases[token] = max(least, self.now + lease)
         return still
@@ -288,16 +287,20 @@ class Model:
             given = self.claims[token]
             now, self.claims[token] = given[: limit - looked], given[limit - looked :]
             looked += len(now)
-            for message in map(self.messages.get, now):
+            for message_id in now:
+                message = self.messages.get(message_id)
                 if message is not None and message.holder == token:
-                    message.holder = None
-                    forgiven = token in self.by_worker and not message.counts["lapsed"]
-                    delay = 0 if forgiven else None
-                    before = message.delay
-                    self.judge(message, "lapsed", drawn, charge=not forgiven, delay=delay)
-                    message.delay = before if forgiven else message.delay  # from which the next may grow
+                    self.lapse(message, drawn)
+                else:
+                    self.vacate(call_of(token, message_id))
             self.let_go(token)
         return looked
+
+    def lapse(self, message: Message, drawn: Iterator[float]) -> None:
+        forgiven = message.holder in self.by_worker and not message.counts["lapsed"]
+        before, message.holder = message.delay, None
+        self.judge(message, "lapsed", drawn, charge=not forgiven, delay=0 if forgiven else None)
+        message.delay = before if forgiven else message.delay  # from which the next may grow
 
     def lapsed_lines(self) -> int:
         """How many messages a sweep would look at."""
@@ -305,9 +308,9 @@ class Model:
 
     def promote(self, limit: int) -> int:
         """The scheduled that are due become ready; how many."""
-        due = [m for m in self.at("scheduled") if m.due <= self.now][:limit]
+        due = [m for m in self.at("scheduled") if m.waits and m.due <= self.now][:limit]
         for message in due:
-            message.waits = False
+            self.put(message)
         return len(due)
 
     def expire(self, limit: int) -> int:
@@ -332,6 +335,9 @@ class Model:
                 self.let_go(token)
             else:
                 outcomes.append("gone" if message is None and message_id not in done else "lost")
+                if message_id not in done:  # the call of one that was cancelled has ended
+                    self.vacate(call_of(token, message_id))
+                    self.let_go(token)
         return outcomes
 
     def judge(
@@ -354,9 +360,10 @@ class Model:
         self.note(message, event, delay)
         if message.deadline and self.now + delay >= message.deadline:
             return self.bury(message, "expired", "expired")
-        message.delay, message.waits, message.passed_on = delay, delay > 0, None
+        message.delay, message.passed_on = delay, None
         if delay:  # without one it returns to its old place
             message.due = self.later(delay, message.number)
+        self.put(message, waits=delay > 0)
         self.tell("redelivered")
         return "redelivered"
 
@@ -388,12 +395,12 @@ class Model:
         if fate == "discard":
             self.discard(message)
             return "discarded"
-        message.part, message.reason, message.due = fate, reason, self.now
-        message.waits, message.rests = False, 0
+        message.part, message.reason, message.due, message.rests = fate, reason, self.now, 0
+        self.put(message)
         return fate
 
     def discard(self, message: Message) -> None:
-        del self.messages[message.id]
+        self.gone(message)
         self.totals["discarded"] += 1
         self.tell("discarded")
 
@@ -417,13 +424,27 @@ class Model:
 
     def let_go(self, token: str) -> None:
         """A lease goes with the last message of its claim."""
-        if not self.held_by(token):
+        if not self.held_by(token) and not self.calls_of(token):
             for kept in (self.leases, self.claims):
                 kept.pop(token, None)
             self.by_worker.discard(token)
 
-    def chosen(self, place: str, ids: Sequence[str], limit: int, before: float) -> list[Message]:
-        if not ids:
-            return [m for m in self.at(place) if m.due <= before][:limit]
-        known = (self.messages.get(message_id) for message_id in dict.fromkeys(ids))
-        return [m for m in known if m is not None and m.place == place]
+    def each_chosen(
+        self,
+        place: str,
+        ids: Sequence[str],
+        visit: Callable[[Message], object],
+        *,
+        limit: int,
+        before: float = float("inf"),
+    ) -> list[str]:
+        """Visit these, or else the first; the ids of those that were there when it was their turn.
+
+        Where one leaves its lane, the next is let in. False from `visit`: it stays as it is.
+        """
+        done = dict[str, bool]()
+        for message_id in ids or [m.id for m in self.at(place) if m.due <= before][:limit]:
+            message = self.messages.get(message_id)
+            if message is not None and message.place == place and message_id not in done:
+                done[message_id] = visit(message) is not False
+        return [message_id for message_id, was_changed in done.items() if was_changed]

@@ -26,6 +26,12 @@ class Settings:
     max_in_flight: int | None = None
     outcomes: int | None = None
     dedup_window: int | None = None
+    per_key: str = ""  # order, order hold or limit N; empty: keys do not count
+
+    @property
+    def seats(self) -> int:
+        """How many messages of a key may be ready or leased."""
+        return int(self.per_key.removeprefix("limit ")) if self.per_key.startswith("limit") else 1
 
     def allowed(self, ttl: int) -> int:
         """The time to live that a message gets that was sent with this one; 0: none."""
@@ -53,4 +59,6 @@ class Settings:
         for name in ("max_in_flight", "outcomes", "dedup_window"):
             if (said := getattr(self, name)) is not None:
                 fields[name] = str(said)
+        if self.per_key:
+            fields["per_key"] = self.per_key
         return fields

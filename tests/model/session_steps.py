@@ -10,7 +10,7 @@ from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.steps.call import Call, Sender
 from tests.conftest import Clock
-from tests.model.driver import Driver, packed
+from tests.model.driver import Driver
 from tests.model.operated_model import OperatedModel
 from tests.model.operator_steps import check_places
 
@@ -73,8 +73,12 @@ class SessionSteps:
         missing = self.lost_of(pairs)
         self.drawn += 1
         shares = [
-            session_calls.Share(self.keys, pairs, [session_calls.Outgoing(delay, ttl, packed(*own))]),
-            session_calls.Share(self.other.keys, [], [session_calls.Outgoing(0, 0, packed(*others))]),
+            session_calls.Share(
+                self.keys, pairs, [session_calls.Outgoing(delay, ttl, self.queue.packed(*own))]
+            ),
+            session_calls.Share(
+                self.other.keys, [], [session_calls.Outgoing(0, 0, self.other.packed(*others))]
+            ),
         ]
         known = [(self.keys.family, name) for name, _ in own if self.model.knows(name)]
         known += [(self.other.keys.family, name) for name, _ in others if self.other_model.knows(name)]
@@ -98,7 +102,7 @@ class SessionSteps:
         """A task wrote a list, and the job is committed, or given up."""
         self.drawn += 1
         job, attempt = f"j{self.drawn}", job_calls.attempt_of("a", delay=delay, ttl=ttl)
-        self.raw.rpush(self.keys.stage(job, attempt), *packed(*items))
+        self.raw.rpush(self.keys.stage(job, attempt), *self.queue.packed(*items))
         self.raw.expire(self.keys.stage(job, attempt), 600)
         if not kept:
             assert self.queue.run(job_calls.drop_staged(self.keys, job, attempt)) == 1

@@ -1,15 +1,14 @@
--- Hands out up to `count` messages under one lease, whose id is the token: the same token again gives the same
--- deliveries and claims nothing new (I12). First it does the steps of maintenance that are due (I15), so a bare
--- claiming client is enough. The delivery count is written here, before anyone sees the message (I3). Returns now,
--- wait, then id, record, state and history of each message, or only how many and their bytes. wait: 0 to claim again at
--- once, -1 where nothing is known to come, -2 where only suspects are ready and it may take none, -3 where the queue was
--- deleted since the client opened it, else the milliseconds until something comes. A claim that finds nothing replies 0
--- unless nothing was ready.
+-- Hands out up to `count` messages under one lease, whose id is the token: the same token again gives the same deliveries
+-- and claims nothing new (I12). First it does the steps of maintenance that are due (I15), so a claiming client is enough.
+-- The delivery count is written here, before a consumer sees the message (I3). Returns now, wait, then id, record, state
+-- and history of each message, or only their number and their bytes. wait: 0 to claim again immediately; -1 if no event is
+-- expected; -2 if only suspects are ready and it must not take them; -3 if the queue was deleted since the client opened
+-- it; otherwise the milliseconds until the next event. A claim that takes nothing replies 0 unless nothing was ready.
 -- drains
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
-local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
-local suspects, answer = ARGV[8], ARGV[9] -- all; or a worker claims: alone, or none (lib/rows); rows or count
-local thorough = ARGV[10] -- 1: hands out nothing before all lapsed leases are swept, but replies 0
+local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 if the client holds the alarm
+local suspects, answer = ARGV[8], ARGV[9] -- suspects: all; of a worker: alone or none (lib/rows); answer: rows or count
+local thorough = ARGV[10] -- 1: until all lapsed leases are swept, it hands out nothing and replies 0
 local opening = ARGV[11] -- see lib/is_open
 local seed, default_policy, lapse_error = ARGV[12], ARGV[13], ARGV[14]
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -17,10 +16,10 @@ local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[
 local counters, settings, wake, alarm, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local groups, redrives, seats, tended, gates = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
 local lanes, results, result_times, slots = KEYS[21], KEYS[22], KEYS[23], KEYS[24]
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- The reply of a claim: now, wait, then what it hands out.
+-- The reply of a claim: now, wait, then the messages that it hands out.
 local reply = { now, -1 }
 local given = redis.call('HGET', claims, token)
 if given then
@@ -32,8 +31,8 @@ if given then
     end
     return text and text:find(needle, 1, true) ~= nil
   end
-  -- Writes to `reply` what this token was given before and still holds: the reply of a claim that is repeated (I12).
-  -- given: the token's text in `claims`. Returns whether it holds anything.
+  -- Writes to `reply` the messages that this token was given before and still holds: the reply of a claim that is repeated
+  -- (I12). given: the token's text in `claims`. Returns whether it holds any.
   local function given_before(given, reply)
     local holding, bytes = false, 0
     for id in given:match('\n.*'):gmatch('[^\n]+') do
@@ -51,28 +50,29 @@ if given then
     end
     if answer == 'count' then
       reply[3] = select(2, given:gsub('\n', '\n')) -- all that it was given: the number of lines of its list
-      reply[4] = bytes -- of what it still holds
+      reply[4] = bytes -- of the messages that it still holds
     end
-    redis.call('ZADD', leases, now + lease, token) -- as the client reads this reply
+    redis.call('ZADD', leases, now + lease, token) -- the client counts its lease from this reply
     return true
   end
   if given_before(given, reply) then
     return reply
   end
 end
--- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+-- A setting that is JSON, as a table; an empty one if it cannot be read, since that must not stop the queue.
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
   return decoded and type(value) == 'table' and value or {}
 end
--- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
--- `gated`, or `limited` where it is a limit; lib/tend ends that.
---   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
---   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
---   limit: how many messages of a key may hold a seat, where that is not what the rule says
---   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
---   nobody waited; dead: ids of those that died in the window that opened it
---   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+-- The special state of a lane: a table, as JSON in `lanes`; false: none, as for most lanes. While a lane has one, the
+-- settings have `gated`, or `limited` if it is a limit; lib/tend removes that.
+--   of, name: key or dependency, and its text; due: when an event of the lane is due, as in `gates`; nil: none is
+--   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
+--   limit: how many messages of a key may hold a seat, if that differs from the rule
+--   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
+--   waited at the last one; dead: ids of the messages that died in the window that opened it
+--   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
+--   it
 local lanes_read = {}
 
 local function read_lane(number)
@@ -82,32 +82,32 @@ local function read_lane(number)
   end
   return lanes_read[number]
 end
--- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+-- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
 local BLOCKED = 2 ^ 43
--- Lets in the heads of lanes (lib/heads_in), which is made at the first call: it takes much, and most scripts let nobody in.
+-- Lets in the heads of lanes. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
 local made
 local function let_in(...)
   if not made then
-    -- The id in a member of an index (lib/order says what precedes it).
+    -- The id in a member of an index (lib/order describes the bytes before it).
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
     -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-    -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-    -- that it blocks no other message, and a version that can read it finds it.
-    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
+    -- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
+    -- other message, and a version that can read it finds it.
+    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
     local function is_later(record, text)
       return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
     end
     -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-    -- (lib/head_word); nil where that does not say them.
+    -- (lib/head_word); nil if the state does not have them.
     local function stated_head(text)
       local at = text and text:find(' head=')
       if at then
         local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
           local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
           return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
         end
@@ -115,9 +115,9 @@ local function let_in(...)
     end
     -- The flag of a record (lib/record) that has an expiry.
     local EXPIRES = 0x10
-    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-    -- of all that its sender packed beside the body. nil: it has none.
-    --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which precede all
+    -- other fields that its sender packed beside the body. nil: it has none.
+    --   text: a record or a payload whose flags say that it has such fields; first: where they begin, with their length
     local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
     local function lanes_in(text, first)
@@ -140,7 +140,7 @@ local function let_in(...)
         return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
       end
     end
-    -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+    -- Reads the head of a record (lib/record). In a file of its own, since every send defines the function that packs it.
     local TRANSIENT = 0x80
 
     local function unpack_number(text, first, width)
@@ -155,7 +155,7 @@ local function let_in(...)
       return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
     end
 
-    -- lane: of its key; needs: the lane of its dependency.
+    -- lane: the lane of its key; needs: the lane of its dependency.
     local function as_head(birth, flags, expires, lane, needs)
       return {
         birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -163,8 +163,7 @@ local function let_in(...)
       }
     end
 
-    -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-    -- something.
+    -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
     local function read_record(record)
       if #record < 14 and (#record < 8 or has_expiry(record)) then
         return { birth = 0, priority = 4 }
@@ -173,8 +172,8 @@ local function let_in(...)
       local lane, needs = lanes_of(record)
       return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
     end
-    -- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
-    -- that counts: where a script that changes the priority was cut off, the record may have the one before.
+    -- The head of a message: the part of its record that the scripts need, from its record and state. The state of a long one
+    -- has it (lib/head_word), and that counts: if a change of priority was cut off, the record may have the old one.
     local function head_in(record, text)
       local birth, flags, expires, lane, needs = stated_head(text)
       if birth then
@@ -182,16 +181,16 @@ local function let_in(...)
       end
       return read_record(record)
     end
-    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-    -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
+    -- it. Absent until the message is claimed or delayed, unless its record is long.
     --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
     -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
     -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-    -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+    -- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
     local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
     local MORE = ' [%w_]+=%S*'
-    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
     local function new_state(due)
       return {
@@ -225,23 +224,23 @@ local function let_in(...)
       }, ' ') .. s.more
     end
 
-    -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-    -- redrive gave it another (lib/redriven_expiry).
+    -- When a message expires, if it does. A death ends the time to live: a redriven message does not expire again, unless the
+    -- redrive gave it another one (lib/redriven_expiry).
     local function expiry_of(head, state)
       if state.redriven == 0 then
         return head.expires
       end
       return tonumber(state.more:match(' expires=(%d+)') or nil)
     end
-    -- The immutable half of a message, written once by send:
+    -- The half of a message that is written once; only its priority may change, and a redrive may edit it:
     --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
     --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
     --            when it fails (persistent=False); the other bits are the sender's
     --   6 bytes  expiry in milliseconds, only with that flag
-    --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+    --   …        fields, headers and body, as the sender packed them; scripts read only the first fields (lib/lanes_in)
+    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/is_later).
 
-    -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+    -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs as much as a command.
     local function pack_number(value, width)
       local g = value % 256
       value = (value - g) / 256
@@ -256,12 +255,14 @@ local function let_in(...)
       local b = value % 256
       return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
     end
-    -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-    -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-    -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-    -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-    -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-    -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+    -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis sorts
+    -- ties of the score by the bytes of the member, so the member begins with the send order. While the message is due when it
+    -- was born, that is its number within the millisecond, since the score holds the millisecond already (2 bytes, the first 16
+    -- to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+    -- A message with a key or a dependency always has the long form, so its row is the same in a lane and in `ready`
+    -- (lib/enter).
+    -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote reads
+    -- the priority from the member.
     -- reads the priority from the member.
     local BAND = 2 ^ 42
 
@@ -269,7 +270,7 @@ local function let_in(...)
       return (9 - priority) * BAND + due
     end
 
-    -- The send order but its last byte, which is that of the birth.
+    -- The send order without its last byte, which is the last byte of the birth.
     local function order_of(head, due)
       local number = head.birth % 4096
       local last = number % 256
@@ -282,14 +283,14 @@ local function let_in(...)
     local function member_of(id, head, due)
       return order_of(head, due) .. string.char(head.birth % 256) .. id
     end
-    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-    -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+    -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
+    -- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
     --   text, record: its state and its record, as they were read
     local function is_blocked_row(row, id, text, record)
       if not record then
         return false
       elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-        return true -- as most: nobody has touched it
+        return true -- as for most: no script has touched it
       elseif is_later(record, text) then
         return true
       end
@@ -297,7 +298,7 @@ local function let_in(...)
       local state = parse_state(text, head.birth)
       return state.mark == '-' and member_of(id, head, state.due) == row
     end
-    -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+    -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
     local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
     local found
     local function setting(name)
@@ -306,7 +307,7 @@ local function let_in(...)
       )
       return found[FIELDS[name]]
     end
-    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+    -- The milliseconds between two messages by a rate: N/SPAN, such as 100/s or 5/10m; nil: it cannot be read: no limit.
     local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -319,14 +320,15 @@ local function let_in(...)
       local interval = spans * UNITS[unit] / count
       return interval > 0 and interval <= LONGEST and interval or nil
     end
-    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-    -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
-    --   and some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
-    --   message is gone or dead; rule.holds: and by a dead letter;
-    --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-    --   next; nil: keys have no rate
+    -- The queue's rule for messages with a key: how many of a lane may hold a seat at a time, when one gives its seat back
+    -- before it is gone, and how often one is handed out. A rule that cannot be read counts as off: no message waits for
+    -- another.
+    --   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (lib/interval_of); rate R; off: no
+    --   longer a rule, and messages may still be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: a seat is
+    --   kept until the message is gone or dead; rule.holds: even by a dead letter;
+    --   rule.in_turn: a seat is given back when the message is handed out; rule.interval: milliseconds from one that is handed
+    --   out to the next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
     local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
     local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -345,10 +347,10 @@ local function let_in(...)
     local function digits(number)
       return string.format(WHOLE, number)
     end
-    -- The score in `ready` of the next message that is let in: behind all that are due by now. Where lanes take turns, behind all
-    -- that are there: many come in one millisecond, and among equal scores the lane with the oldest messages would have more than
-    -- its share.
-    --   first: the first byte of its row, which stands for its priority
+    -- The score in `ready` of the next message that is let in: behind all messages that are due by now. If lanes take turns, it is
+    -- behind all that are there: many are let in within one millisecond, and among equal scores the lane with the oldest messages
+    -- would have more than its share.
+    --   first: the first byte of its row, which encodes its priority
     local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
     local score_by_first, place_by_first = {}, {}
 
@@ -366,40 +368,40 @@ local function let_in(...)
       place_by_first[first] = place + STEP
       return string.format('%.17g', band + place + STEP)
     end
-    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-    -- So no client polls, and a message wakes one of a thousand.
+    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
+    -- client polls, and a message wakes one of a thousand.
     local function wake_one()
       if redis.call('LLEN', wake) == 0 then
         redis.call('LPUSH', wake, 1)
-        redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+        redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
       end
     end
-    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+    -- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
     local function is_closed(number)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
     end
-    -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+    -- Whether a free seat does not let the messages of a lane in: it is closed, or the lane of a dependency (lib/read_lane).
     local function is_gated(number)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
-    -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+    -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
-    -- is.
+    -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+    -- at most is in that state.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
-    -- none is ready that has come so. And the score of the seat that it takes.
+    -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
+    -- unless one that was let in so is still ready. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
       if rule.interval and free > 0 then
-        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-        -- counts as now: the clock stepped back.
+        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
+        -- message wait counts as now: the clock stepped back.
         local function slot_of(lane)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
@@ -412,12 +414,12 @@ local function let_in(...)
     local function seat_in(lane)
       return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
-    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-    -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-    --   room: so many of each lane, whether seats are free or not; nil: as many as are
-    local MOST = 1000 -- rows that one call looks at (I9)
+    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
+    -- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+    --   room: how many of each lane, even without free seats; nil: as many as seats are free
+    local MOST = 1000 -- rows that one call reads (I9)
 
-    -- The first rows of these lanes, their ids, their lanes and the scores of the seats that they take.
+    -- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
     local function heads_of(lanes, room)
       local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
       local gates = setting('gated') or next(lanes_read)
@@ -476,9 +478,9 @@ local function let_in(...)
   end
   made(...)
 end
--- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+-- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
 local function vacate(ids)
-  if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+  if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- no message is blocked
     redis.call('ZREM', seats, unpack(ids))
     return
   end
@@ -498,29 +500,29 @@ local function vacate(ids)
     let_in(lanes)
   end
 end
--- The steps of maintenance that a claim does when they are due (I15), and whether more leases have lapsed than it swept.
--- A thorough claim ends then, and has to be repeated. A value, not a function, which would cost Redis as much as a
+-- Does the steps of maintenance that are due in a claim (I15). `behind`: whether more leases have lapsed than it swept. A
+-- thorough claim then ends, and must be repeated. A value, not a function, since to define one costs Redis as much as a
 -- command.
 local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
-local DUE = 128 -- and that it makes ready besides, to take them: no more that are not fresh fit (lib/chosen)
-local BEHIND = 15 -- messages that it sweeps besides where it does nothing else
+local DUE = 128 -- due messages that it also makes ready, to take them: no more fit that are not fresh (lib/chosen)
+local BEHIND = 15 -- messages that it also sweeps if it does nothing else
 local there = redis.call('EXISTS', leases, scheduled, scheduled, expiring, expiring) -- a key counts each time it is named
 local lapsed = there % 2 > 0 and redis.call('ZCOUNT', leases, '-inf', now) or 0
 local fallen_due, outlived = 0, 0
-if there > 1 then -- many a queue has neither
+if there > 1 then -- many queues have neither
   fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
   outlived = redis.call('ZCOUNT', expiring, '-inf', now)
 end
 local behind = false -- with the sweep
 if lapsed + fallen_due + outlived > 0 then
-  local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+  local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
   local function is_later(record, text)
     return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
   end
-  -- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
-  -- an arithmetic that is not known, so a later version brought it.
-  local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+  -- The redelivery policy in a text. nil if it is damaged, which must not stop the queue; nil and true if it names an unknown
+  -- arithmetic, so a later version wrote it.
+  local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- in addition to those that all need
 
   local function is_number(value)
     return type(value) == 'number' and value == value -- NaN is not itself
@@ -581,7 +583,7 @@ if lapsed + fallen_due + outlived > 0 then
   end
   local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
   local MORE = ' [%w_]+=%S*'
-  local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+  local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
   local function new_state(due)
     return {
@@ -621,17 +623,17 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return tonumber(state.more:match(' expires=(%d+)') or nil)
   end
-  -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+  -- Precedes, in `seats`, the id of a message that was let through the gate of its dependency; no id has this byte.
   local PASS = '\1'
-  -- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
-  -- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
-  -- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
-  -- row: its index and its member.
-  --   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped
-  --   back, a message that was ready may be due in the future.
-  --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+  -- The only way a message gets a row in an index, except where many move together, as in lib/sent and lib/promote. The new
+  -- row is written first, then the state, which takes effect; the caller removes the old row last (lib/leave). A script that
+  -- is cut off leaves at worst a row that the state contradicts, and the next script that reads the row removes it (I9).
+  -- Returns the new row: its index and its member.
+  --   waits: until state.due; a score: in the lane where it is blocked. The due time alone cannot tell: after the clock
+  --   stepped back, a message that was ready may be due in the future.
+  --   rest: when the rest of a dead or expired message ends (lib/past_resting); nil: it does not rest
   --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
-  -- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+  -- With a rule for keys, a message with a key is ready only with a seat, otherwise blocked (lib/seated_or_blocked).
   local in_group, seat_or_block, give_back
 
   local function put(id, state, head, waits, rest, arrive)
@@ -666,7 +668,7 @@ if lapsed + fallen_due + outlived > 0 then
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
           interval = is_read and interval or nil,
         }
-        -- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
+        -- Whether a message that is not leased keeps the seat that it has. waits: for its redelivery.
         local function keeps_seat(state, waits)
           if state.part ~= 'live' then
             return rule.holds and state.part == 'dead' and state.reason ~= 'expired'
@@ -704,11 +706,11 @@ if lapsed + fallen_due + outlived > 0 then
           return rule.interval and digits(lane) .. BY_RATE or digits(lane)
         end
         -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-        -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
-        -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
-        -- member of a set: to take one twice, or to give one back twice, changes nothing.
+        -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
+        -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
+        -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
         --   row: its own; a row of the same id may have been left behind by a script that was cut off
-        --   full: lanes that were found full, for a call that only enters; nil: look
+        --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
         local function enter(id, row, lane, full)
           if rule.limit == math.huge then
             return true
@@ -717,7 +719,7 @@ if lapsed + fallen_due + outlived > 0 then
           if has_room then
             local score = digits(BLOCKED + lane)
             local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-            -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+            -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
             has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
           end
           if has_room then
@@ -732,8 +734,8 @@ if lapsed + fallen_due + outlived > 0 then
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
             end
-            -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
-            -- keeps its seat and is due then, as nobody else is let in before.
+            -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
+            -- its slot: the message keeps its seat and is due then, since no other message is let in before.
             --   own: the score of its seat
             local function comes_by_rate(id, lane, own)
               local slot = own == lane and slot_of(lane)
@@ -750,11 +752,11 @@ if lapsed + fallen_due + outlived > 0 then
             end
             return comes_by_rate(id, lane, tonumber(own))
           end
-          return own ~= false -- its own counts as free
+          return own ~= false -- its own seat counts as free
         end
-        -- What lib/put does with a message that has a key, where keys count.
+        -- The part of lib/put for messages with a key, if the queue has a rule for keys.
 
-        -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
+        -- The index and the score of a message that is due: `ready` and its score there, if it has a seat of its lane.
         local function seated_or_blocked(id, row, lane, score)
           local may, slot = enter(id, row, lane)
           if may then
@@ -763,7 +765,7 @@ if lapsed + fallen_due + outlived > 0 then
           return scheduled, slot or BLOCKED + lane
         end
 
-        -- After its row and its state are written: whoever is cut off before has only the next one to let in.
+        -- Called after its row and its state are written: if cut off before this, only the next message is not let in yet.
         --   waits: for its redelivery, or, by the rate of keys, for its slot
         local function given_back(id, state, waits)
           if not keeps_seat(state, waits) then
@@ -790,7 +792,7 @@ if lapsed + fallen_due + outlived > 0 then
       state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
     end
     if state.part == 'dead' and not state.more:find(' group=', 1, true) then
-      -- The line of the newest failure in a history (lib/remember); empty: there is none.
+      -- The line of the newest failure in a history (lib/remember); empty: no failure.
       local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
       local function last_failure(story)
@@ -804,12 +806,12 @@ if lapsed + fallen_due + outlived > 0 then
         end
         return story:sub(from, to)
       end
-      -- The group of a dead letter: the fingerprint of the failure that it died of, which is the newest one in its history.
+      -- The group of a dead letter: the fingerprint of the failure that it died of, the newest one in its history.
       local function group_of(id, state)
         local expired = state.reason == 'expired'
         local failure = last_failure(redis.call('HGET', history, id) or '')
         if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
-          failure = '' -- it expired by itself
+          failure = '' -- it expired without a failure
         end
         local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
         return group == '' and expired and 'expired' or group:sub(1, 12)
@@ -820,10 +822,11 @@ if lapsed + fallen_due + outlived > 0 then
     if arrive then
       arrive()
     end
-    if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+    if state.part == 'dead' then -- last, so that each row of `groups` belongs to a dead letter
       in_group = in_group or (function()
-        -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
-        -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+        -- The row of a dead letter in `groups`: its group, its time of death, and its row in `dead`. All scores are 0, so Redis
+        -- sorts by bytes: a group is a range that begins with its oldest dead letter, and so are groups with the same first six
+        -- digits.
         --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
         local function group_row(group, died, member)
           return string.format('%-12s', group) .. pack_number(died, 6) .. member
@@ -837,8 +840,8 @@ if lapsed + fallen_due + outlived > 0 then
       redis.call('ZADD', groups, 0, in_group(state, member))
     end
     if died_again then
-      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
-      -- has been forgotten.
+      -- Counts, for a redrive, the outcome of a message that it moved back: acked or died. Not counted if the redrive has been
+      -- forgotten.
       local function count_redriven(job, what)
         if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
           redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
@@ -847,7 +850,7 @@ if lapsed + fallen_due + outlived > 0 then
       count_redriven(died_again, 'died')
     end
     if head.needs and setting('gated') then
-      redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
+      redis.call('ZREM', seats, PASS .. id) -- the pass that let it through (lib/let_through)
     end
     if in_lane then
       give_back(id, state, waits or index == scheduled)
@@ -856,11 +859,11 @@ if lapsed + fallen_due + outlived > 0 then
   end
   -- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both do
   -- the same operations on doubles in the same order. Change both or neither.
-  --   redelivery: RedeliveryPolicy.as_wire(); r: -1 to 1; previous: the wait before (nil: worked out)
+  --   redelivery: RedeliveryPolicy.as_wire(); r: -1 to 1; previous: the previous wait (nil: computed)
   -- cjson.null is true in Lua, so the type of a field that can be null is checked.
   local CEILING, JAVA_LONG = 315360000000, 2 ^ 63 -- ten years; the largest long, as near as a double comes
 
-  local function grown(p, n) -- bounded, as 0 * inf is not a number
+  local function grown(p, n) -- bounded, since 0 * inf is not a number
     return p.initial_delay * math.min(p.multiplier ^ (n - 1), JAVA_LONG)
   end
 
@@ -883,13 +886,13 @@ if lapsed + fallen_due + outlived > 0 then
   local function activemq_delay(p, n, r, previous)
     local wait, limit = p.initial_delay, type(p.max_delay) == 'number' and p.max_delay or JAVA_LONG
     if previous and n > 1 then
-      wait, n = previous, 2 -- one step: the state knows the wait before, so the work is bounded (I9)
+      wait, n = previous, 2 -- one step: the state has the previous wait, so the work is bounded (I9)
     end
     for _ = 2, n do
       if wait > 0 and p.multiplier > 1 then
         wait = math.min(math.floor(math.min(wait * p.multiplier, JAVA_LONG)), limit)
       else
-        wait = math.max(p.redelivery_delay, 0) -- Python refuses a wait below 0; a script has to go on
+        wait = math.max(p.redelivery_delay, 0) -- Python refuses a wait below 0; a script must continue
       end
       wait = java_spread(p, wait, r)
     end
@@ -901,10 +904,10 @@ if lapsed + fallen_due + outlived > 0 then
   local function policy_delay(redelivery, n, r, previous)
     return arithmetics[redelivery.arithmetic](redelivery, n, r, previous)
   end
-  -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
-  -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
-  -- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
-  -- died; so is what was `passed_on` again and again.
+  -- Adds a line to the history of a message: one per event, tab-separated. A cell is a number, a word or JSON, so it holds no
+  -- raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6, I13). The failures
+  -- of a dead letter, `kept`, are one line, the newest, so that they do not displace the failures that it died of; so are
+  -- repeated `passed_on` events.
   --   event  at  delivery  delay  consumer  error  traceback
   -- at: now, unless the caller gives another time.
   local KEEP = 15
@@ -913,8 +916,8 @@ if lapsed + fallen_due + outlived > 0 then
     local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
     local text = redis.call('HGET', history, id)
     if text and text ~= '' then
-      -- A full history is some 20 kB: patterns would look at each byte, finds of plain text do not.
-      local ends, tab = { 0 }, nil -- of its lines but the last; the last tab of that
+      -- A full history is some 20 kB: patterns would read each byte, finds of plain text do not.
+      local ends, tab = { 0 }, nil -- the ends of its lines but the last; the last tab of that
       local found = text:find('\n')
       while found do
         ends[#ends + 1], found = found, text:find('\n', found + 1)
@@ -922,7 +925,7 @@ if lapsed + fallen_due + outlived > 0 then
       local start = line:match('^expired\t%d+\t')
       for n = 1, start and #ends or 0 do
         if text:sub(ends[n] + 1, ends[n] + #start) == start then
-          return -- written before, when it failed as an expired one
+          return -- already written, when it failed as an expired one
         end
       end
       found = text:find('\t', ends[#ends] + 1)
@@ -941,13 +944,13 @@ if lapsed + fallen_due + outlived > 0 then
     end
     redis.call('HSET', history, id, line)
   end
-  -- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
+  -- The queue's settings for messages that die or expire; an empty table if there are none.
   --   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
   local function read_strategy()
     return read_json(setting('dead_letter'))
   end
-  -- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
-  -- are counted in a field of its state, untried=N (lib/count_untried).
+  -- How often a message was attempted: its deliveries, except those that were given back before the holder began. The state
+  -- counts these in its field untried=N (lib/count_untried).
   local function untried(state)
     return tonumber(state.more:match(' untried=(%d+)') or 0)
   end
@@ -955,40 +958,41 @@ if lapsed + fallen_due + outlived > 0 then
   local function attempts(state)
     return math.max(state.deliveries - untried(state), 0)
   end
-  -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
-  -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
-  -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
-  -- their names once.
-  --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
+  -- Writes an event to the outcome history, a record of the outcomes of deliveries and messages. It is a stream of about as
+  -- many entries as the queue's settings allow; without that setting nothing is written. An event is written after it has
+  -- happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores their names
+  -- once.
+  --   attempt: how many so far (lib/attempts); age, delay: milliseconds since the send and until the redelivery
   --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
-  -- An event that ends a message for who waits for its result is kept for them, too (lib/kept).
+  -- An event that ends a message whose result was asked for is also kept as its outcome (lib/kept).
   local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
   local names = {} -- of consumers, by their JSON
   local function outcome(event, id, head, state, delay, detail)
     if ENDS[event] and state.more:find(' result=', 1, true) then
-      -- Keeps what became of messages (lib/kept), for those that rarely do: of each its end, or false to forget it.
+      -- Keeps the outcomes of messages (lib/kept), for scripts that rarely do so: each outcome, or false to forget it.
       local function keep_results(ended, ends)
         local values = redis.call('HMGET', settings, 'results', 'results_bytes')
         local kept_for, most_bytes = values[1], values[2]
-        -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+        -- A duration in the queue's settings, in milliseconds; nil if the text is not one, which counts as unset.
         local function span(text)
           local value = tonumber(text and text:match('^%d+$') or nil)
           return value and value > 0 and value <= 315360000000 and value or nil -- ten years
         end
-        -- Milliseconds for which results are kept where the settings do not say it.
+        -- Milliseconds for which results are kept if the settings do not set it.
         local RESULTS_KEPT = 3600000
-        -- Bytes of a result in Redis, beside its text and twice its id.
+        -- Bytes of a result in Redis, in addition to its text and twice its id.
         local RESULT_EXTRA = 200
-        -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
-        -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
-        -- nothing, since the queue goes on when memory is full: who waits is told that there is no result. Statements, as in
-        -- lib/chosen, since every ack with a result runs them; what goes is looked at only where something has to.
-        --   ended, ends: ids, and of each "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty:
-        --   none was given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
-        --   kept_for, most_bytes: what the settings say
-        local BYTES = 67108864 -- of all
-        local MOST, MOST_BYTES = 2200, 33554432 -- that make room in one script (I9): as many as half a megabyte may need
-        local AT_ONCE = 100 -- of these one command reads the ids
+        -- Keeps the outcomes of messages whose results were asked for (result.lua), and notifies callers that wait now. The newest
+        -- outcome counts. They are kept for the queue's `results`, within its `results_bytes`: the oldest go first, and are
+        -- counted. A write that fails stops nothing, since the queue keeps running when memory is full: a waiting caller is told
+        -- that there is no result. Statements, as in lib/chosen, since every ack with a result runs them; old results are read only
+        -- if some must go.
+        --   ended, ends: ids, and for each "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty:
+        --   none was given; otherwise the reason and, after a tab, the cause. false: forget the outcome of the message
+        --   kept_for, most_bytes: the settings
+        local BYTES = 67108864 -- of all results
+        local MOST, MOST_BYTES = 2200, 33554432 -- results that one script drops (I9): as many as half a megabyte may need
+        local AT_ONCE = 100 -- ids that one command reads
         local lasts, limit = span(kept_for) or RESULTS_KEPT, tonumber((most_bytes or ''):match('^%d+$') or nil) or BYTES
         local before = redis.call('HMGET', results, '', unpack(ended)) -- under the empty id: the bytes of all
         local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 2 * #ended)
@@ -1001,8 +1005,8 @@ if lapsed + fallen_due + outlived > 0 then
           wanted = wanted + (sizes[n] <= limit and sizes[n] or 0)
         end
         if over[1] or total + wanted > limit then
-          -- Forgets the first of these results, until so many bytes are free. Returns how many bytes that freed, and how many went.
-          -- The rows go last: by them is found what was cut off.
+          -- Forgets the first of these results, until `enough` bytes are free. Returns how many bytes that freed, and how many
+          -- results went. The rows go last: by them a later call finds what a cut-off script left.
           local function forget_results(ids, enough)
             local freed, gone, seen = 0, {}, {}
             for _, id in ipairs(ids) do
@@ -1024,7 +1028,7 @@ if lapsed + fallen_due + outlived > 0 then
           while room > 0 and dropped < MOST do
             local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
             if not oldest[1] then
-              total = 0 -- what was counted is not there
+              total = 0 -- nothing is left, whatever was counted
               break
             end
             local freed, gone = forget_results(oldest, room)
@@ -1052,7 +1056,7 @@ if lapsed + fallen_due + outlived > 0 then
           redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
         end
         for n, id in ipairs(ended) do
-          if ends[n] then -- without the right to, who waits finds it within a second
+          if ends[n] then -- if the user must not publish, a waiting caller finds it within a second
             redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] or 'unkept 0 ')
           end
         end
@@ -1078,12 +1082,12 @@ if lapsed + fallen_due + outlived > 0 then
       'reason', state.reason, 'cause', detail.cause or ''
     )
   end
-  -- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it leaves the queue alive.
+  -- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it is buried or moved.
   local function taken_up(state)
     state.more = state.more:gsub(' passed_on=%S*', '')
   end
-  -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
-  -- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
+  -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the dead
+  -- letters, or discard messages, which is counted (I14). Returns where the message went: dead, expired or discarded.
   local strategy
 
   -- detail: for the outcome history (lib/outcome)
@@ -1100,24 +1104,24 @@ if lapsed + fallen_due + outlived > 0 then
     state.reason = reason
     taken_up(state)
     if fate == 'discard' then
-      -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-      -- Before all changes: no read parts them where a script is cut off.
+      -- Removes messages permanently (lib/gone), for scripts that rarely do so. Returns how many.
+      -- Read before all changes, so that no read separates them if the script is cut off.
       local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
       local function drop(ids)
         local once_gone, per_key, gated = nil, rule_of_keys, has_gates
-        -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
-        -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
-        --   ids: of the messages; also of those of which a script that was cut off left something behind
-        --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-        --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
+        -- The only way out of a queue: removes messages permanently, with all that was kept about them (I13). `gone` is how many.
+        -- The caller counts them, and removes their rows. Statements, as in lib/chosen, since every ack runs them.
+        --   ids: the messages, and those of which a cut-off script left something behind
+        --   once_gone: called with the ids as soon as the records are gone; nil: not called
+        --   per_key, gated: the settings of keys and closed lanes; if they are set, seats and passes are given back
         local gone = #ids
         redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
         if once_gone then
           once_gone(ids)
         end
         redis.call('HDEL', history, unpack(ids))
-        redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+        redis.call('HDEL', states, unpack(ids)) -- last: by the state a sweep sees that a script was cut off
         if gated then
           -- Ends the passes of messages that were let through the gate of their dependency.
           local function end_passes(ids)
@@ -1129,13 +1133,13 @@ if lapsed + fallen_due + outlived > 0 then
           end
           end_passes(ids)
         end
-        if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+        if per_key then -- after the states: lib/tend finds the seat of a message that is gone
           vacate(ids)
         end
         return gone
       end
       redis.call('HINCRBY', counters, 'discarded', drop({ id }))
-      local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
+      local job = state.more:match(' redrive=([^/ ]+)/') -- otherwise lib/put counts it
       if job then
         local function count_redriven(job, what)
           if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
@@ -1155,8 +1159,8 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return fate
   end
-  -- Decides what becomes of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy
-  -- is the one in Redis, so whoever sweeps judges a lapse as the consumer would.
+  -- Decides the outcome of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy is the
+  -- one in Redis, so every sweep judges a lapse as the consumer would.
   local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
   local redelivery, drawn
 
@@ -1166,7 +1170,7 @@ if lapsed + fallen_due + outlived > 0 then
     return 2 * drawn - 1
   end
 
-  -- Whether the policy is one that this version knows: what a later one brought is not read as the default.
+  -- Whether this version can read the policy: a kind that a later version introduced is not read as the default.
   local function can_judge()
     if redelivery == nil then
       local stands, later = read_policy(setting('redelivery'))
@@ -1175,7 +1179,7 @@ if lapsed + fallen_due + outlived > 0 then
     return redelivery ~= false
   end
 
-  -- event: nacked, lapsed or, of a dead letter, poisoned. Returns what became of it: dead, expired, discarded, redelivered
+  -- event: nacked, lapsed or, for a dead letter, poisoned. Returns the outcome: dead, expired, discarded, redelivered
   -- <delay>, or kept <delay> (in its dead-letter queue; without a delay after a lapse).
   local function judge(id, state, head, event, failure)
     local over = state.part ~= 'live' -- a dead-letter queue has no dead-letter queue: it stays where it is
@@ -1184,7 +1188,7 @@ if lapsed + fallen_due + outlived > 0 then
       return 'kept'
     end
     local counted = event == 'poisoned' and 'nacked' or event
-    state[counted] = state[counted] + (failure.of_batch and 0 or 1) -- else a batch's lapse would make suspects of its messages
+    state[counted] = state[counted] + (failure.of_batch and 0 or 1) -- or a batch's lapse would make suspects of its messages
     state.charged = state.charged + (failure.charge and 1 or 0)
     redis.call('HINCRBY', counters, counted, 1)
     failure.cause = event
@@ -1193,18 +1197,18 @@ if lapsed + fallen_due + outlived > 0 then
     local delay = 0
     if not spent then
       delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
-      delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- by a damaged policy it may be NaN
+      delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- with a damaged policy it may be NaN
     end
     if over then
-      -- Writes into the story of a message that it expired, which until now only its state says; called when the message
-      -- leaves that state, or fails in it. Only once (lib/remember).
+      -- Writes into the history of a message that it expired, which until now only its state says; called when the message leaves
+      -- that state, or fails in it. Only once (lib/remember).
       local function remember_expiry(id, state)
         if state.reason == 'expired' then
           remember(id, 'expired', attempts(state), 0, '', '', state.due)
         end
       end
       -- Keeps a dead letter or an expired message that failed where it is. It rests before a claim hands it out again
-      -- (lib/past_resting), so that it does not come back at once, time and again.
+      -- (lib/past_resting), so that it is not redelivered immediately each time.
       local SHORTEST = 1000 -- milliseconds
 
       local function keep(id, state, head, delay, failure)
@@ -1224,7 +1228,7 @@ if lapsed + fallen_due + outlived > 0 then
     elseif expiry and now + delay >= expiry then
       return bury(id, state, head, 'expired', 'expired', failure)
     end
-    state.delay = failure.forgiven and state.delay or delay -- from which the next delay may grow
+    state.delay = failure.forgiven and state.delay or delay -- the next delay may grow from it
     taken_up(state)
     if delay > 0 then -- without a delay it returns to its old position (I8)
       state.due = now + delay
@@ -1247,7 +1251,7 @@ if lapsed + fallen_due + outlived > 0 then
     local at = text and text:find(' head=')
     if at then
       local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-      if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
         local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
         return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
       end
@@ -1304,9 +1308,9 @@ if lapsed + fallen_due + outlived > 0 then
     local lane, needs = lanes_of(record)
     return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
   end
-  -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
-  -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
-  -- true where it is of a later form.
+  -- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
+  -- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
+  -- it is of a later form.
   local function head_of(id, text)
     local birth, flags, expires, lane, needs = stated_head(text)
     if birth then
@@ -1325,8 +1329,8 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return read_record(record), false
   end
-  -- The head of a held message, and whether it is of a later form, as lib/head_of. Where an ack or a discard was cut off,
-  -- nil, and its remains are removed.
+  -- The head of a held message, and whether it is of a later form, as in lib/head_of. If an ack or a discard was cut off,
+  -- nil, and the remains of the message are removed.
   local function held_head(id, text)
     local head, later = head_of(id, text)
     if not head and not later then
@@ -1340,7 +1344,7 @@ if lapsed + fallen_due + outlived > 0 then
           once_gone(ids)
         end
         redis.call('HDEL', history, unpack(ids))
-        redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+        redis.call('HDEL', states, unpack(ids)) -- last: by the state a sweep sees that a script was cut off
         if gated then
           local function end_passes(ids)
             local passes = {}
@@ -1351,7 +1355,7 @@ if lapsed + fallen_due + outlived > 0 then
           end
           end_passes(ids)
         end
-        if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+        if per_key then -- after the states: lib/tend finds the seat of a message that is gone
           vacate(ids)
         end
         return gone
@@ -1360,8 +1364,8 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return head, later
   end
-  -- Whether a message on the list of a lapsed claim is nowhere else: someone else wrote over its state while it was
-  -- held, so no lease that exists holds it, and no index has it, in either form of its member (lib/order).
+  -- Whether a message on the list of a lapsed claim is nowhere else: another program overwrote its state while it was held,
+  -- so no lease that exists holds it, and no index has it, in either form of its member (lib/order).
   local function orphaned(id, state, head)
     if state.mark == '+' then
       return not redis.call('ZSCORE', leases, state.token)
@@ -1377,22 +1381,22 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return true
   end
-  -- Sweeps a message of a lapsed claim: if the claim still held it, it comes back by the policy, charged (I15). In a
+  -- Sweeps a message of a lapsed claim: if the claim still held it, it is redelivered by the policy, charged (I15). In a
   -- worker's claim a message's first lapse is not charged, since another message may have killed the worker, and in a batch
-  -- none is, since its driver was down: it is back at once, at its old position. A batch's lapse does not make it a suspect,
-  -- either (lib/past_suspects). Returns how many messages the claim no longer holds (1 or 0); nil if the message is left
-  -- alone, since only a later version can judge it.
+  -- none is, since its driver was down: it is ready immediately, at its old position. A batch's lapse does not make it a
+  -- suspect, either (lib/past_suspects). Returns how many messages the claim no longer holds (1 or 0); nil if the message is
+  -- left alone, since only a later version can judge it.
   local function sweep_message(id, token, consumer, kind)
     local text = redis.call('HGET', states, id)
     local held = holds(token, text)
     if not held then
-      -- The seat of a call whose message was cancelled: it stays taken until that call has ended, or its lease, so that an ordered
-      -- key never runs two. No id begins with this byte.
+      -- The seat of a call whose message was cancelled: it stays taken until the call or its lease has ended, so that an ordered
+      -- key never runs two calls. No id begins with this byte.
       local function cancelled_seat(id, token)
         return '\2' .. token .. ' ' .. id
       end
-      -- The call of a message that was cancelled has ended, or its lease: gives the seat back that it still held, and lets in the
-      -- next of its lane. Returns whether there was one; then the claim holds one less.
+      -- Gives back the seat of a cancelled message whose call or lease has ended, and lets in the next message of its lane.
+      -- Returns whether there was such a seat; if so, the claim holds one message fewer.
       local function end_cancelled(id, token)
         local member = cancelled_seat(id, token)
         if not redis.call('ZSCORE', seats, member) then
@@ -1417,7 +1421,7 @@ if lapsed + fallen_due + outlived > 0 then
     elseif not can_judge() then
       return nil
     end
-    state.token = '' -- its holder did not settle it, and must not hear that it did when it repeats a call
+    state.token = '' -- its holder did not settle it, so a repeated call must not be told that it did
     local failure = { charge = true, consumer = consumer, error = lapse_error, of_batch = kind == 'batch' }
     if failure.of_batch or kind == 'worker' and state.lapsed == 0 then
       failure.charge, failure.delay, failure.forgiven = false, 0, true
@@ -1446,9 +1450,9 @@ if lapsed + fallen_due + outlived > 0 then
         in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
         interval = is_read and interval or nil,
       }
-      -- Puts a message back that was handed out, but does not count as that: given back, or its first lapse. Where keys have a rate,
+      -- Puts back a message whose delivery does not count: given back, or lapsed for the first time. If keys have a rate,
       -- the slot that it took is free again, for it or the next of its lane.
-      --   put_back: puts it where it belongs
+      --   put_back: puts the message where it belongs
       local function token_back(lane, put_back)
         if not rule.interval then
           put_back()
@@ -1466,13 +1470,13 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return held and 1 or 0
   end
-  -- Takes settled messages off their claims. A lease goes with the last of its messages.
+  -- Takes settled messages off their claims. A lease is removed with the last of its messages.
   --   counts: token → how many
   local function let_go(counts)
     for token, count in pairs(counts) do
       if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
         redis.call('HDEL', claims, token, token .. ':held')
-        redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+        redis.call('ZREM', leases, token) -- last: by this row a sweep finds what a cut-off script left
       end
     end
   end
@@ -1533,8 +1537,8 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return looked
   end
-  -- The move of due messages: from the scheduled to the ready. Only the index moves; the state says the same. Where keys count,
-  -- one with a key needs a seat of its lane, else it is blocked there.
+  -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
+  -- message with a key needs a seat of its lane; otherwise it is blocked there.
   local function promote(limit)
     local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
     local moved, members, blocked = {}, {}, {}
@@ -1629,10 +1633,10 @@ if lapsed + fallen_due + outlived > 0 then
           end
           return comes_by_rate(id, lane, tonumber(own))
         end
-        return own ~= false -- its own counts as free
+        return own ~= false -- its own seat counts as free
       end
-      -- The lane of a message with this state that nobody holds, and whether the row is its own; else a script that was cut off left
-      -- it behind. nil: it has no key, or somebody holds it. A state that says dead may be what a purge that was cut off left behind.
+      -- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a script that was cut
+      -- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
       local function waiting_lane(id, row, text)
         if text and not text:find('^%a+/?%a* %-') then
           return nil
@@ -1663,7 +1667,7 @@ if lapsed + fallen_due + outlived > 0 then
         blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
       else
         members[#members + 1] = rows[i]
-        local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/later)
+        local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
         moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
       end
     end
@@ -1676,9 +1680,9 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return #rows / 2
   end
-  -- Takes a waiting message off the row where it stood. The last that a move or a removal does: by that row a claim finds what
-  -- was cut off.
-  --   new_index, new_row: of the row that it has now, which stays, as lib/put returns it; nil: it has none, or is buried
+  -- Removes the old row of a message that waited. The last step of a move or a removal: by that row a claim finds what a
+  -- cut-off script left.
+  --   new_index, new_row: the row that it has now, which stays, as lib/put returns it; nil: it has none, or is buried
   local function leave(id, index, row, new_index, new_row)
     if new_index ~= ready and new_index ~= scheduled then -- its time to live has ended
       redis.call('ZREM', expiring, id)
@@ -1691,11 +1695,11 @@ if lapsed + fallen_due + outlived > 0 then
   local function expire_message(id, state, head)
     local member = member_of(id, head, state.due)
     bury(id, state, head, 'expired', 'expired')
-    redis.call('ZREM', ready, member) -- it stood here or there
+    redis.call('ZREM', ready, member) -- it was in one of the two
     leave(id, scheduled, member)
   end
-  -- Expires messages whose time to live is over. An index holds those that have one and wait (I7). Returns how many
-  -- rows it looked at.
+  -- Expires messages whose time to live has ended. An index holds the waiting messages that have one (I7). Returns how many
+  -- rows it checked.
   local function expire(limit)
     local ids = redis.call('ZRANGEBYSCORE', expiring, '-inf', now, 'LIMIT', 0, limit)
     for _, id in ipairs(ids) do
@@ -1722,7 +1726,7 @@ if lapsed + fallen_due + outlived > 0 then
     local function wake_one()
       if redis.call('LLEN', wake) == 0 then
         redis.call('LPUSH', wake, 1)
-        redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+        redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
       end
     end
     sweep(BEHIND)
@@ -1735,18 +1739,18 @@ if lapsed + fallen_due + outlived > 0 then
     local function wake_one()
       if redis.call('LLEN', wake) == 0 then
         redis.call('LPUSH', wake, 1)
-        redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+        redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
       end
     end
     wake_one()
   end
 end
--- How many messages a claim may lease: none while the queue is paused, and never more than leave the messages in
--- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
--- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
--- command. A claim ends here where the queue was deleted since the client opened it. `per_key`, `gated`: what the settings say
--- of keys and of closed lanes; `paced`: whether keys have a rate; `resumes`: when the pause ends, nil: it does not, or there is
--- none; `by_rate`: what the rate leaves, nil: there is none.
+-- How many messages a claim may lease: none while the queue is paused, and never more than the queue's max_in_flight
+-- leaves. A message that waits for its redelivery is not in flight; a dead letter that is claimed is. A value, not a
+-- function: every claim needs it, and to define a function costs Redis as much as a command. A claim ends here if the queue
+-- was deleted since the client opened it. `per_key`, `gated`: the settings of keys and of closed lanes; `paced`: whether
+-- keys have a rate; `resumes`: when the pause ends, nil: it has no end, or the queue is not paused; `by_rate`: the messages
+-- that the rate allows (lib/pace), nil: no rate.
 local capacity, per_key, paced, gated, resumes, by_rate = count, nil, nil, nil, nil, nil
 if part == 'live' then
   local values = redis.call(
@@ -1785,13 +1789,13 @@ if part == 'live' then
       local interval = spans * UNITS[unit] / count
       return interval > 0 and interval <= LONGEST and interval or nil
     end
-    -- What a rate leaves to hand out now: a bucket of tokens, one for each message, kept as the time until which what was handed
-    -- out reaches (GCRA). A burst is what comes in a second, at least one message. A time further ahead than that counts as now:
-    -- the clock stepped back.
+    -- How many messages a rate allows now: a bucket of tokens, one for each message, kept as the time until which the messages
+    -- so far use up the rate (GCRA). A burst is the messages of a second, at least one. A time further ahead than that counts
+    -- as now: the clock stepped back.
     --   rate: as lib/interval_of reads it
     --   reached: the time that is kept, or false
-    --   Returns nil, or { interval: milliseconds between two; from: where what is handed out now begins; most: how many;
-    --   at: when there is one more, milliseconds }.
+    --   Returns nil, or { interval: milliseconds between two messages; from: the time from which the next ones use up the rate;
+    --   most: how many are allowed now; at: when one more is allowed, milliseconds }.
     local function pace(rate, reached)
       local interval = interval_of(rate)
       if not interval then
@@ -1809,11 +1813,10 @@ if part == 'live' then
     capacity = math.min(capacity, by_rate and by_rate.most or capacity)
   end
   if per_key or gated then
-    -- Before a claim takes messages of a queue where keys count, or lanes are closed: sees to what falls due (lib/pass_gates,
-    -- lib/pass_slots), and
-    -- repairs lanes, once a second (lib/tend); and where lanes take turns and less is ready than it may take, lets in the rest from
-    -- all lanes alike, so that a batch is filled even by one lane. What is let in so is handed out now, so no lane has more than
-    -- its window for good.
+    -- Before a claim takes messages of a queue with a rule for keys, or with closed lanes: handles gates and slots that are due
+    -- (lib/pass_gates, lib/pass_slots), and repairs lanes, once a second (lib/tend). If lanes take turns and fewer messages are
+    -- ready than it may take, it lets in the rest from all lanes alike, so that even one lane fills a batch. These are handed
+    -- out now, so no lane exceeds its window permanently.
     local PAUSE = 1000 -- milliseconds between two calls of tend
 
     local function prepare_lanes(per_key, paced, gated, capacity)
@@ -1826,7 +1829,7 @@ if part == 'live' then
           )
           return found[FIELDS[name]]
         end
-        -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is any more, but for a
+        -- Writes the special state of a lane (lib/read_lane), and when an event of the lane is due; nil: none any more, but for a
         -- limit of its own.
         local function write_lane(number, lane)
           local name, before = string.format('%.0f', number), lanes_read[number]
@@ -1852,7 +1855,7 @@ if part == 'live' then
           else
             redis.call('ZREM', gates, name)
           end
-          redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
+          redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it is in force
         end
         local LONGEST = 2 ^ 42 -- milliseconds
         local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
@@ -1877,10 +1880,11 @@ if part == 'live' then
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
           interval = is_read and interval or nil,
         }
-        -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
+        -- When the dependency of a queue counts as down, by its settings; milliseconds. A damaged setting never opens the breaker.
         --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
-        --   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
-        --   breaker.probe: until the first probe; breaker.longest: the longest time between two
+        --   breaker.distinct: this many different messages failed within breaker.within, and at least this share of all attempts:
+        --   breaker.share;
+        --   breaker.probe: until the first probe; breaker.longest: the longest time between two probes
         local said = setting('breaker') or ''
         local breaker = {
           distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
@@ -1898,7 +1902,7 @@ if part == 'live' then
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
         end
-        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
         local function is_later(record, text)
           return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
@@ -1907,7 +1911,7 @@ if part == 'live' then
           local at = text and text:find(' head=')
           if at then
             local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-            if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+            if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
               local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
               return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
             end
@@ -1973,7 +1977,7 @@ if part == 'live' then
         end
         local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
         local MORE = ' [%w_]+=%S*'
-        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
         local function new_state(due)
           return {
@@ -2050,7 +2054,7 @@ if part == 'live' then
           if not record then
             return false
           elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-            return true -- as most: nobody has touched it
+            return true -- as for most: no script has touched it
           elseif is_later(record, text) then
             return true
           end
@@ -2120,20 +2124,20 @@ if part == 'live' then
             end
             return comes_by_rate(id, lane, tonumber(own))
           end
-          return own ~= false -- its own counts as free
+          return own ~= false -- its own seat counts as free
         end
         local function wake_one()
           if redis.call('LLEN', wake) == 0 then
             redis.call('LPUSH', wake, 1)
-            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+            redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
           end
         end
-        -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has a seat of its key or gets one,
-        -- else it waits for that in the lane of its key. Who lets through checks record and state, as lib/let_in does.
-        --   count: at most so many; first: from this place in the lane on
-        local SPARE = 20 -- rows that it looks at besides, in place of those that do not come through (I9)
+        -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has or gets a seat of its key,
+        -- otherwise it waits for that in the lane of its key. Record and state are checked, as in lib/let_in.
+        --   count: the most that it lets through; first: where in the lane it begins
+        local SPARE = 20 -- more rows that it reads, in place of those that are not let through (I9)
 
-        -- Whether it may be ready now.
+        -- Whether the message may be ready now; if not, also the lane of its key.
         local function has_seat(id, row, record)
           local lane = read_record(record).lane
           if not lane or not is_closed(lane) and enter(id, row, lane) then
@@ -2163,7 +2167,7 @@ if part == 'live' then
                 through = through + 1
               else
                 redis.call('ZADD', scheduled, BLOCKED + lane, row)
-                redis.call('ZREM', seats, id) -- in order it kept one
+                redis.call('ZREM', seats, id) -- with ordered keys it kept one
               end
             end
           end
@@ -2171,10 +2175,10 @@ if part == 'live' then
             wake_one()
           end
         end
-        -- Lets messages of a dependency in that is up again, never more than 32 at a time: so the others are not flooded. Where nobody
-        -- waits and none is in work, it is over.
-        --   count: at most so many
-        local AT_ONCE = 32 -- ready or in work
+        -- Lets in messages of a dependency that is up again, never more than 32 at a time, so that other messages do not wait
+        -- behind a flood. When none is blocked and none is ready or being processed, the drain ends.
+        --   count: the most messages that this call lets in
+        local AT_ONCE = 32 -- ready or being processed
 
         local function drain(number, lane, count)
           local score = digits(BLOCKED + number)
@@ -2189,15 +2193,15 @@ if part == 'live' then
           end
           write_lane(number, lane)
         end
-        -- Opens a lane that is paused: that of a key lets in who has a seat, or gets one; that of a dependency drains.
-        local ROWS = 1000 -- of a key without a rule; the rest comes by lib/tend (I9)
+        -- Opens a closed lane: the lane of a key lets in messages that have or get a seat; the lane of a dependency drains.
+        local ROWS = 1000 -- rows of a key without a rule; lib/tend does the rest (I9)
         local AT_FIRST = 32
 
         local function reopen(number, lane)
           lane.paused, lane.ends, lane.open = nil, nil, nil
           if lane.of == 'dependency' then
             lane.drains, lane.due = now, now + breaker.probe
-            write_lane(number, lane) -- first: while it is open only one has a pass
+            write_lane(number, lane) -- first: while it is open, only one message has a pass
             drain(number, lane, AT_FIRST)
             return
           end
@@ -2214,8 +2218,9 @@ if part == 'live' then
             redis.call('ZADD', scheduled, unpack(due))
           end
         end
-        -- Lets one message of a dependency through whose breaker is open, if none is on its way: each time another of the first twenty,
-        -- so that no message keeps it open. The wait until the next one doubles. Where nobody waits two times in a row, it is closed.
+        -- Lets one message of a dependency through whose breaker is open, if none is on its way: each time another of the first
+        -- twenty, so that no message keeps it open. The wait until the next one doubles. If no message waits twice in a row, the
+        -- breaker is closed.
         local FIRST = 20
 
         local function probe(number, lane)
@@ -2235,8 +2240,8 @@ if part == 'live' then
           end
           write_lane(number, lane)
         end
-        -- What falls due about lanes: a probe, the end of a pause, or of the time for which no failures open a breaker.
-        local LANES = 10 -- a call (I9)
+        -- Handles due events of lanes: a probe, the end of a pause, or of the time in which failures do not open a breaker.
+        local LANES = 10 -- lanes per call (I9)
 
         local function pass_gates()
           for _, name in ipairs(redis.call('ZRANGEBYSCORE', gates, '-inf', now, 'LIMIT', 0, LANES)) do
@@ -2288,8 +2293,9 @@ if part == 'live' then
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
           interval = is_read and interval or nil,
         }
-        -- Lets in the next of each lane whose slot has come by the rate of keys, and forgets the slot: two for each that a claim takes.
-        local SPARE, PASSED = 10, 1000 -- lanes, as lib/let_in looks at (I9)
+        -- Lets in the next of each lane whose slot has passed by the rate of keys, and forgets the slot: two per message that a
+        -- claim takes.
+        local SPARE, PASSED = 10, 1000 -- lanes, as many as lib/let_in reads (I9)
 
         local function pass_slots(count)
           local names = redis.call('ZRANGEBYSCORE', slots, '-inf', now, 'LIMIT', 0, math.min(2 * count + SPARE, PASSED))
@@ -2303,7 +2309,7 @@ if part == 'live' then
           if rule.interval then
             let_in(lanes)
           end
-          redis.call('ZREM', slots, unpack(names)) -- the last: by these the next claim sees what was cut off
+          redis.call('ZREM', slots, unpack(names)) -- last: by these the next claim finds what a cut-off script left
         end
         pass_slots(capacity)
       end
@@ -2345,9 +2351,9 @@ if part == 'live' then
         local function digits(number)
           return string.format(WHOLE, number)
         end
-        -- Where keys count no more: makes blocked messages of these lanes due, some a call; when nobody waits, forgets the seats and
-        -- the rule.
-        local UNBLOCKED = 1000 -- rows a call (I9)
+        -- If keys no longer have a rule: makes blocked messages of these lanes due, some per call; when none is left, forgets the
+        -- seats and the rule.
+        local UNBLOCKED = 1000 -- rows per call (I9)
 
         local function unblock(lanes)
           local due = {}
@@ -2361,7 +2367,7 @@ if part == 'live' then
           if #due > 0 then
             redis.call('ZADD', scheduled, unpack(due))
           elseif setting('per_key') == 'off' and redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then
-            redis.call('UNLINK', seats, slots, tended) -- else `per_key` is damaged, or of a later version, or someone waits
+            redis.call('UNLINK', seats, slots, tended) -- otherwise `per_key` is damaged, or of a later version, or messages are blocked
             redis.call('HDEL', settings, 'per_key')
           end
         end
@@ -2381,8 +2387,8 @@ if part == 'live' then
           probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
           longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
         }
-        -- A lane whose gate is missing, or further away than a probe can be, since the clock stepped back, or whose queue has no breaker
-        -- any more: it falls due now.
+        -- Makes a lane due now whose gate is missing, or further away than a probe can be, since the clock stepped back, or whose
+        -- queue no longer has a breaker.
         local function recheck(number)
           local lane, name = read_lane(number), string.format('%.0f', number)
           local at = tonumber(redis.call('ZSCORE', gates, name) or nil)
@@ -2392,8 +2398,8 @@ if part == 'live' then
           end
         end
         local PASS = '\1'
-        -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
-        -- score as many as a binary search finds.
+        -- How many rows of an index precede (score, member) or are equal to it: those of a lower score, and as many of the same
+        -- score as a binary search finds.
 
         -- By bytes, as Redis sorts; Lua compares by the server's locale.
         local function is_after(one, other)
@@ -2419,8 +2425,8 @@ if part == 'live' then
           end
           return low
         end
-        -- The first `limit` rows of an index after (score, member), up to (last_score, last_member); then the score and the
-        -- member of the last of them, where more follow, else both empty.
+        -- The first `limit` rows of an index after (score, member), up to (last_score, last_member); then the score and the member
+        -- of the last of them, if more follow, otherwise both empty.
         local function rows_of_range(index, range)
           local low = rows_up_to(index, range.score, range.member)
           local stop = rows_up_to(index, range.last_score, range.last_member)
@@ -2444,13 +2450,13 @@ if part == 'live' then
           local at = text and text:find(' head=')
           if at then
             local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-            if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+            if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
               local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
               return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
             end
           end
         end
-        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
         local function is_later(record, text)
           return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
@@ -2526,7 +2532,7 @@ if part == 'live' then
         end
         local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
         local MORE = ' [%w_]+=%S*'
-        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
         local function new_state(due)
           return {
@@ -2602,16 +2608,16 @@ if part == 'live' then
         local function wake_one()
           if redis.call('LLEN', wake) == 0 then
             redis.call('LPUSH', wake, 1)
-            redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+            redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
           end
         end
-        -- Whether a message keeps the seat that it holds; one that is blocked in the lane of its key all the same becomes ready. The
-        -- seat of a call whose message was cancelled stays as long as the lease (lib/cancelled_seat). Where keys have a rate, who is
-        -- blocked gives its seat back; and a claim that was cut off takes its slots now.
+        -- Whether a message keeps the seat that it holds; one that is still blocked in the lane of its key becomes ready. The seat
+        -- of a call whose message was cancelled stays as long as the lease (lib/cancelled_seat). If keys have a rate, a blocked
+        -- message gives its seat back; and a leased one whose claim was cut off takes its slot now.
         --   own: the score of the seat
         local function seat_is_due(id, own)
           local token, cancelled = id:match('^\2(%S+) (.*)$')
-          if token then -- where the cancel was cut off, the message is still held, and has its own
+          if token then -- if the cancel was cut off, the message is still held, and has its own
             local still_held = (redis.call('HGET', states, cancelled) or ''):find(' +' .. token .. ' ', 1, true)
             return redis.call('ZSCORE', leases, token) ~= false and not still_held
           end
@@ -2623,7 +2629,8 @@ if part == 'live' then
           local state = parse_state(text, head.birth)
           if state.mark == '+' then
             if rule.interval and own % 1 > 0 then
-              -- Of messages that are handed out where keys have a rate: the next of each lane comes an interval from now. Returns when that is.
+              -- Takes the slots of messages that are handed out, if keys have a rate: the next of each lane follows after an interval.
+              -- Returns when.
               local KEPT = 86400000 -- milliseconds for which slots stay that no claim forgets (lib/pass_slots)
 
               local function take_slots(ids)
@@ -2638,7 +2645,7 @@ if part == 'live' then
                 if #taken > 0 then
                   redis.call('ZADD', slots, unpack(taken))
                   redis.call('PEXPIRE', slots, math.ceil(rule.interval) + KEPT)
-                  redis.call('ZADD', seats, unpack(given)) -- it came by the rate, and counts no more as ready
+                  redis.call('ZADD', seats, unpack(given)) -- it was let in by the rate, and no longer counts as ready
                 end
                 return next_at
               end
@@ -2658,8 +2665,8 @@ if part == 'live' then
           end
           return keeps_seat(state, score > 0 and not is_blocked)
         end
-        -- Whether a message that was let through the gate of its dependency keeps the pass: it is ready or in work, and that is still
-        -- of use.
+        -- Whether a message that was let through the gate of its dependency keeps the pass: it is ready or being processed, and the
+        -- gate still exists.
         local function pass_is_due(id, number)
           local text = redis.call('HGET', states, id)
           local head, later = head_of(id, text)
@@ -2670,10 +2677,10 @@ if part == 'live' then
           local is_there = state.mark == '+' or redis.call('ZSCORE', ready, member_of(id, head, state.due))
           return state.part == 'live' and is_there and read_lane(number) and true or false
         end
-        -- The part of lib/tend that looks at seats and passes, some a call: those go that nobody should hold. Returns where the next
-        -- call goes on.
-        --   place: what the last one returned; nil: from the front
-        local SEATS = 100 -- that one call looks at (I9)
+        -- The part of lib/tend that reads seats and passes, some per call: those go that no message should hold. Returns where the
+        -- next call continues.
+        --   place: the value that the last call returned; nil: from the front
+        local SEATS = 100 -- seats that one call reads (I9)
 
         local function tend_seats(place)
           local score, member = (place or ''):match('^(%S+) (.*)$')
@@ -2697,12 +2704,12 @@ if part == 'live' then
           end
           return (next_score == '' and '-inf' or next_score) .. ' ' .. next_member
         end
-        -- Repairs what a script that was cut off left behind in lanes: lets in who waits beside a free seat, makes ready who waits with
-        -- one, and takes seats away from messages that are gone, or hold none where they are. Looks at some lanes and some seats a
-        -- call, and goes on there at the next: however many lanes are held, each has its turn. Closed lanes have gates of their own
-        -- (lib/pass_gates); where none is left, the settings say so.
-        local LANES = 100 -- that one call looks at (I9)
-        local KEPT = 600000 -- milliseconds for which the place is kept
+        -- Repairs what a script that was cut off left behind in lanes: lets in blocked messages beside a free seat, makes blocked
+        -- messages with a seat ready, and takes seats away from messages that are gone, or hold none in their place. Reads some
+        -- lanes and some seats per call, and the next call continues there: however many lanes are held, each has its turn. Closed
+        -- lanes have gates of their own (lib/pass_gates); if none is left, the settings are cleared.
+        local LANES = 100 -- lanes that one call reads (I9)
+        local KEPT = 600000 -- milliseconds for which the position is kept
 
         local function tend()
           local front = string.format('%.0f', BLOCKED - 1)
@@ -2753,8 +2760,8 @@ if part == 'live' then
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
-        -- Lets in so many blocked messages, from all lanes alike.
-        local LANES = 100 -- from which one claim is filled (I9)
+        -- Lets in `count` blocked messages, from all lanes alike.
+        local LANES = 100 -- lanes that fill one claim (I9)
 
         local function fill(count)
           local lanes, score = {}, string.format('%.0f', BLOCKED)
@@ -2787,10 +2794,10 @@ end
 local source = part == 'dead' and dead or part == 'expired' and expired or ready
 -- Matches a state line (lib/state) of a message whose lease has lapsed before; captures how often it was charged.
 local lapsed_before = '^%a+/?%a* [+-]%S* %d+ %d+ (%d+) %d+ [1-9]'
--- The first rows of the index that a claim takes from, as many as it may lease, with their ids and states. A worker's
--- claim takes a suspect alone, where it stands first, or looks past suspects; a claim of dead letters looks past those that
--- rest. And whether only suspects are there.
-local rows, ids = capacity > 0 and redis.call('ZRANGE', source, 0, capacity) or {}, {} -- and one more, if there is one
+-- The first rows of the index that a claim takes from, as many as it may lease, with their ids and states. A worker's claim
+-- takes a suspect alone, if it is first, or skips suspects; a claim of dead letters skips those that rest. `only_suspects`:
+-- whether no other rows are there.
+local rows, ids = capacity > 0 and redis.call('ZRANGE', source, 0, capacity) or {}, {} -- and one more, if it exists
 local byte, sub, more = string.byte, string.sub, #rows > capacity
 rows[capacity + 1] = nil
 for n, row in ipairs(rows) do
@@ -2805,10 +2812,10 @@ for _, text in ipairs(texts) do
   end
 end
 if marked then
-  -- The rows that a claim may take, at most `most`, with their ids and states, where it met suspects or resting dead letters.
+  -- The rows that a claim may take, at most `most`, with their ids and states, if it met suspects or resting dead letters.
   local function past_others(source, most, reply)
     if part == 'live' then
-      local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+      local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- in addition to those that all need
 
       local function is_number(value)
         return type(value) == 'number' and value == value -- NaN is not itself
@@ -2834,8 +2841,8 @@ if marked then
         )
         return found[FIELDS[name]]
       end
-      -- Whether so many charged failures are more than the policy in Redis allows now. Where that policy cannot be read,
-      -- there is no limit here: the next failure is judged by the default one.
+      -- Whether this many charged failures are more than the policy in Redis allows now. If that policy cannot be read, there is
+      -- no limit here: the next failure is judged by the default policy.
       local stands = read_policy(setting('redelivery') or default_policy)
       local allowed = stands and stands.max_redeliveries
       local function is_spent(charged)
@@ -2844,10 +2851,10 @@ if marked then
       local function id_of(member)
         return member:sub(member:byte(1) < 16 and 9 or 3)
       end
-      -- The rows of `source` that a worker's claim may take, at most `most`, with their ids and states. A suspect, a message
-      -- that lapsed before, is taken alone, if it stands first and the claim may take it; else the claim skips suspects, within
-      -- 1,000 more rows (I9). Only states are read, since records may be large. A spent message is no suspect: it is not handed
-      -- out, but buried (I6).
+      -- The rows of `source` that a worker's claim may take, at most `most`, with their ids and states. A suspect, a message that
+      -- lapsed before, is taken alone, if it is first and the claim may take it; otherwise the claim skips suspects, within 1,000
+      -- more rows (I9). Only states are read, since records may be large. A spent message is not a suspect: it is not handed out,
+      -- but buried (I6).
       local PAST, PAGE = 1000, 100
 
       local function past_suspects(source, most)
@@ -2879,9 +2886,9 @@ if marked then
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
-    -- The first rows of a dead-letter or expiry queue whose messages do not rest (lib/keep), at most `most`, with their ids
-    -- and states. It looks past 1,000 resting ones, and where that finds none, past as many from a random place on, so that
-    -- however many rest (I9), they do not block those behind them. If it finds none, the reply says when the first rest ends.
+    -- The first rows of a dead-letter or expiry queue whose messages do not rest (lib/keep), at most `most`, with their ids and
+    -- states. It skips 1,000 resting ones and, if that finds none, as many from a random position, so that resting messages,
+    -- however many (I9), do not block the others. If it finds none, the reply says when the first rest ends.
     local PAST, PAGE = 1000, 100
 
     local function past_resting(source, most, reply)
@@ -2925,13 +2932,13 @@ if marked then
   long = true -- perhaps
 end
 local only_suspects = marked and #rows == 0
--- Leaves to a claim, of the rows that it may take, those of messages without a key, or with a seat (lib/with_seats).
+-- Keeps, of the rows that a claim may take, those of messages without a key, or with a seat (lib/with_seats).
 local seated = true
 if per_key and #rows > 0 then
   local held = redis.call('ZMSCORE', seats, unpack(ids))
   for n, row in ipairs(rows) do
     held[n] = held[n] and (not paced or held[n] % 1 > 0) -- lib/BY_RATE
-    seated = seated and (held[n] or row:byte() > 15) -- the short form of a row (lib/order) is of one without a key
+    seated = seated and (held[n] or row:byte() > 15) -- with a key, a row never has the short form (lib/order)
   end
   if not seated then
     local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
@@ -3032,19 +3039,19 @@ if per_key and #rows > 0 then
         end
         return comes_by_rate(id, lane, tonumber(own))
       end
-      return own ~= false -- its own counts as free
+      return own ~= false -- its own seat counts as free
     end
     local function stated_head(text)
       local at = text and text:find(' head=')
       if at then
         local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
           local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
           return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
         end
       end
     end
-    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
     local function is_later(record, text)
       return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
@@ -3120,7 +3127,7 @@ if per_key and #rows > 0 then
     end
     local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
     local MORE = ' [%w_]+=%S*'
-    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
     local function new_state(due)
       return {
@@ -3203,19 +3210,19 @@ if per_key and #rows > 0 then
       end
       return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
     end
-    -- Of the rows that a claim may take, with their ids and states, those of messages that have no key, or a seat. One with a key
-    -- and without a seat gets one, or is blocked: keys did not count when it became ready, or someone else made it ready. If
-    -- messages that came later hold the seats and are still ready, it takes over the seat of one, which is blocked.
+    -- Of the rows that a claim may take, with their ids and states, those of messages that have no key, or a seat. A message
+    -- with a key but no seat gets one, or is blocked: keys had no rule when it became ready, or another program made it ready.
+    -- If messages that were sent later hold the seats and are still ready, it takes over the seat of one, which is blocked.
     --   held: for each its lane, if it has a seat
-    local MOST = 100 -- holders that it looks at (I9)
+    local MOST = 100 -- holders that it reads (I9)
 
     local function block(lane, row)
       redis.call('ZADD', scheduled, BLOCKED + lane, row)
       redis.call('ZREM', ready, row)
     end
 
-    -- Whether a message takes over a seat: of the holders that are still ready and behind it, that of the last, so that none of them
-    -- passes another. `displaced` has the ids of those who lose theirs.
+    -- Whether a message takes over a seat: of the holders that are still ready and behind it, the last one loses its seat, so that
+    -- no holder passes another. `displaced` has the ids of the messages that lose theirs.
     local function takes_over(id, row, lane, displaced)
       local furthest, loser, its_row = redis.call('ZRANK', ready, row) or math.huge, nil, nil
       for _, other in ipairs(redis.call('ZRANGEBYSCORE', seats, seat_in(lane), seat_in(lane), 'LIMIT', 0, MOST)) do
@@ -3246,7 +3253,7 @@ if per_key and #rows > 0 then
           lane, is_own = waiting_lane(id, row, texts[n])
         end
         if lane and not (is_own and (enter(id, row, lane) or takes_over(id, row, lane, displaced))) then
-          block(lane, row) -- lib/let_in drops one that is not its own
+          block(lane, row) -- lib/let_in drops a row that is not its message's own
           blocked[n] = true
           if rule.interval then
             redis.call('ZREM', seats, id) -- it was ready before keys had a rate
@@ -3254,7 +3261,7 @@ if per_key and #rows > 0 then
         end
       end
       local kept, names, lines = {}, {}, {}
-      for n, id in ipairs(ids) do -- an id has a second row, further in front, where a script was cut off
+      for n, id in ipairs(ids) do -- an id has a second row, nearer the front, if a script was cut off
         if not blocked[n] and not displaced[id] then
           kept[#kept + 1], names[#names + 1], lines[#lines + 1] = rows[n], id, texts[n]
         end
@@ -3264,7 +3271,7 @@ if per_key and #rows > 0 then
     rows, ids, texts = with_seats(held, rows, ids, texts)
   end
 end
--- Leaves to a claim, of the rows that it may take, those that no closed lane stops (lib/past_gates).
+-- Keeps, of the rows that a claim may take, those that no closed lane stops (lib/past_gates).
 local passed = true
 if gated and #rows > 0 then
   local PASS = '\1'
@@ -3303,13 +3310,13 @@ if gated and #rows > 0 then
     local at = text and text:find(' head=')
     if at then
       local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-      if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
         local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
         return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
       end
     end
   end
-  local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+  local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
   local function is_later(record, text)
     return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
@@ -3390,15 +3397,15 @@ if gated and #rows > 0 then
     local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
     return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
   end
-  -- Of the rows that a claim may take, with their ids and states, those that it may hand out. The others are parked: one whose
-  -- dependency is closed in the lane of that, one whose key is paused in the lane of that. In order it keeps the seat of its key
-  -- behind its dependency, so nobody overtakes it; else it gives the seat back. Where it has parked any, it looks at a hundred
-  -- rows more, so that few claims are enough.
+  -- Of the rows that a claim may take, with their ids and states, those that it may hand out. The others are parked: a
+  -- message whose dependency is closed in the lane of the dependency, one whose key is paused in the lane of the key. With
+  -- ordered keys a message that waits for its dependency keeps the seat of its key, so no message overtakes it; otherwise it
+  -- gives the seat back. If any was parked, it reads a hundred rows more, so that few claims are enough.
   local AHEAD = 100 -- rows (I9)
 
-  -- The closed lane in which a message has to wait, and whether it is that of its dependency; nil: none.
+  -- The closed lane in which a message must wait, and whether it is the lane of its dependency; nil: none.
   local function closed_lane(id, row, text)
-    if row:byte() > 15 or text and not text:find('^%a+/?%a* %-') then -- in no lane (lib/order), or somebody holds it
+    if row:byte() > 15 or text and not text:find('^%a+/?%a* %-') then -- in no lane (lib/order), or it is leased
       return nil
     end
     local head = head_of(id, text)
@@ -3408,7 +3415,7 @@ if gated and #rows > 0 then
     return head and head.lane and is_closed(head.lane) and head.lane or nil, false
   end
 
-  -- Parks it, if it has to wait; whether it has.
+  -- Parks a message, if it must wait; whether it must.
   local function parked(row, id, text, leaving)
     local lane, of_dependency = closed_lane(id, row, text)
     if not lane then
@@ -3444,15 +3451,15 @@ if gated and #rows > 0 then
   rows, ids, texts = past_gates(rows, ids, texts)
   passed = #rows == before
 end
--- Leases to the token the first messages of its index, and adds them to the reply: `chosen` are their ids. Statements, not
--- functions, since every claim runs them: a function costs Redis as much as a command, and more for each name that it uses
--- of those around it. What is rarely needed is defined when it is needed.
-local NOT_FRESH = 4096 -- bytes in place of which a claim takes one that is not fresh, since that takes as long
+-- Leases the first messages of its index to the token, and adds them to the reply: `chosen` are their ids. Statements, not
+-- functions, since every claim runs them: a function costs Redis as much as a command, and more for each outer name that it
+-- uses. Functions that are rarely needed are defined when they are needed.
+local NOT_FRESH = 4096 -- bytes that a message that is not fresh counts for, since it takes as long
 local most = 524288 -- bytes that it leases, or one message (I9)
 local records, read, spent = {}, 0, 0
 local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, nil, nil
-local size, ends, leaves = 0, #reply, 0 -- the lengths of chosen, reply and taken: to ask for one is a search
--- Of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
+local size, ends, leaves = 0, #reply, 0 -- the lengths of chosen, reply and taken: # would search for them
+-- The state of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
 local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
 for place = 1, #ids do
   if spent > most then -- the rest stays
@@ -3460,8 +3467,9 @@ for place = 1, #ids do
   elseif place > read and not long then
     records, read = redis.call('HMGET', messages, unpack(ids)), #ids
   elseif place > read then
-    -- Reads the records of ids[first] and those after it into `records`: a page of them, and of long ones no more than `most`
-    -- bytes, but one. Their lengths are in the states (lib/head_word). Returns the records, and the position of the last.
+    -- Reads the records of ids[first] and those after it into `records`: a page of them, and of long ones `most` bytes and the
+    -- record that exceeds them. Their lengths are in the states (lib/head_word). Returns the records, and the position of the
+    -- last.
     local PAGE = 250
 
     local function read_records(records, ids, texts, first, most)
@@ -3489,12 +3497,12 @@ for place = 1, #ids do
     records, read = read_records(records, ids, texts, place, most - spent)
   end
   local id, text = ids[place], texts[place]
-  local record = not seen[id] and records[place] -- a send that was cut off and repeated has two rows
+  local record = not seen[id] and records[place] -- a message whose send was cut off and repeated has two rows
   local line = record and fresh
-  local touched = record and (text or (record:byte(8) or 0) % 32 > 9) -- or more in its flags than a priority
+  local touched = record and (text or (record:byte(8) or 0) % 32 > 9) -- or its flags hold more than a priority
   if touched then
     not_fresh = not_fresh or (function()
-      local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+      local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
       local function is_later(record, text)
         return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
@@ -3503,7 +3511,7 @@ for place = 1, #ids do
         local at = text and text:find(' head=')
         if at then
           local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-          if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+          if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
             local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
             return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
           end
@@ -3569,7 +3577,7 @@ for place = 1, #ids do
       end
       local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
       local MORE = ' [%w_]+=%S*'
-      local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+      local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
       local function new_state(due)
         return {
@@ -3642,9 +3650,9 @@ for place = 1, #ids do
       local function member_of(id, head, due)
         return order_of(head, due) .. string.char(head.birth % 256) .. id
       end
-      -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
-      -- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so
-      -- that no damage hides a message from everyone.
+      -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or has another row, where
+      -- its state says. The only row of a message always counts, even if its record or state is damaged, so that no damage hides
+      -- a message.
       local function left_over(index, row, id, state, head)
         if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
           return true
@@ -3777,7 +3785,7 @@ for place = 1, #ids do
                 end
                 return comes_by_rate(id, lane, tonumber(own))
               end
-              return own ~= false -- its own counts as free
+              return own ~= false -- its own seat counts as free
             end
 
             local function seated_or_blocked(id, row, lane, score)
@@ -3830,7 +3838,7 @@ for place = 1, #ids do
             local expired = state.reason == 'expired'
             local failure = last_failure(redis.call('HGET', history, id) or '')
             if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
-              failure = '' -- it expired by itself
+              failure = '' -- it expired without a failure
             end
             local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
             return group == '' and expired and 'expired' or group:sub(1, 12)
@@ -3841,7 +3849,7 @@ for place = 1, #ids do
         if arrive then
           arrive()
         end
-        if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+        if state.part == 'dead' then -- last, so that each row of `groups` belongs to a dead letter
           in_group = in_group or (function()
             local function group_row(group, died, member)
               return string.format('%-12s', group) .. pack_number(died, 6) .. member
@@ -3862,7 +3870,7 @@ for place = 1, #ids do
           count_redriven(died_again, 'died')
         end
         if head.needs and setting('gated') then
-          redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
+          redis.call('ZREM', seats, PASS .. id) -- the pass that let it through (lib/let_through)
         end
         if in_lane then
           give_back(id, state, waits or index == scheduled)
@@ -3889,9 +3897,9 @@ for place = 1, #ids do
             end
             local RESULTS_KEPT = 3600000
             local RESULT_EXTRA = 200
-            local BYTES = 67108864 -- of all
-            local MOST, MOST_BYTES = 2200, 33554432 -- that make room in one script (I9): as many as half a megabyte may need
-            local AT_ONCE = 100 -- of these one command reads the ids
+            local BYTES = 67108864 -- of all results
+            local MOST, MOST_BYTES = 2200, 33554432 -- results that one script drops (I9): as many as half a megabyte may need
+            local AT_ONCE = 100 -- ids that one command reads
             local lasts, limit = span(kept_for) or RESULTS_KEPT, tonumber((most_bytes or ''):match('^%d+$') or nil) or BYTES
             local before = redis.call('HMGET', results, '', unpack(ended)) -- under the empty id: the bytes of all
             local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 2 * #ended)
@@ -3925,7 +3933,7 @@ for place = 1, #ids do
               while room > 0 and dropped < MOST do
                 local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
                 if not oldest[1] then
-                  total = 0 -- what was counted is not there
+                  total = 0 -- nothing is left, whatever was counted
                   break
                 end
                 local freed, gone = forget_results(oldest, room)
@@ -3953,7 +3961,7 @@ for place = 1, #ids do
               redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
             end
             for n, id in ipairs(ended) do
-              if ends[n] then -- without the right to, who waits finds it within a second
+              if ends[n] then -- if the user must not publish, a waiting caller finds it within a second
                 redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] or 'unkept 0 ')
               end
             end
@@ -4007,7 +4015,7 @@ for place = 1, #ids do
               once_gone(ids)
             end
             redis.call('HDEL', history, unpack(ids))
-            redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+            redis.call('HDEL', states, unpack(ids)) -- last: by the state a sweep sees that a script was cut off
             if gated then
               local function end_passes(ids)
                 local passes = {}
@@ -4018,13 +4026,13 @@ for place = 1, #ids do
               end
               end_passes(ids)
             end
-            if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+            if per_key then -- after the states: lib/tend finds the seat of a message that is gone
               vacate(ids)
             end
             return gone
           end
           redis.call('HINCRBY', counters, 'discarded', drop({ id }))
-          local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
+          local job = state.more:match(' redrive=([^/ ]+)/') -- otherwise lib/put counts it
           if job then
             local function count_redriven(job, what)
               if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
@@ -4045,13 +4053,13 @@ for place = 1, #ids do
         return fate
       end
       -- The state line of a leased message that is not fresh: it was delivered, delayed or moved before, or has a time to live.
-      -- nil if the row of the index is stale (a script was cut off), or the message is spent or expired, and is buried; 'later'
-      -- if it is of a later form, and its row is put off.
+      -- nil if the row of the index is stale (a script was cut off), or if the message is spent or expired, and is buried;
+      -- 'later' if it is of a later form, and its row is put off.
       local spent
       local function not_fresh_line(source, row, id, record, stated)
         if is_later(record, stated) then
-          -- Puts the row of a message of a later form behind the others: a ready one waits for a while among the scheduled, a dead
-          -- or expired one goes to the end of its index; a scheduled one stays, or it would be due at another time.
+          -- Puts the row of a message of a later form behind the others: a ready one waits for a while in `scheduled`, a dead or
+          -- expired one goes to the end of its index; a scheduled one stays, or it would be due at another time.
           local function put_off(index, row)
             if index == ready then
               redis.call('ZADD', scheduled, now + AGAIN, row)
@@ -4068,7 +4076,7 @@ for place = 1, #ids do
         local state = parse_state(stated, head.birth)
         local as_stated = state.part == part and state.due <= now and member_of(id, head, state.due) == row
         if state.mark == '+' and not redis.call('ZSCORE', leases, state.token) then
-          state.mark = '-' -- someone else wrote that: nobody holds it
+          state.mark = '-' -- another program wrote that: no consumer holds it
         end
         if state.mark == '+' or not as_stated and left_over(source, row, id, state, head) then
           return nil
@@ -4076,7 +4084,7 @@ for place = 1, #ids do
         state.part = part
         if part == 'live' and state.charged > 0 then -- the limit may have been lowered since it failed (I6)
           spent = spent or (function()
-            local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+            local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- in addition to those that all need
 
             local function is_number(value)
               return type(value) == 'number' and value == value -- NaN is not itself
@@ -4128,7 +4136,7 @@ for place = 1, #ids do
     line = not_fresh(source, rows[place], id, record, text)
     most = most - NOT_FRESH
   end
-  if line ~= 'later' then -- else it stays
+  if line ~= 'later' then -- otherwise the row stays
     taken[leaves + 1], leaves = rows[place], leaves + 1
     if touched then
       mortal = mortal or {}
@@ -4153,7 +4161,7 @@ for place = 1, #ids do
           once_gone(ids)
         end
         redis.call('HDEL', history, unpack(ids))
-        redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+        redis.call('HDEL', states, unpack(ids)) -- last: by the state a sweep sees that a script was cut off
         if gated then
           local PASS = '\1'
           local function end_passes(ids)
@@ -4165,7 +4173,7 @@ for place = 1, #ids do
           end
           end_passes(ids)
         end
-        if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+        if per_key then -- after the states: lib/tend finds the seat of a message that is gone
           vacate(ids)
         end
         return gone
@@ -4188,7 +4196,7 @@ if #chosen > 0 then
     reply[3], reply[4] = #chosen, spent
   end
   redis.call('ZADD', leases, now + lease, token)
-  local kind = answer == 'count' and '\tbatch' or suspects ~= 'all' and '\tworker' or '' -- a sweep remembers it
+  local kind = answer == 'count' and '\tbatch' or suspects ~= 'all' and '\tworker' or '' -- the sweep reads it
   redis.call('HSET', claims, token, consumer .. kind .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
   redis.call('HSET', states, unpack(leased)) -- from here on they are leased
 end
@@ -4198,9 +4206,9 @@ if #taken > 0 then
     redis.call('ZREM', expiring, unpack(mortal))
   end
 end
--- After a claim has taken messages of a queue where keys count: sees to the slots and the seats of what it hands out
--- (lib/handed_out); `unwatched`: there is a slot for which no client has set its alarm. Whether anything is ready now, which
--- the claim may not have seen, since someone was let in.
+-- After a claim has taken messages of a queue with a rule for keys: takes the slots and gives back the seats of those that
+-- it hands out (lib/handed_out); `unwatched`: no client has set its alarm for a slot. `let_in_since`: whether any message
+-- is ready now, which the claim may not have read, since some were let in.
 local let_in_since, unwatched = per_key and capacity > 0, false
 if let_in_since then
   if (paced or per_key:find('^fair')) and #chosen > 0 then
@@ -4235,11 +4243,11 @@ if let_in_since then
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
       interval = is_read and interval or nil,
     }
-    -- Of messages that are handed out where lanes take turns, or keys have a rate: gives back their seats, takes their slots. Whether
-    -- there is a slot for which no client has set its alarm.
+    -- For messages that are handed out if lanes take turns, or keys have a rate: gives back their seats, takes their slots.
+    -- Returns whether there is a slot for which no client has set its alarm.
     local function handed_out(ids)
       local slot
-      if rule.interval then -- before the seats, so that nobody is let in
+      if rule.interval then -- before the seats, so that no message is let in
         local KEPT = 86400000 -- milliseconds for which slots stay that no claim forgets (lib/pass_slots)
 
         local function take_slots(ids)
@@ -4254,7 +4262,7 @@ if let_in_since then
           if #taken > 0 then
             redis.call('ZADD', slots, unpack(taken))
             redis.call('PEXPIRE', slots, math.ceil(rule.interval) + KEPT)
-            redis.call('ZADD', seats, unpack(given)) -- it came by the rate, and counts no more as ready
+            redis.call('ZADD', seats, unpack(given)) -- it was let in by the rate, and no longer counts as ready
           end
           return next_at
         end
@@ -4271,7 +4279,7 @@ if let_in_since then
   let_in_since = redis.call('ZCARD', ready) > 0
 end
 if by_rate and #chosen > 0 then
-  -- Notes what was handed out by a queue's rate (lib/pace), or gives tokens back: a number below 0.
+  -- Records messages that were handed out by a queue's rate (lib/pace), or gives tokens back: a number below 0.
   local function spend(by_rate, count)
     redis.call('HSET', counters, 'rate_until', string.format('%.17g', by_rate.from + count * by_rate.interval))
   end
@@ -4282,7 +4290,7 @@ if part == 'live' then
     local function wake_one()
       if redis.call('LLEN', wake) == 0 then
         redis.call('LPUSH', wake, 1)
-        redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+        redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
       end
     end
     wake_one()
@@ -4290,9 +4298,9 @@ if part == 'live' then
   else
     redis.call('DEL', wake)
     if #chosen == 0 and patience > 0 then
-      -- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live, a gate, a slot, the
-      -- end of a pause, one more by the rate. The others sleep on; without this a thousand of them would wake in the same
-      -- millisecond. Returns the milliseconds until then, -1 for a client that sleeps on.
+      -- Tells one waiting client when the next event is due: a scheduled message, a lease, a time to live, a gate, a slot, the
+      -- end of a pause, one more message by the rate. The others keep sleeping; otherwise a thousand of them would wake in the
+      -- same millisecond. Returns the milliseconds until then, -1 for a client that keeps sleeping.
       local function set_alarm()
         local event = resumes or by_rate and redis.call('ZCARD', ready) > 0 and by_rate.at or nil
         for _, index in ipairs({ scheduled, leases, expiring }) do
@@ -4305,7 +4313,7 @@ if part == 'live' then
           local at = tonumber(redis.call('ZRANGEBYSCORE', gates, now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
           event = at and math.min(event or at, at) or event
         end
-        if paced and capacity > 0 then -- those of the past are passed by claims that may take something
+        if paced and capacity > 0 then -- past slots are left to claims that may take messages
           local at = tonumber(redis.call('ZRANGE', slots, 0, 0, 'WITHSCORES')[2])
           event = at and math.min(event or at, math.ceil(at)) or event
         end
@@ -4322,11 +4330,11 @@ if part == 'live' then
       reply[2] = set_alarm()
     end
   end
-  if unwatched or alarmed == '1' and (#chosen > 0 or patience == 0 or only_suspects) then -- another client has to watch the time
+  if unwatched or alarmed == '1' and (#chosen > 0 or patience == 0 or only_suspects) then -- another client must set its alarm
     local function wake_one()
       if redis.call('LLEN', wake) == 0 then
         redis.call('LPUSH', wake, 1)
-        redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+        redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
       end
     end
     redis.call('DEL', alarm)

@@ -1,34 +1,36 @@
--- What a session, or an ack that sends, sends and acks takes effect together, in several queues, or not at all. On a cluster the
--- queues must share a hash tag. That all is sent is noted before anything is acked, so a repetition acks the rest (I12). What is
--- too large for one script was staged, and is moved afterwards (`move_staged`). Returns 1 and which messages were not sent
--- (lib/send_shares). Or nothing was done: 0 and what is not held: the queue's number and the id, in pairs; -1: a queue was deleted
--- since the client opened it; -2: what was staged has outlived its time to live; -3 and which ids are known (lib/refuse_known).
-local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance moves what was staged
-local strict = ARGV[3] == '1' -- a known id refuses all of it
+-- The sends and acks of a session, or of an ack that sends, take effect together, in several queues, or not at all. On a
+-- cluster the queues must share a hash tag. The script records that all is sent before it acks anything, so a repetition
+-- acks the rest (I12). Messages that are too large for one script were staged, and are moved afterwards (`move_staged`).
+-- Returns 1 and the messages that were not sent (lib/send_shares). Or nothing was done: 0 and the messages that are not
+-- held: the queue's number and the id, in pairs; -1: a queue was deleted since the client opened it; -2: a staged list has
+-- outlived its time to live; -3 and the ids that are known (lib/refuse_known).
+local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance moves the staged messages
+local strict = ARGV[3] == '1' -- a known id refuses the whole commit
 -- items from ARGV[4]: opening, acks, id, token, result; groups, delay, ttl, count, id, payload; member, length
--- For each queue its opening (`lib/is_open.lua`); the number of its acks and those, with their results (`lib/keep_results.lua`);
--- then the number of its groups of messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of
--- messages; then the list that is staged for it, as in `committed`, and its length; empty and 0: none.
+-- For each queue: its opening (`lib/is_open.lua`); the number of its acks, and the acks with their results
+-- (`lib/keep_results.lua`); the number of its groups of messages, and the groups, each with its delay and ttl
+-- (milliseconds; 0: none) and its number of messages; then the list that is staged for it, as in `committed`, and its
+-- length; empty and 0: no list.
 local sender = KEYS[1]
 -- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, committed, outcomes, acked_ids, redrives, audit, seats, gates, lanes, strikes, results, result_times, slots, staged
--- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
--- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
--- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
--- much as a command.
+-- Whether this call was done before (I12): then the count that was recorded with it, otherwise false. The register of a
+-- sender holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
+-- higher is the same call again, or an older one that arrives late. A value, not a function, since to define one costs
+-- Redis as much as a command.
 local register = redis.call('GET', sender)
 local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
--- Notes that the call is done (lib/noted), and how many messages it changed. Returns that count. `more`: what else the call
--- returns.
+-- Records that the call is done (lib/noted), and how many messages it changed. Returns that count. `more`: the rest of the
+-- call's reply.
 local function note_done(count, more)
   local note = (more or '') .. count
-  -- Notes in the register of its sender (lib/done) that the call is done: `note` is the count, before it what else the call
-  -- returns. The last that a script does: if it is cut off before, a repetition does the rest. The note stays for an hour,
-  -- far longer than any call is repeated. Statements, as in lib/chosen.
+  -- Records in the register of its sender (lib/done) that the call is done: `note` is the count, after the rest of the call's
+  -- reply. The last write of a script: if it is cut off before, a repetition does the rest. The note stays for an hour, far
+  -- longer than any call is repeated. Statements, as in lib/chosen.
   local noted = number .. ' ' .. note
   redis.call('PSETEX', sender, '3600000', noted)
   return noted and count
 end
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The fence (I2): only the token that holds a message may settle it.
@@ -39,10 +41,10 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
--- Reads what is to be acked and sent in one queue, from ARGV[at] on (`commit.lua`), into q: `opened`, whether the queue is
--- the one that the client opened; `ids` to ack, `texts`, their states, and `results` by id; `held`, token → how many of these it
--- holds; `lost`, the ids that are not held; `groups` of messages; `member` and `length` of the staged list. Returns where the next
--- begins.
+-- Reads the acks and sends of one queue, from ARGV[at] on (`commit.lua`), into q: `opened`, whether the queue is the one
+-- that the client opened; `ids` to ack, `texts`, their states, and `results` by id; `held`, token → how many of these it
+-- holds; `lost`, the ids that are not held; `groups` of messages; `member` and `length` of the staged list. Returns where
+-- the next queue begins.
 local function read_share(q, at)
   local function read()
     at = at + 1
@@ -56,7 +58,7 @@ local function read_share(q, at)
     at = at + 3
     local text = redis.call('HGET', q.states, id)
     local held = holds(token, text)
-    if held and not seen[id] then -- an item may come twice
+    if held and not seen[id] then -- an item may be given twice
       q.ids[#q.ids + 1], q.texts[#q.ids + 1], q.results[id] = id, text, result
       q.held[token], seen[id] = (q.held[token] or 0) + 1, true
     elseif not held then
@@ -71,15 +73,15 @@ local function read_share(q, at)
   q.length = read()
   return at
 end
--- The immutable half of a message, written once by send:
+-- The half of a message that is written once; only its priority may change, and a redrive may edit it:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
 --            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
--- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+--   …        fields, headers and body, as the sender packed them; scripts read only the first fields (lib/lanes_in)
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/is_later).
 
--- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs as much as a command.
 local function pack_number(value, width)
   local g = value % 256
   value = (value - g) / 256
@@ -94,12 +96,14 @@ local function pack_number(value, width)
   local b = value % 256
   return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
--- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
--- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
--- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
--- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
--- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
--- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis sorts
+-- ties of the score by the bytes of the member, so the member begins with the send order. While the message is due when it
+-- was born, that is its number within the millisecond, since the score holds the millisecond already (2 bytes, the first 16
+-- to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A message with a key or a dependency always has the long form, so its row is the same in a lane and in `ready`
+-- (lib/enter).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote reads
+-- the priority from the member.
 -- reads the priority from the member.
 local BAND = 2 ^ 42
 
@@ -107,7 +111,7 @@ local function score_of(priority, due)
   return (9 - priority) * BAND + due
 end
 
--- The send order but its last byte, which is that of the birth.
+-- The send order without its last byte, which is the last byte of the birth.
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
@@ -120,7 +124,7 @@ end
 local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
--- Bytes. The state of a message whose record is longer has its head (lib/head_word).
+-- Bytes. If a record is longer, the state of its message has the head of the record (lib/head_word).
 local LONG = 2048
 -- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
@@ -131,20 +135,20 @@ local function queue(n)
   local wake, committed, outcomes, acked_ids, redrives = KEYS[base + 11], KEYS[base + 12], KEYS[base + 13], KEYS[base + 14], KEYS[base + 15]
   local audit, seats, gates, lanes, strikes = KEYS[base + 16], KEYS[base + 17], KEYS[base + 18], KEYS[base + 19], KEYS[base + 20]
   local results, result_times, slots, staged = KEYS[base + 21], KEYS[base + 22], KEYS[base + 23], KEYS[base + 24]
-  -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-  -- So no client polls, and a message wakes one of a thousand.
+  -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
+  -- client polls, and a message wakes one of a thousand.
   local function wake_one()
     if redis.call('LLEN', wake) == 0 then
       redis.call('LPUSH', wake, 1)
-      redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+      redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
     end
   end
-  -- Adds items to the queue, if its opening is the right one (empty: any). Returns what it knew of them (lib/sent).
+  -- Adds items to the queue, if its opening matches (empty: any). Returns the items that it already had (lib/sent).
   local function add(items, first, last, delay, ttl, opening)
-    -- Looks at what is to be sent, items[first] to items[last] (id, payload, …), and at the settings. `existing`: of each id what
-    -- the queue knows, in whatever state, or true where it was acked within the dedup_window. `opened`: `opening` is that of the
-    -- queue, or empty; else nothing is looked up. `all_asked`: the results of all messages are kept. Statements, as in lib/chosen,
-    -- since every send runs them.
+    -- Checks the items to send, items[first] to items[last] (id, payload, …), against the queue and its settings. `existing`:
+    -- for each id the record that the queue has, in any state, or true if it was acked within the dedup_window. `opened`:
+    -- `opening` is the queue's, or empty; otherwise nothing is looked up. `all_asked`: the results of all messages are kept.
+    -- Statements, as in lib/chosen, since every send runs them.
     local asked, ids = (last - first + 1) / 2, {}
     for n = 1, asked do
       ids[n] = items[first + 2 * n - 2]
@@ -153,13 +157,13 @@ local function queue(n)
     local opened, paused, keys_count = opening == '' or opening == values[4], values[2] == '1', values[5]
     local all_asked = (values[6] or ''):find('^[1-9]%d*$')
     if values[1] then
-      -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+      -- A duration in the queue's settings, in milliseconds; nil if the text is not one, which counts as unset.
       local function span(text)
         local value = tonumber(text and text:match('^%d+$') or nil)
         return value and value > 0 and value <= 315360000000 and value or nil -- ten years
       end
-      -- The time to live that a message gets: the sender's, or the queue's default, between the queue's bounds. Applied
-      -- once, at send. As in Artemis the default is for a message that has none, and then the bounds do not count.
+      -- The time to live of a message: the sender's, or the queue's default, within the queue's bounds. Applied once, at send. As
+      -- in Artemis, a default is for messages without one, and then the bounds do not apply.
       --   allowed: "DELAY MIN MAX" in milliseconds, "-" where unset; "never": messages do not expire
       local function allowed_ttl(asked, allowed)
         if allowed == 'never' then
@@ -192,19 +196,19 @@ local function queue(n)
       end
       recall_acked(ids, existing, values[3])
     end
-    -- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
-    -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
-    -- (I12): `known`, 1 is the first. One with a key that gets no seat has its row in `blocked`. Statements, as in lib/chosen.
+    -- Packs the new items of items[first] to items[last] (id, payload, …), and gives them births. `packed` is how many are new.
+    -- An id that the queue already has, in any state, or that was acked within the dedup_window, is left as it is (I12):
+    -- `known`, 1 is the first. If a key gets no seat, the row is in `blocked`. Statements, as in lib/chosen.
     local PACKED, ABOVE, LAST = 0x20, 0x40, 2 -- the flag of fields and headers, and the next; the last field of lib/lanes_in
-    local records, places, known, head, packed = {}, {}, {}, {}, 0 -- a table costs as much as a part of a command
+    local records, places, known, head, packed = {}, {}, {}, {}, 0 -- a table costs a part of a command's time
     local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
     local ends, expiry = deadlines and string.format('%.0f', now + ttl), deadlines and pack_number(now + ttl, 6)
     local birth, stated, blocked, score_if_blocked, new_seats
     local due, score, lead, order -- of all messages whose births differ in the last byte alone
     if delay == 0 and keys_count then
-      -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-      -- of all that its sender packed beside the body. nil: it has none.
-      --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+      -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which precede all
+      -- other fields that its sender packed beside the body. nil: it has none.
+      --   text: a record or a payload whose flags say that it has such fields; first: where they begin, with their length
       local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
       local function lanes_in(text, first)
@@ -218,7 +222,7 @@ local function queue(n)
         end
         return lanes[KEY], lanes[DEPENDENCY]
       end
-      -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+      -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
       local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
       local found
       local function setting(name)
@@ -227,7 +231,7 @@ local function queue(n)
         )
         return found[FIELDS[name]]
       end
-      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+      -- The milliseconds between two messages by a rate: N/SPAN, such as 100/s or 5/10m; nil: it cannot be read: no limit.
       local LONGEST = 2 ^ 42 -- milliseconds
       local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -240,14 +244,15 @@ local function queue(n)
         local interval = spans * UNITS[unit] / count
         return interval > 0 and interval <= LONGEST and interval or nil
       end
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
-      --   and some may be blocked
-      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
-      --   message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-      --   next; nil: keys have no rate
+      -- The queue's rule for messages with a key: how many of a lane may hold a seat at a time, when one gives its seat back
+      -- before it is gone, and how often one is handed out. A rule that cannot be read counts as off: no message waits for
+      -- another.
+      --   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (lib/interval_of); rate R; off: no
+      --   longer a rule, and messages may still be blocked
+      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: a seat is
+      --   kept until the message is gone or dead; rule.holds: even by a dead letter;
+      --   rule.in_turn: a seat is given back when the message is handed out; rule.interval: milliseconds from one that is handed
+      --   out to the next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
       local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
       local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -259,7 +264,7 @@ local function queue(n)
         in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
         interval = is_read and interval or nil,
       }
-      -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+      -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
       local BLOCKED = 2 ^ 43
       -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
       -- than most commands.
@@ -268,19 +273,20 @@ local function queue(n)
       local function digits(number)
         return string.format(WHOLE, number)
       end
-      -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+      -- A setting that is JSON, as a table; an empty one if it cannot be read, since that must not stop the queue.
       local function read_json(text)
         local decoded, value = pcall(cjson.decode, text or '')
         return decoded and type(value) == 'table' and value or {}
       end
-      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-      -- `gated`, or `limited` where it is a limit; lib/tend ends that.
-      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-      --   limit: how many messages of a key may hold a seat, where that is not what the rule says
-      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-      --   nobody waited; dead: ids of those that died in the window that opened it
-      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+      -- The special state of a lane: a table, as JSON in `lanes`; false: none, as for most lanes. While a lane has one, the
+      -- settings have `gated`, or `limited` if it is a limit; lib/tend removes that.
+      --   of, name: key or dependency, and its text; due: when an event of the lane is due, as in `gates`; nil: none is
+      --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
+      --   limit: how many messages of a key may hold a seat, if that differs from the rule
+      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
+      --   waited at the last one; dead: ids of the messages that died in the window that opened it
+      --   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
+      --   it
       local lanes_read = {}
 
       local function read_lane(number)
@@ -290,22 +296,22 @@ local function queue(n)
         end
         return lanes_read[number]
       end
-      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+      -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
       local function limit_of(number)
         local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
         return lane and tonumber(lane.limit) or rule.limit
       end
-      -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
-      -- is.
+      -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+      -- at most is in that state.
       local BY_RATE = '.5'
-      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
-      -- none is ready that has come so. And the score of the seat that it takes.
+      -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
+      -- unless one that was let in so is still ready. And the score of the seat that it takes.
       local function free_seats(lane)
         local score = digits(lane)
         local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
         if rule.interval and free > 0 then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
+          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
+          -- message wait counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
@@ -318,8 +324,8 @@ local function queue(n)
       local function seat_in(lane)
         return rule.interval and digits(lane) .. BY_RATE or digits(lane)
       end
-      -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one, or
-      -- has one since a send was cut off. `taken_seats`: lanes and ids, to be written before the rows.
+      -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one,
+      -- or has one since a send was cut off. `taken_seats`: lanes and ids, which are written before the rows.
       local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats
 
       local function room_of(lane)
@@ -353,9 +359,9 @@ local function queue(n)
       if existing[n] or seen and seen[id] then
         known[#known + 1] = n
       else
-        if not birth then -- the first that is new: takes as many births as may be needed
+        if not birth then -- the first new item: takes as many births as may be needed
           local drawn = redis.pcall('HINCRBY', counters, 'birth', asked)
-          birth = type(drawn) == 'number' and drawn - asked + 1 or 0 -- else it is damaged
+          birth = type(drawn) == 'number' and drawn - asked + 1 or 0 -- otherwise it is damaged
           if birth < now * 4096 then
             birth = now * 4096
             redis.call('HSET', counters, 'birth', string.format('%.0f', birth + asked - 1))
@@ -366,7 +372,7 @@ local function queue(n)
         local priority, in_lane = flags % EXPIRES, flags % ABOVE >= PACKED and (payload:byte(4) or ABOVE) <= LAST
         if low == 0 or priority ~= head.priority then
           head.birth, head.priority = birth, priority
-          local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
+          local born = (birth - birth % 4096) / 4096 -- a delayed message is never due then, see lib/order
           due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
           score = string.format('%.0f', delay > 0 and due or score_of(priority, due)) -- Redis would print it each time
           lead, order = pack_number((birth - low) / 256, 6), order_of(head, due)
@@ -377,7 +383,7 @@ local function queue(n)
           row = string.char(9 - priority) .. lead .. low .. id -- as in lib/order
           blocked_at = score_if_blocked and score_if_blocked(id, payload)
         end
-        -- Whether somebody asks for the result of a message: its sender, or the settings. Statements, as in lib/chosen.
+        -- Whether the result of a message is asked for, by its sender or the settings. Statements, as in lib/chosen.
         --   payload: as it was sent: its flags, then the length of a part whose fields are in the order of their numbers
         local asks_result = all_asked
         if not all_asked and payload:byte(1) % 0x40 >= 0x20 then -- the flag of such a part
@@ -416,7 +422,7 @@ local function queue(n)
               return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
             end
           end
-          -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+          -- Reads the head of a record (lib/record). In a file of its own, since every send defines the function that packs it.
           local TRANSIENT = 0x80
 
           local function unpack_number(text, first, width)
@@ -431,7 +437,7 @@ local function queue(n)
             return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
           end
 
-          -- lane: of its key; needs: the lane of its dependency.
+          -- lane: the lane of its key; needs: the lane of its dependency.
           local function as_head(birth, flags, expires, lane, needs)
             return {
               birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -439,8 +445,7 @@ local function queue(n)
             }
           end
 
-          -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-          -- something.
+          -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
           local function read_record(record)
             if #record < 14 and (#record < 8 or has_expiry(record)) then
               return { birth = 0, priority = 4 }
@@ -449,8 +454,8 @@ local function queue(n)
             local lane, needs = lanes_of(record)
             return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
           end
-          -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
-          -- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
+          -- The field in the state of a message whose record is long: the head of the record, and its length. So scripts need not
+          -- read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
           --    head=birth/flags/expiry/length[ lane=N][ needs=N]
           -- expiry 0: none; lane, needs: the lanes of its key and of its dependency (lib/lanes_in)
           local function head_word(record)
@@ -479,8 +484,9 @@ local function queue(n)
         if seen then seen[id] = true end
       end
     end
-    -- Sends what is new of the items: its rows, then its records. `sent` is how many are new; false where the queue was deleted
-    -- since the client opened it: then nothing was done. `known`: what it knew, each with the name of its place (lib/with_places).
+    -- Sends the new ones of the items: writes their rows, then their records. `sent` is how many are new; false if the queue
+    -- was deleted since the client opened it: then nothing was done. `known`: the items that it already had, each with the name
+    -- of its place (lib/with_places).
     local sent = opened and packed
     if packed > 0 then
       if new_seats and new_seats[1] then
@@ -506,22 +512,22 @@ local function queue(n)
     end
     if #known > 0 then
       -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-      -- (lib/head_word); nil where that does not say them.
+      -- (lib/head_word); nil if the state does not have them.
       local function stated_head(text)
         local at = text and text:find(' head=')
         if at then
           local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-          if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+          if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
             local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
             return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
           end
         end
       end
       -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-      -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-      -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-      -- that it blocks no other message, and a version that can read it finds it.
-      local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+      -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
+      -- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
+      -- other message, and a version that can read it finds it.
+      local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
       local function is_later(record, text)
         return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
@@ -576,9 +582,9 @@ local function queue(n)
         local lane, needs = lanes_of(record)
         return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
       end
-      -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
-      -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
-      -- true where it is of a later form.
+      -- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
+      -- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
+      -- it is of a later form.
       local function head_of(id, text)
         local birth, flags, expires, lane, needs = stated_head(text)
         if birth then
@@ -597,16 +603,16 @@ local function queue(n)
         end
         return read_record(record), false
       end
-      -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-      -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+      -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
+      -- it. Absent until the message is claimed or delayed, unless its record is long.
       --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-      -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+      -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
       -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
       -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-      -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+      -- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
       local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
       local MORE = ' [%w_]+=%S*'
-      local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+      local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
       local function new_state(due)
         return {
@@ -640,26 +646,26 @@ local function queue(n)
         }, ' ') .. s.more
       end
 
-      -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-      -- redrive gave it another (lib/redriven_expiry).
+      -- When a message expires, if it does. A death ends the time to live: a redriven message does not expire again, unless the
+      -- redrive gave it another one (lib/redriven_expiry).
       local function expiry_of(head, state)
         if state.redriven == 0 then
           return head.expires
         end
         return tonumber(state.more:match(' expires=(%d+)') or nil)
       end
-      -- The items that a send knows, each with the name of its message's place: ready, scheduled, leased, dead, expired or acked;
-      -- 'later' where only a later version can tell; and behind it '/key' where that has another key than it is sent with. Those that
-      -- dead letters block are counted.
-      --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked); else
-      --   it came before in this call
+      -- The items that a send found known, each with the name of its message's place: ready, scheduled, leased, dead, expired or
+      -- acked; 'later' if only a later version can tell; followed by '/key' if the message has another key than the item. Those
+      -- that dead letters block are counted.
+      --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked);
+      --   false: an earlier item of this call has the id, and is written
       local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next
 
       local function lane_in(payload)
         return payload:byte(1) % OTHERS >= WITH_FIELDS and lanes_in(payload, 2) or nil
       end
 
-      -- And whether the message has the key that the payload has.
+      -- The place of a message, and whether it has the key that the payload has.
       local function place_of(id, payload)
         local text = redis.call('HGET', states, id)
         local head, later = head_of(id, text)
@@ -675,12 +681,11 @@ local function queue(n)
         return redis.call('ZSCORE', scheduled, member_of(id, head, state.due)) and 'scheduled' or 'ready', has_key
       end
 
-      local function with_places(known, items, first, existing, delay)
+      local function with_places(known, items, first, existing)
         local placed, blocked = {}, 0
         for at, n in ipairs(known) do
-          local has_key = true
-          local place = existing[n] == true and 'acked' or delay > 0 and 'scheduled' or 'ready'
-          if existing[n] and existing[n] ~= true then
+          local place, has_key = 'acked', true
+          if existing[n] ~= true then
             place, has_key = place_of(items[first + 2 * n - 2], items[first + 2 * n - 1])
           end
           placed[2 * at - 1], placed[2 * at] = n, place .. (has_key and '' or '/key')
@@ -691,15 +696,15 @@ local function queue(n)
         end
         return placed
       end
-      known = with_places(known, items, first, existing, delay)
+      known = with_places(known, items, first, existing)
     end
     return sent and known
   end
-  -- Adds the list that a session staged for this queue, whose messages `move_staged` moves then; `has_staged`: whether it is
-  -- there, and whole. An empty member: there is none.
+  -- Adds the list that a session staged for this queue; `move_staged` moves its messages later. `has_staged`: whether the
+  -- list exists and is complete. An empty member: no list.
   local function has_staged(member, length)
     return member == '' or redis.call('LLEN', staged) == length
-      or redis.call('ZSCORE', committed, member) ~= false -- the commit was cut off, and this moves by now
+      or redis.call('ZSCORE', committed, member) ~= false -- the commit was cut off, and the list is being moved
   end
 
   local function add_staged(member, grace)
@@ -708,12 +713,12 @@ local function queue(n)
       redis.call('PERSIST', staged)
     end
   end
-  -- Removes messages that were acked, from their ids, the states that they had, and their results (lib/acked).
+  -- Removes messages that were acked, given their ids, their states before the ack, and their results (lib/acked).
   local function remove_acked(ids, texts, given)
-    -- Removes messages that were acked, and accounts for them. Statements, as in lib/chosen.
-    --   ids, texts: of the messages, and the states that they had
+    -- Removes messages that were acked, and counts them. Statements, as in lib/chosen.
+    --   ids, texts: the messages, and their states before the ack
     --   given: id → its result (lib/kept)
-    local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
+    local WORDLESS = 75 -- bytes; a state with the field of a redrive (lib/bring_back) is longer, most others are not
     local values = redis.call(
       'HMGET', settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated', 'results', 'results_bytes'
     )
@@ -741,8 +746,9 @@ local function queue(n)
           return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
         end
       end
-      -- The lane of the dependency of a message that is not of a later form, from its state where that says it (lib/head_word), else
-      -- from its record; nil: it has none, or it is gone. It defines little, as acks do not need more of the head (lib/head_of).
+      -- The lane of the dependency of a message that is not of a later form, from its state if that has it (lib/head_word),
+      -- otherwise from its record; nil: none, or the message is gone. It defines little: acks need no more of the head
+      -- (lib/head_of).
       local function needs_of(id, text)
         if text:find(' head=', 1, true) then
           return tonumber(text:match(' needs=(%d+)') or nil)
@@ -751,8 +757,9 @@ local function queue(n)
         local _, needs = lanes_of(record or '')
         return needs
       end
-      -- Looks at messages that were acked before they go: how many needed each dependency, and of which that are down one was a probe.
-      -- Statements, as in lib/chosen: while messages fail, each ack runs them. What is needed where one is down is defined only there.
+      -- Reads acked messages before they are removed: how many needed each dependency, and for each one that is down, whether one
+      -- of them was a probe. Statements, as in lib/chosen: while messages fail, each ack runs them. Functions for a dependency
+      -- that is down are defined only then.
       local succeeded, needs, probed = {}, {}, {}
       for n, id in ipairs(ids) do
         local number = needs_of(id, texts[n])
@@ -761,7 +768,7 @@ local function queue(n)
         end
       end
       if gated then
-        -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+        -- Precedes, in `seats`, the id of a message that was let through the gate of its dependency; no id has this byte.
         local PASS = '\1'
         local function read_json(text)
           local decoded, value = pcall(cjson.decode, text or '')
@@ -789,9 +796,8 @@ local function queue(n)
           local value = tonumber(text and text:match('^%d+$') or nil)
           return value and value > 0 and value <= 315360000000 and value or nil -- ten years
         end
-        -- Remembers ids that are acked now for as long as the queue's dedup_window says: a send under one of them is
-        -- known (lib/recall_acked). Of those whose time is over, at most twice as many go as come (I9), and the key itself goes
-        -- when nothing was acked for as long (I13).
+        -- Remembers acked ids for the queue's dedup_window: a send under one of them is known (lib/recall_acked). It removes at
+        -- most twice as many past ids as it adds (I9), and the key expires when nothing was acked for that time (I13).
         local function remember_acked(ids)
           local window, rows, score = span(dedup_window), {}, string.format('%.0f', now)
           if not window then
@@ -814,13 +820,13 @@ local function queue(n)
           local at = text and text:find(' head=')
           if at then
             local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-            if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+            if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
               local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
               return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
             end
           end
         end
-        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
         local function is_later(record, text)
           return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
@@ -895,7 +901,7 @@ local function queue(n)
         end
         local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
         local MORE = ' [%w_]+=%S*'
-        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
         local function new_state(due)
           return {
@@ -947,8 +953,8 @@ local function queue(n)
           local decoded, value = pcall(cjson.decode, text or '')
           return decoded and type(value) == 'table' and value or {}
         end
-        -- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
-        -- are counted in a field of its state, untried=N (lib/count_untried).
+        -- How often a message was attempted: its deliveries, except those that were given back before the holder began. The state
+        -- counts these in its field untried=N (lib/count_untried).
         local function untried(state)
           return tonumber(state.more:match(' untried=(%d+)') or 0)
         end
@@ -956,18 +962,18 @@ local function queue(n)
         local function attempts(state)
           return math.max(state.deliveries - untried(state), 0)
         end
-        -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
-        -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
-        -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
-        -- their names once.
-        --   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
+        -- Writes an event to the outcome history, a record of the outcomes of deliveries and messages. It is a stream of about as
+        -- many entries as the queue's settings allow; without that setting nothing is written. An event is written after it has
+        -- happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores their names
+        -- once.
+        --   attempt: how many so far (lib/attempts); age, delay: milliseconds since the send and until the redelivery
         --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
-        -- An event that ends a message for who waits for its result is kept for them, too (lib/kept).
+        -- An event that ends a message whose result was asked for is also kept as its outcome (lib/kept).
         local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
         local names = {} -- of consumers, by their JSON
         local function outcome(event, id, head, state, delay, detail)
           if ENDS[event] and state.more:find(' result=', 1, true) then
-            -- Keeps what became of messages (lib/kept), for those that rarely do: of each its end, or false to forget it.
+            -- Keeps the outcomes of messages (lib/kept), for scripts that rarely do so: each outcome, or false to forget it.
             local function keep_results(ended, ends)
               local values = redis.call('HMGET', settings, 'results', 'results_bytes')
               local kept_for, most_bytes = values[1], values[2]
@@ -975,20 +981,21 @@ local function queue(n)
                 local value = tonumber(text and text:match('^%d+$') or nil)
                 return value and value > 0 and value <= 315360000000 and value or nil -- ten years
               end
-              -- Milliseconds for which results are kept where the settings do not say it.
+              -- Milliseconds for which results are kept if the settings do not set it.
               local RESULTS_KEPT = 3600000
-              -- Bytes of a result in Redis, beside its text and twice its id.
+              -- Bytes of a result in Redis, in addition to its text and twice its id.
               local RESULT_EXTRA = 200
-              -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
-              -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
-              -- nothing, since the queue goes on when memory is full: who waits is told that there is no result. Statements, as in
-              -- lib/chosen, since every ack with a result runs them; what goes is looked at only where something has to.
-              --   ended, ends: ids, and of each "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty:
-              --   none was given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
-              --   kept_for, most_bytes: what the settings say
-              local BYTES = 67108864 -- of all
-              local MOST, MOST_BYTES = 2200, 33554432 -- that make room in one script (I9): as many as half a megabyte may need
-              local AT_ONCE = 100 -- of these one command reads the ids
+              -- Keeps the outcomes of messages whose results were asked for (result.lua), and notifies callers that wait now. The newest
+              -- outcome counts. They are kept for the queue's `results`, within its `results_bytes`: the oldest go first, and are
+              -- counted. A write that fails stops nothing, since the queue keeps running when memory is full: a waiting caller is told
+              -- that there is no result. Statements, as in lib/chosen, since every ack with a result runs them; old results are read only
+              -- if some must go.
+              --   ended, ends: ids, and for each "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty:
+              --   none was given; otherwise the reason and, after a tab, the cause. false: forget the outcome of the message
+              --   kept_for, most_bytes: the settings
+              local BYTES = 67108864 -- of all results
+              local MOST, MOST_BYTES = 2200, 33554432 -- results that one script drops (I9): as many as half a megabyte may need
+              local AT_ONCE = 100 -- ids that one command reads
               local lasts, limit = span(kept_for) or RESULTS_KEPT, tonumber((most_bytes or ''):match('^%d+$') or nil) or BYTES
               local before = redis.call('HMGET', results, '', unpack(ended)) -- under the empty id: the bytes of all
               local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 2 * #ended)
@@ -1001,8 +1008,8 @@ local function queue(n)
                 wanted = wanted + (sizes[n] <= limit and sizes[n] or 0)
               end
               if over[1] or total + wanted > limit then
-                -- Forgets the first of these results, until so many bytes are free. Returns how many bytes that freed, and how many went.
-                -- The rows go last: by them is found what was cut off.
+                -- Forgets the first of these results, until `enough` bytes are free. Returns how many bytes that freed, and how many
+                -- results went. The rows go last: by them a later call finds what a cut-off script left.
                 local function forget_results(ids, enough)
                   local freed, gone, seen = 0, {}, {}
                   for _, id in ipairs(ids) do
@@ -1024,7 +1031,7 @@ local function queue(n)
                 while room > 0 and dropped < MOST do
                   local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
                   if not oldest[1] then
-                    total = 0 -- what was counted is not there
+                    total = 0 -- nothing is left, whatever was counted
                     break
                   end
                   local freed, gone = forget_results(oldest, room)
@@ -1052,7 +1059,7 @@ local function queue(n)
                 redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
               end
               for n, id in ipairs(ended) do
-                if ends[n] then -- without the right to, who waits finds it within a second
+                if ends[n] then -- if the user must not publish, a waiting caller finds it within a second
                   redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] or 'unkept 0 ')
                 end
               end
@@ -1078,16 +1085,16 @@ local function queue(n)
             'reason', state.reason, 'cause', detail.cause or ''
           )
         end
-        -- Who was given the messages of a claim, as a JSON text.
+        -- The consumer that was given the messages of a claim, as a JSON text.
         local holders = {}
         local function holder(token)
           holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\t\n]*')
           return holders[token]
         end
-        -- Notes in the outcome history what was acked, from the heads and the states that it had, where they can be read.
+        -- Records acked messages in the outcome history, from their heads and their states before the ack, if these can be read.
         local function note_acked(ids, heads, texts)
           for n, id in ipairs(ids) do
-            if heads[n] then -- else an ack was cut off
+            if heads[n] then -- otherwise an ack was cut off
               local state = parse_state(texts[n], heads[n].birth)
               outcome('acked', id, heads[n], state, 0, { consumer = holder(state.token) })
             end
@@ -1106,7 +1113,7 @@ local function queue(n)
         with_result[#with_result + 1] = id
       end
     end
-    if with_result then -- first, so that what is gone has its result
+    if with_result then -- first, so that a message that is gone has its result
       local ended, ends, acked_at = with_result, {}, 'acked ' .. string.format('%.0f', now) .. ' '
       for n, id in ipairs(ended) do
         ends[n] = acked_at .. (given[id] or '')
@@ -1118,9 +1125,9 @@ local function queue(n)
       end
       local RESULTS_KEPT = 3600000
       local RESULT_EXTRA = 200
-      local BYTES = 67108864 -- of all
-      local MOST, MOST_BYTES = 2200, 33554432 -- that make room in one script (I9): as many as half a megabyte may need
-      local AT_ONCE = 100 -- of these one command reads the ids
+      local BYTES = 67108864 -- of all results
+      local MOST, MOST_BYTES = 2200, 33554432 -- results that one script drops (I9): as many as half a megabyte may need
+      local AT_ONCE = 100 -- ids that one command reads
       local lasts, limit = span(kept_for) or RESULTS_KEPT, tonumber((most_bytes or ''):match('^%d+$') or nil) or BYTES
       local before = redis.call('HMGET', results, '', unpack(ended)) -- under the empty id: the bytes of all
       local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 2 * #ended)
@@ -1154,7 +1161,7 @@ local function queue(n)
         while room > 0 and dropped < MOST do
           local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
           if not oldest[1] then
-            total = 0 -- what was counted is not there
+            total = 0 -- nothing is left, whatever was counted
             break
           end
           local freed, gone = forget_results(oldest, room)
@@ -1182,24 +1189,24 @@ local function queue(n)
         redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
       end
       for n, id in ipairs(ended) do
-        if ends[n] then -- without the right to, who waits finds it within a second
+        if ends[n] then -- if the user must not publish, a waiting caller finds it within a second
           redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] or 'unkept 0 ')
         end
       end
     end
     do
-      -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
-      -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
-      --   ids: of the messages; also of those of which a script that was cut off left something behind
-      --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-      --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
+      -- The only way out of a queue: removes messages permanently, with all that was kept about them (I13). `gone` is how many.
+      -- The caller counts them, and removes their rows. Statements, as in lib/chosen, since every ack runs them.
+      --   ids: the messages, and those of which a cut-off script left something behind
+      --   once_gone: called with the ids as soon as the records are gone; nil: not called
+      --   per_key, gated: the settings of keys and closed lanes; if they are set, seats and passes are given back
       local gone = #ids
       redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
       if once_gone then
         once_gone(ids)
       end
       redis.call('HDEL', history, unpack(ids))
-      redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+      redis.call('HDEL', states, unpack(ids)) -- last: by the state a sweep sees that a script was cut off
       if gated then
         local PASS = '\1'
         -- Ends the passes of messages that were let through the gate of their dependency.
@@ -1212,17 +1219,17 @@ local function queue(n)
         end
         end_passes(ids)
       end
-      if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+      if per_key then -- after the states: lib/tend finds the seat of a message that is gone
         local BLOCKED = 2 ^ 43
-        -- Lets in the heads of lanes (lib/heads_in), which is made at the first call: it takes much, and most scripts let nobody in.
+        -- Lets in the heads of lanes. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
         local made
         local function let_in(...)
           if not made then
-            -- The id in a member of an index (lib/order says what precedes it).
+            -- The id in a member of an index (lib/order describes the bytes before it).
             local function id_of(member)
               return member:sub(member:byte(1) < 16 and 9 or 3)
             end
-            local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+            local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
             local function is_later(record, text)
               return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
@@ -1231,7 +1238,7 @@ local function queue(n)
               local at = text and text:find(' head=')
               if at then
                 local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-                if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+                if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
                   local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
                   return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
                 end
@@ -1287,8 +1294,8 @@ local function queue(n)
               local lane, needs = lanes_of(record)
               return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
             end
-            -- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
-            -- that counts: where a script that changes the priority was cut off, the record may have the one before.
+            -- The head of a message: the part of its record that the scripts need, from its record and state. The state of a long one
+            -- has it (lib/head_word), and that counts: if a change of priority was cut off, the record may have the old one.
             local function head_in(record, text)
               local birth, flags, expires, lane, needs = stated_head(text)
               if birth then
@@ -1298,7 +1305,7 @@ local function queue(n)
             end
             local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
             local MORE = ' [%w_]+=%S*'
-            local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+            local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
             local function new_state(due)
               return {
@@ -1338,14 +1345,14 @@ local function queue(n)
               end
               return tonumber(state.more:match(' expires=(%d+)') or nil)
             end
-            -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-            -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+            -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
+            -- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
             --   text, record: its state and its record, as they were read
             local function is_blocked_row(row, id, text, record)
               if not record then
                 return false
               elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-                return true -- as most: nobody has touched it
+                return true -- as for most: no script has touched it
               elseif is_later(record, text) then
                 return true
               end
@@ -1389,10 +1396,10 @@ local function queue(n)
             local function digits(number)
               return string.format(WHOLE, number)
             end
-            -- The score in `ready` of the next message that is let in: behind all that are due by now. Where lanes take turns, behind all
-            -- that are there: many come in one millisecond, and among equal scores the lane with the oldest messages would have more than
-            -- its share.
-            --   first: the first byte of its row, which stands for its priority
+            -- The score in `ready` of the next message that is let in: behind all messages that are due by now. If lanes take turns, it is
+            -- behind all that are there: many are let in within one millisecond, and among equal scores the lane with the oldest messages
+            -- would have more than its share.
+            --   first: the first byte of its row, which encodes its priority
             local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
             local score_by_first, place_by_first = {}, {}
 
@@ -1423,12 +1430,12 @@ local function queue(n)
               end
               return lanes_read[number]
             end
-            -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+            -- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
             local function is_closed(number)
               local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
               return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
             end
-            -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+            -- Whether a free seat does not let the messages of a lane in: it is closed, or the lane of a dependency (lib/read_lane).
             local function is_gated(number)
               local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
               return lane and (lane.of == 'dependency' or is_closed(number)) or false
@@ -1454,12 +1461,12 @@ local function queue(n)
             local function seat_in(lane)
               return rule.interval and digits(lane) .. BY_RATE or digits(lane)
             end
-            -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-            -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-            --   room: so many of each lane, whether seats are free or not; nil: as many as are
-            local MOST = 1000 -- rows that one call looks at (I9)
+            -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
+            -- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+            --   room: how many of each lane, even without free seats; nil: as many as seats are free
+            local MOST = 1000 -- rows that one call reads (I9)
 
-            -- The first rows of these lanes, their ids, their lanes and the scores of the seats that they take.
+            -- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
             local function heads_of(lanes, room)
               local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
               local gates = setting('gated') or next(lanes_read)
@@ -1518,9 +1525,9 @@ local function queue(n)
           end
           made(...)
         end
-        -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+        -- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
         local function vacate(ids)
-          if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+          if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- no message is blocked
             redis.call('ZREM', seats, unpack(ids))
             return
           end
@@ -1551,8 +1558,8 @@ local function queue(n)
       local function digits(number)
         return string.format(WHOLE, number)
       end
-      -- Counts what was acked for its dependencies, of which something is known since they failed of late.
-      --   successes, probed: of lib/succeeded
+      -- Counts the successes of dependencies with recent failures.
+      --   successes, probed: from lib/succeeded
       local function count_successes(successes, probed, gated)
         for dependency, times in pairs(successes) do
           local name = digits(dependency) .. ' acks'
@@ -1581,10 +1588,11 @@ local function queue(n)
               )
               return found[FIELDS[name]]
             end
-            -- When the dependency of a queue counts as down, by its settings; milliseconds. What cannot be read never opens.
+            -- When the dependency of a queue counts as down, by its settings; milliseconds. A damaged setting never opens the breaker.
             --   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
-            --   breaker.distinct: so many different messages failed within breaker.within, and of all attempts at least breaker.share;
-            --   breaker.probe: until the first probe; breaker.longest: the longest time between two
+            --   breaker.distinct: this many different messages failed within breaker.within, and at least this share of all attempts:
+            --   breaker.share;
+            --   breaker.probe: until the first probe; breaker.longest: the longest time between two probes
             local said = setting('breaker') or ''
             local breaker = {
               distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
@@ -1593,7 +1601,7 @@ local function queue(n)
               probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
               longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
             }
-            -- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is any more, but for a
+            -- Writes the special state of a lane (lib/read_lane), and when an event of the lane is due; nil: none any more, but for a
             -- limit of its own.
             local function write_lane(number, lane)
               local name, before = string.format('%.0f', number), lanes_read[number]
@@ -1619,14 +1627,14 @@ local function queue(n)
               else
                 redis.call('ZREM', gates, name)
               end
-              redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
+              redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it is in force
             end
             local BLOCKED = 2 ^ 43
             local PASS = '\1'
             local function id_of(member)
               return member:sub(member:byte(1) < 16 and 9 or 3)
             end
-            local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+            local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
             local function is_later(record, text)
               return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
@@ -1635,7 +1643,7 @@ local function queue(n)
               local at = text and text:find(' head=')
               if at then
                 local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-                if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+                if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
                   local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
                   return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
                 end
@@ -1700,7 +1708,7 @@ local function queue(n)
             end
             local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
             local MORE = ' [%w_]+=%S*'
-            local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+            local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
             local function new_state(due)
               return {
@@ -1744,7 +1752,7 @@ local function queue(n)
               if not record then
                 return false
               elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-                return true -- as most: nobody has touched it
+                return true -- as for most: no script has touched it
               elseif is_later(record, text) then
                 return true
               end
@@ -1801,11 +1809,11 @@ local function queue(n)
               return rule.interval and digits(lane) .. BY_RATE or digits(lane)
             end
             -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-            -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
-            -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
-            -- member of a set: to take one twice, or to give one back twice, changes nothing.
+            -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
+            -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
+            -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
             --   row: its own; a row of the same id may have been left behind by a script that was cut off
-            --   full: lanes that were found full, for a call that only enters; nil: look
+            --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
             local function enter(id, row, lane, full)
               if rule.limit == math.huge then
                 return true
@@ -1814,7 +1822,7 @@ local function queue(n)
               if has_room then
                 local score = digits(BLOCKED + lane)
                 local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-                -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+                -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
                 has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
               end
               if has_room then
@@ -1829,8 +1837,8 @@ local function queue(n)
                   local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
                   return at and at > now and at <= now + rule.interval and at or nil
                 end
-                -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
-                -- keeps its seat and is due then, as nobody else is let in before.
+                -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
+                -- its slot: the message keeps its seat and is due then, since no other message is let in before.
                 --   own: the score of its seat
                 local function comes_by_rate(id, lane, own)
                   local slot = own == lane and slot_of(lane)
@@ -1847,14 +1855,14 @@ local function queue(n)
                 end
                 return comes_by_rate(id, lane, tonumber(own))
               end
-              return own ~= false -- its own counts as free
+              return own ~= false -- its own seat counts as free
             end
-            -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has a seat of its key or gets one,
-            -- else it waits for that in the lane of its key. Who lets through checks record and state, as lib/let_in does.
-            --   count: at most so many; first: from this place in the lane on
-            local SPARE = 20 -- rows that it looks at besides, in place of those that do not come through (I9)
+            -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has or gets a seat of its key,
+            -- otherwise it waits for that in the lane of its key. Record and state are checked, as in lib/let_in.
+            --   count: the most that it lets through; first: where in the lane it begins
+            local SPARE = 20 -- more rows that it reads, in place of those that are not let through (I9)
 
-            -- Whether it may be ready now.
+            -- Whether the message may be ready now; if not, also the lane of its key.
             local function has_seat(id, row, record)
               local lane = read_record(record).lane
               if not lane or not is_closed(lane) and enter(id, row, lane) then
@@ -1884,7 +1892,7 @@ local function queue(n)
                     through = through + 1
                   else
                     redis.call('ZADD', scheduled, BLOCKED + lane, row)
-                    redis.call('ZREM', seats, id) -- in order it kept one
+                    redis.call('ZREM', seats, id) -- with ordered keys it kept one
                   end
                 end
               end
@@ -1892,10 +1900,10 @@ local function queue(n)
                 wake_one()
               end
             end
-            -- Lets messages of a dependency in that is up again, never more than 32 at a time: so the others are not flooded. Where nobody
-            -- waits and none is in work, it is over.
-            --   count: at most so many
-            local AT_ONCE = 32 -- ready or in work
+            -- Lets in messages of a dependency that is up again, never more than 32 at a time, so that other messages do not wait
+            -- behind a flood. When none is blocked and none is ready or being processed, the drain ends.
+            --   count: the most messages that this call lets in
+            local AT_ONCE = 32 -- ready or being processed
 
             local function drain(number, lane, count)
               local score = digits(BLOCKED + number)
@@ -1910,20 +1918,20 @@ local function queue(n)
               end
               write_lane(number, lane)
             end
-            -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
-            --   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+            -- Records an act of an operator, or one that an operator had ordered; a queue keeps the newest thousand notes.
+            --   did: the act, in a word; by: the operator, as JSON; user: the Redis user; then more names and values
             local MOST_NOTES = '1000'
 
             local function note_audit(did, by, user, ...)
               redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
-              redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
+              redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and created again
             end
-            -- The success of a probe closes the breaker of its dependency; this and each that follows lets in two more.
+            -- The success of a probe closes the breaker of its dependency; this success and each that follows let in two more messages.
             local function come_back(number, lane, acks)
               if lane.open then
                 note_audit('closed', '"breaker"', '', 'chosen', 'dependency ' .. lane.name)
                 lane.open, lane.dead, lane.drains, lane.due = nil, nil, now, now + breaker.probe
-                write_lane(number, lane) -- first: while it is open only one has a pass
+                write_lane(number, lane) -- first: while the breaker is open, only one message has a pass
               end
               if not lane.paused then
                 drain(number, lane, 2 * acks)
@@ -1944,8 +1952,8 @@ local function queue(n)
     for n = 1, acked do
       local job = #texts[n] > WORDLESS and texts[n]:match(' redrive=([^/ ]+)/')
       if job then
-        -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
-        -- has been forgotten.
+        -- Counts, for a redrive, the outcome of a message that it moved back: acked or died. Not counted if the redrive has been
+        -- forgotten.
         local function count_redriven(job, what)
           if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
             redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
@@ -1956,21 +1964,21 @@ local function queue(n)
     end
     return acked
   end
-  -- Takes settled messages off their claims. A lease goes with the last of its messages.
+  -- Takes settled messages off their claims. A lease is removed with the last of its messages.
   --   counts: token → how many
   local function let_go(counts)
     for token, count in pairs(counts) do
       if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
         redis.call('HDEL', claims, token, token .. ':held')
-        redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+        redis.call('ZREM', leases, token) -- last: by this row a sweep finds what a cut-off script left
       end
     end
   end
   local q = { states = states, add = add, add_staged = add_staged, remove_acked = remove_acked, let_go = let_go }
   q.has_staged, q.opening = has_staged, redis.call('HGET', settings, 'opening')
   if strict then
-    -- Which of the items from items[first] to items[last] (id, payload, …) the queue knows, so that a send would leave them as they
-    -- are (lib/packed): the positions of their ids.
+    -- The items from items[first] to items[last] (id, payload, …) whose ids the queue already has, so that a send would leave
+    -- them as they are (lib/packed): the positions of their ids.
     local function known_in(items, first, last)
       local ids, known = {}, {}
       for at = first, last, 2 do
@@ -2021,11 +2029,11 @@ elseif refused then
   return { refused }
 end
 if strict and not done then
-  -- Refuses a strict commit (`commit.lua`) where ids are known. Returns -3 and these: the queue's number and the position of the id
-  -- among the arguments, in pairs. nil: none is, and it is noted that the call begins. Cut off after that, its repetition would find
-  -- known what it has sent itself.
+  -- Refuses a strict commit (`commit.lua`) if ids are known. Returns -3 and these: the queue's number and the position of the
+  -- id among the arguments, in pairs. nil: none is known, and the beginning of the call is recorded: cut off after that, a
+  -- repetition must not refuse the messages that the call has sent itself.
   local function refuse_known(queues)
-    local begun = number - 1 .. ' begun ' -- as of the call before it, so this one does not count as done (lib/done)
+    local begun = number - 1 .. ' begun ' -- as a note of the call before it, so this one does not count as done (lib/done)
     if register and register:sub(1, #begun) == begun then
       return nil
     end
@@ -2049,8 +2057,7 @@ if strict and not done then
 end
 local blocked
 if done then
-  -- What a call said of the items that it knew already, as noted with it when it was done before (lib/done): numbers, and
-  -- names of places.
+  -- The items that a call found known, as recorded with it when it was done before (lib/done): numbers, and names of places.
   local function known_before()
     local known = {}
     for word in (register:match(' (.*) ') or ''):gmatch('%S+') do
@@ -2060,8 +2067,9 @@ if done then
   end
   blocked = known_before()
 else
-  -- Sends what a commit has for each queue (`commit.lua`). Returns which messages were not sent, since a dead letter has their id: the
-  -- queue's number and the position of the id among the arguments, in pairs, below 0 where a known message has another key.
+  -- Sends the messages of a commit in each queue (`commit.lua`). Returns those that were not sent, since a dead letter has
+  -- their id: the queue's number and the position of the id among the arguments, in pairs; the position is below 0 if a
+  -- known message has another key.
   local function send_shares(queues)
     local blocked = {}
     for n, q in ipairs(queues) do
@@ -2082,7 +2090,7 @@ else
     return blocked
   end
   blocked = send_shares(queues)
-  -- cut off before this, a repetition sends the rest; after it, acks the rest
+  -- if cut off before this, a repetition sends the rest; if after it, it acks the rest
   note_done(1, #blocked > 0 and table.concat(blocked, ' ') .. ' ' or '')
 end
 for _, q in ipairs(queues) do

@@ -1,12 +1,12 @@
--- Gives a key a limit of its own in place of that of the queue's rule, or takes it back. Where it is higher than before, who is
--- next is let in. Returns 1 if that changed anything, 0 if not, -1 where the rule of the queue is no limit: then nothing is
--- done.
+-- Gives a key a limit of its own in place of the limit in the queue's rule, or removes it. If it is higher than before, the
+-- next messages are let in. Returns 1 if that changed anything, 0 if not, -1 if the rule of the queue is not a limit: then
+-- nothing is done.
 local number, name, limit = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]) -- name: the key; limit: messages; empty: the rule's
 local by, user = ARGV[4], ARGV[5]
 local messages, states, ready, scheduled, settings = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local wake, audit, seats, gates, lanes = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local slots = KEYS[11]
--- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+-- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
 local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
 local found
 local function setting(name)
@@ -15,7 +15,7 @@ local function setting(name)
   )
   return found[FIELDS[name]]
 end
--- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+-- The milliseconds between two messages by a rate: N/SPAN, such as 100/s or 5/10m; nil: it cannot be read: no limit.
 local LONGEST = 2 ^ 42 -- milliseconds
 local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -28,14 +28,15 @@ local function interval_of(rate)
   local interval = spans * UNITS[unit] / count
   return interval > 0 and interval <= LONGEST and interval or nil
 end
--- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
--- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
---   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
---   and some may be blocked
---   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
---   message is gone or dead; rule.holds: and by a dead letter;
---   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
---   next; nil: keys have no rate
+-- The queue's rule for messages with a key: how many of a lane may hold a seat at a time, when one gives its seat back
+-- before it is gone, and how often one is handed out. A rule that cannot be read counts as off: no message waits for
+-- another.
+--   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (lib/interval_of); rate R; off: no
+--   longer a rule, and messages may still be blocked
+--   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: a seat is
+--   kept until the message is gone or dead; rule.holds: even by a dead letter;
+--   rule.in_turn: a seat is given back when the message is handed out; rule.interval: milliseconds from one that is handed
+--   out to the next; nil: keys have no rate
 local per_key_text = setting('per_key') or ''
 local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
 local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -47,19 +48,20 @@ local rule = {
   in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
   interval = is_read and interval or nil,
 }
--- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+-- A setting that is JSON, as a table; an empty one if it cannot be read, since that must not stop the queue.
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
   return decoded and type(value) == 'table' and value or {}
 end
--- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
--- `gated`, or `limited` where it is a limit; lib/tend ends that.
---   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
---   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
---   limit: how many messages of a key may hold a seat, where that is not what the rule says
---   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
---   nobody waited; dead: ids of those that died in the window that opened it
---   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+-- The special state of a lane: a table, as JSON in `lanes`; false: none, as for most lanes. While a lane has one, the
+-- settings have `gated`, or `limited` if it is a limit; lib/tend removes that.
+--   of, name: key or dependency, and its text; due: when an event of the lane is due, as in `gates`; nil: none is
+--   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
+--   limit: how many messages of a key may hold a seat, if that differs from the rule
+--   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
+--   waited at the last one; dead: ids of the messages that died in the window that opened it
+--   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
+--   it
 local lanes_read = {}
 
 local function read_lane(number)
@@ -69,7 +71,7 @@ local function read_lane(number)
   end
   return lanes_read[number]
 end
--- Writes what is special about a lane (lib/read_lane), and when something about it falls due; nil: nothing is any more, but for a
+-- Writes the special state of a lane (lib/read_lane), and when an event of the lane is due; nil: none any more, but for a
 -- limit of its own.
 local function write_lane(number, lane)
   local name, before = string.format('%.0f', number), lanes_read[number]
@@ -95,34 +97,34 @@ local function write_lane(number, lane)
   else
     redis.call('ZREM', gates, name)
   end
-  redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it counts
+  redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it is in force
 end
--- Lets in the heads of lanes (lib/heads_in), which is made at the first call: it takes much, and most scripts let nobody in.
+-- Lets in the heads of lanes. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
 local made
 local function let_in(...)
   if not made then
-    -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+    -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
     local BLOCKED = 2 ^ 43
-    -- The id in a member of an index (lib/order says what precedes it).
+    -- The id in a member of an index (lib/order describes the bytes before it).
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
     -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-    -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-    -- that it blocks no other message, and a version that can read it finds it.
-    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
+    -- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
+    -- other message, and a version that can read it finds it.
+    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
     local function is_later(record, text)
       return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
     end
     -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-    -- (lib/head_word); nil where that does not say them.
+    -- (lib/head_word); nil if the state does not have them.
     local function stated_head(text)
       local at = text and text:find(' head=')
       if at then
         local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
           local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
           return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
         end
@@ -130,9 +132,9 @@ local function let_in(...)
     end
     -- The flag of a record (lib/record) that has an expiry.
     local EXPIRES = 0x10
-    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
-    -- of all that its sender packed beside the body. nil: it has none.
-    --   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which precede all
+    -- other fields that its sender packed beside the body. nil: it has none.
+    --   text: a record or a payload whose flags say that it has such fields; first: where they begin, with their length
     local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
     local function lanes_in(text, first)
@@ -155,7 +157,7 @@ local function let_in(...)
         return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
       end
     end
-    -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+    -- Reads the head of a record (lib/record). In a file of its own, since every send defines the function that packs it.
     local TRANSIENT = 0x80
 
     local function unpack_number(text, first, width)
@@ -170,7 +172,7 @@ local function let_in(...)
       return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
     end
 
-    -- lane: of its key; needs: the lane of its dependency.
+    -- lane: the lane of its key; needs: the lane of its dependency.
     local function as_head(birth, flags, expires, lane, needs)
       return {
         birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -178,8 +180,7 @@ local function let_in(...)
       }
     end
 
-    -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-    -- something.
+    -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
     local function read_record(record)
       if #record < 14 and (#record < 8 or has_expiry(record)) then
         return { birth = 0, priority = 4 }
@@ -188,8 +189,8 @@ local function let_in(...)
       local lane, needs = lanes_of(record)
       return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
     end
-    -- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
-    -- that counts: where a script that changes the priority was cut off, the record may have the one before.
+    -- The head of a message: the part of its record that the scripts need, from its record and state. The state of a long one
+    -- has it (lib/head_word), and that counts: if a change of priority was cut off, the record may have the old one.
     local function head_in(record, text)
       local birth, flags, expires, lane, needs = stated_head(text)
       if birth then
@@ -197,16 +198,16 @@ local function let_in(...)
       end
       return read_record(record)
     end
-    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-    -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
+    -- it. Absent until the message is claimed or delayed, unless its record is long.
     --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
     -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
     -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-    -- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+    -- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
     local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
     local MORE = ' [%w_]+=%S*'
-    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
     local function new_state(due)
       return {
@@ -240,23 +241,23 @@ local function let_in(...)
       }, ' ') .. s.more
     end
 
-    -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
-    -- redrive gave it another (lib/redriven_expiry).
+    -- When a message expires, if it does. A death ends the time to live: a redriven message does not expire again, unless the
+    -- redrive gave it another one (lib/redriven_expiry).
     local function expiry_of(head, state)
       if state.redriven == 0 then
         return head.expires
       end
       return tonumber(state.more:match(' expires=(%d+)') or nil)
     end
-    -- The immutable half of a message, written once by send:
+    -- The half of a message that is written once; only its priority may change, and a redrive may edit it:
     --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
     --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
     --            when it fails (persistent=False); the other bits are the sender's
     --   6 bytes  expiry in milliseconds, only with that flag
-    --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+    --   …        fields, headers and body, as the sender packed them; scripts read only the first fields (lib/lanes_in)
+    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/is_later).
 
-    -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+    -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs as much as a command.
     local function pack_number(value, width)
       local g = value % 256
       value = (value - g) / 256
@@ -271,12 +272,14 @@ local function let_in(...)
       local b = value % 256
       return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
     end
-    -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-    -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-    -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-    -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-    -- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
-    -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+    -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis sorts
+    -- ties of the score by the bytes of the member, so the member begins with the send order. While the message is due when it
+    -- was born, that is its number within the millisecond, since the score holds the millisecond already (2 bytes, the first 16
+    -- to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+    -- A message with a key or a dependency always has the long form, so its row is the same in a lane and in `ready`
+    -- (lib/enter).
+    -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote reads
+    -- the priority from the member.
     -- reads the priority from the member.
     local BAND = 2 ^ 42
 
@@ -284,7 +287,7 @@ local function let_in(...)
       return (9 - priority) * BAND + due
     end
 
-    -- The send order but its last byte, which is that of the birth.
+    -- The send order without its last byte, which is the last byte of the birth.
     local function order_of(head, due)
       local number = head.birth % 4096
       local last = number % 256
@@ -297,14 +300,14 @@ local function let_in(...)
     local function member_of(id, head, due)
       return order_of(head, due) .. string.char(head.birth % 256) .. id
     end
-    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-    -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+    -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
+    -- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
     --   text, record: its state and its record, as they were read
     local function is_blocked_row(row, id, text, record)
       if not record then
         return false
       elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-        return true -- as most: nobody has touched it
+        return true -- as for most: no script has touched it
       elseif is_later(record, text) then
         return true
       end
@@ -312,7 +315,7 @@ local function let_in(...)
       local state = parse_state(text, head.birth)
       return state.mark == '-' and member_of(id, head, state.due) == row
     end
-    -- The server's clock in whole milliseconds, read once a script (I11).
+    -- The server's clock in whole milliseconds, read once per script (I11).
     local clock = redis.call('TIME')
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
     -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
@@ -322,10 +325,10 @@ local function let_in(...)
     local function digits(number)
       return string.format(WHOLE, number)
     end
-    -- The score in `ready` of the next message that is let in: behind all that are due by now. Where lanes take turns, behind all
-    -- that are there: many come in one millisecond, and among equal scores the lane with the oldest messages would have more than
-    -- its share.
-    --   first: the first byte of its row, which stands for its priority
+    -- The score in `ready` of the next message that is let in: behind all messages that are due by now. If lanes take turns, it is
+    -- behind all that are there: many are let in within one millisecond, and among equal scores the lane with the oldest messages
+    -- would have more than its share.
+    --   first: the first byte of its row, which encodes its priority
     local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
     local score_by_first, place_by_first = {}, {}
 
@@ -343,40 +346,40 @@ local function let_in(...)
       place_by_first[first] = place + STEP
       return string.format('%.17g', band + place + STEP)
     end
-    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-    -- So no client polls, and a message wakes one of a thousand.
+    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
+    -- client polls, and a message wakes one of a thousand.
     local function wake_one()
       if redis.call('LLEN', wake) == 0 then
         redis.call('LPUSH', wake, 1)
-        redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+        redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
       end
     end
-    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+    -- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
     local function is_closed(number)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
     end
-    -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+    -- Whether a free seat does not let the messages of a lane in: it is closed, or the lane of a dependency (lib/read_lane).
     local function is_gated(number)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
-    -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+    -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
-    -- is.
+    -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+    -- at most is in that state.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
-    -- none is ready that has come so. And the score of the seat that it takes.
+    -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
+    -- unless one that was let in so is still ready. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
       if rule.interval and free > 0 then
-        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-        -- counts as now: the clock stepped back.
+        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
+        -- message wait counts as now: the clock stepped back.
         local function slot_of(lane)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
@@ -389,12 +392,12 @@ local function let_in(...)
     local function seat_in(lane)
       return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
-    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-    -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-    --   room: so many of each lane, whether seats are free or not; nil: as many as are
-    local MOST = 1000 -- rows that one call looks at (I9)
+    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
+    -- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+    --   room: how many of each lane, even without free seats; nil: as many as seats are free
+    local MOST = 1000 -- rows that one call reads (I9)
 
-    -- The first rows of these lanes, their ids, their lanes and the scores of the seats that they take.
+    -- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
     local function heads_of(lanes, room)
       local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
       local gates = setting('gated') or next(lanes_read)
@@ -453,13 +456,13 @@ local function let_in(...)
   end
   made(...)
 end
--- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
---   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
+-- Records an act of an operator, or one that an operator had ordered; a queue keeps the newest thousand notes.
+--   did: the act, in a word; by: the operator, as JSON; user: the Redis user; then more names and values
 local MOST_NOTES = '1000'
 
 local function note_audit(did, by, user, ...)
   redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
-  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and be there again
+  redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and created again
 end
 local lane = read_lane(number)
 if limit and not rule.of_each then

@@ -1,5 +1,5 @@
--- Settles messages that can never succeed: straight to the dead-letter queue, whatever the budget. A dead letter is kept
--- there, as after a nack. Returns for each what became of it, or a verdict.
+-- Settles messages that can never succeed: they die immediately, whatever the budget. A dead letter is kept there, as after
+-- a nack. Returns the outcome of each, or a verdict.
 -- drains
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 local reason, error = ARGV[4], ARGV[5] -- reason: poison or unprocessable
@@ -9,16 +9,16 @@ local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[
 local counters, settings, wake, outcomes, groups = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local redrives, seats, lanes, results, result_times = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
 local slots = KEYS[21]
--- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
--- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
+-- it. Absent until the message is claimed or delayed, unless its record is long.
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
--- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
 -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
--- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+-- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
-local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
 local function new_state(due)
   return {
@@ -52,17 +52,17 @@ local function format_state(s)
   }, ' ') .. s.more
 end
 
--- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
--- redrive gave it another (lib/redriven_expiry).
+-- When a message expires, if it does. A death ends the time to live: a redriven message does not expire again, unless the
+-- redrive gave it another one (lib/redriven_expiry).
 local function expiry_of(head, state)
   if state.redriven == 0 then
     return head.expires
   end
   return tonumber(state.more:match(' expires=(%d+)') or nil)
 end
--- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
--- of all that its sender packed beside the body. nil: it has none.
---   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+-- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which precede all
+-- other fields that its sender packed beside the body. nil: it has none.
+--   text: a record or a payload whose flags say that it has such fields; first: where they begin, with their length
 local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
 local function lanes_in(text, first)
@@ -87,7 +87,7 @@ local function lanes_of(record)
     return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
   end
 end
--- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+-- Reads the head of a record (lib/record). In a file of its own, since every send defines the function that packs it.
 local TRANSIENT = 0x80
 
 local function unpack_number(text, first, width)
@@ -102,7 +102,7 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
--- lane: of its key; needs: the lane of its dependency.
+-- lane: the lane of its key; needs: the lane of its dependency.
 local function as_head(birth, flags, expires, lane, needs)
   return {
     birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -110,8 +110,7 @@ local function as_head(birth, flags, expires, lane, needs)
   }
 end
 
--- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
--- something.
+-- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -121,35 +120,35 @@ local function read_record(record)
   return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
 end
 -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
--- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
--- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
--- that it blocks no other message, and a version that can read it finds it.
-local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
+-- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
+-- other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
 end
 -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
--- (lib/head_word); nil where that does not say them.
+-- (lib/head_word); nil if the state does not have them.
 local function stated_head(text)
   local at = text and text:find(' head=')
   if at then
     local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
       local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
       return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
     end
   end
 end
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+-- A setting that is JSON, as a table; an empty one if it cannot be read, since that must not stop the queue.
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
   return decoded and type(value) == 'table' and value or {}
 end
--- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+-- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
 local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
 local found
 local function setting(name)
@@ -158,15 +157,15 @@ local function setting(name)
   )
   return found[FIELDS[name]]
 end
--- The immutable half of a message, written once by send:
+-- The half of a message that is written once; only its priority may change, and a redrive may edit it:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
 --            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
--- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+--   …        fields, headers and body, as the sender packed them; scripts read only the first fields (lib/lanes_in)
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/is_later).
 
--- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs as much as a command.
 local function pack_number(value, width)
   local g = value % 256
   value = (value - g) / 256
@@ -181,12 +180,14 @@ local function pack_number(value, width)
   local b = value % 256
   return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
--- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
--- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
--- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
--- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
--- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
--- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis sorts
+-- ties of the score by the bytes of the member, so the member begins with the send order. While the message is due when it
+-- was born, that is its number within the millisecond, since the score holds the millisecond already (2 bytes, the first 16
+-- to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A message with a key or a dependency always has the long form, so its row is the same in a lane and in `ready`
+-- (lib/enter).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote reads
+-- the priority from the member.
 -- reads the priority from the member.
 local BAND = 2 ^ 42
 
@@ -194,7 +195,7 @@ local function score_of(priority, due)
   return (9 - priority) * BAND + due
 end
 
--- The send order but its last byte, which is that of the birth.
+-- The send order without its last byte, which is the last byte of the birth.
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
@@ -207,14 +208,15 @@ end
 local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
--- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
--- `gated`, or `limited` where it is a limit; lib/tend ends that.
---   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
---   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
---   limit: how many messages of a key may hold a seat, where that is not what the rule says
---   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
---   nobody waited; dead: ids of those that died in the window that opened it
---   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+-- The special state of a lane: a table, as JSON in `lanes`; false: none, as for most lanes. While a lane has one, the
+-- settings have `gated`, or `limited` if it is a limit; lib/tend removes that.
+--   of, name: key or dependency, and its text; due: when an event of the lane is due, as in `gates`; nil: none is
+--   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
+--   limit: how many messages of a key may hold a seat, if that differs from the rule
+--   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
+--   waited at the last one; dead: ids of the messages that died in the window that opened it
+--   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
+--   it
 local lanes_read = {}
 
 local function read_lane(number)
@@ -224,18 +226,18 @@ local function read_lane(number)
   end
   return lanes_read[number]
 end
--- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+-- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
 local BLOCKED = 2 ^ 43
--- Lets in the heads of lanes (lib/heads_in), which is made at the first call: it takes much, and most scripts let nobody in.
+-- Lets in the heads of lanes. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
 local made
 local function let_in(...)
   if not made then
-    -- The id in a member of an index (lib/order says what precedes it).
+    -- The id in a member of an index (lib/order describes the bytes before it).
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
-    -- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
-    -- that counts: where a script that changes the priority was cut off, the record may have the one before.
+    -- The head of a message: the part of its record that the scripts need, from its record and state. The state of a long one
+    -- has it (lib/head_word), and that counts: if a change of priority was cut off, the record may have the old one.
     local function head_in(record, text)
       local birth, flags, expires, lane, needs = stated_head(text)
       if birth then
@@ -243,14 +245,14 @@ local function let_in(...)
       end
       return read_record(record)
     end
-    -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-    -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+    -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
+    -- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
     --   text, record: its state and its record, as they were read
     local function is_blocked_row(row, id, text, record)
       if not record then
         return false
       elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-        return true -- as most: nobody has touched it
+        return true -- as for most: no script has touched it
       elseif is_later(record, text) then
         return true
       end
@@ -258,7 +260,7 @@ local function let_in(...)
       local state = parse_state(text, head.birth)
       return state.mark == '-' and member_of(id, head, state.due) == row
     end
-    -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+    -- The milliseconds between two messages by a rate: N/SPAN, such as 100/s or 5/10m; nil: it cannot be read: no limit.
     local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -271,14 +273,15 @@ local function let_in(...)
       local interval = spans * UNITS[unit] / count
       return interval > 0 and interval <= LONGEST and interval or nil
     end
-    -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-    -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
-    --   and some may be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
-    --   message is gone or dead; rule.holds: and by a dead letter;
-    --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-    --   next; nil: keys have no rate
+    -- The queue's rule for messages with a key: how many of a lane may hold a seat at a time, when one gives its seat back
+    -- before it is gone, and how often one is handed out. A rule that cannot be read counts as off: no message waits for
+    -- another.
+    --   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (lib/interval_of); rate R; off: no
+    --   longer a rule, and messages may still be blocked
+    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: a seat is
+    --   kept until the message is gone or dead; rule.holds: even by a dead letter;
+    --   rule.in_turn: a seat is given back when the message is handed out; rule.interval: milliseconds from one that is handed
+    --   out to the next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
     local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
     local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -297,10 +300,10 @@ local function let_in(...)
     local function digits(number)
       return string.format(WHOLE, number)
     end
-    -- The score in `ready` of the next message that is let in: behind all that are due by now. Where lanes take turns, behind all
-    -- that are there: many come in one millisecond, and among equal scores the lane with the oldest messages would have more than
-    -- its share.
-    --   first: the first byte of its row, which stands for its priority
+    -- The score in `ready` of the next message that is let in: behind all messages that are due by now. If lanes take turns, it is
+    -- behind all that are there: many are let in within one millisecond, and among equal scores the lane with the oldest messages
+    -- would have more than its share.
+    --   first: the first byte of its row, which encodes its priority
     local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
     local score_by_first, place_by_first = {}, {}
 
@@ -318,40 +321,40 @@ local function let_in(...)
       place_by_first[first] = place + STEP
       return string.format('%.17g', band + place + STEP)
     end
-    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-    -- So no client polls, and a message wakes one of a thousand.
+    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
+    -- client polls, and a message wakes one of a thousand.
     local function wake_one()
       if redis.call('LLEN', wake) == 0 then
         redis.call('LPUSH', wake, 1)
-        redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+        redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
       end
     end
-    -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+    -- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
     local function is_closed(number)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
     end
-    -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+    -- Whether a free seat does not let the messages of a lane in: it is closed, or the lane of a dependency (lib/read_lane).
     local function is_gated(number)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
-    -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+    -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
-    -- is.
+    -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+    -- at most is in that state.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
-    -- none is ready that has come so. And the score of the seat that it takes.
+    -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
+    -- unless one that was let in so is still ready. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
       if rule.interval and free > 0 then
-        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-        -- counts as now: the clock stepped back.
+        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
+        -- message wait counts as now: the clock stepped back.
         local function slot_of(lane)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
@@ -364,12 +367,12 @@ local function let_in(...)
     local function seat_in(lane)
       return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
-    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-    -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-    --   room: so many of each lane, whether seats are free or not; nil: as many as are
-    local MOST = 1000 -- rows that one call looks at (I9)
+    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
+    -- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+    --   room: how many of each lane, even without free seats; nil: as many as seats are free
+    local MOST = 1000 -- rows that one call reads (I9)
 
-    -- The first rows of these lanes, their ids, their lanes and the scores of the seats that they take.
+    -- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
     local function heads_of(lanes, room)
       local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
       local gates = setting('gated') or next(lanes_read)
@@ -428,9 +431,9 @@ local function let_in(...)
   end
   made(...)
 end
--- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+-- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
 local function vacate(ids)
-  if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+  if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- no message is blocked
     redis.call('ZREM', seats, unpack(ids))
     return
   end
@@ -450,7 +453,7 @@ local function vacate(ids)
     let_in(lanes)
   end
 end
--- The verdicts on a message that was to be settled.
+-- The verdicts on a message that a caller settles.
 local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
 -- The fence (I2): only the token that holds a message may settle it.
 local needle_of, needle
@@ -460,32 +463,32 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
--- Takes settled messages off their claims. A lease goes with the last of its messages.
+-- Takes settled messages off their claims. A lease is removed with the last of its messages.
 --   counts: token → how many
 local function let_go(counts)
   for token, count in pairs(counts) do
     if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
       redis.call('HDEL', claims, token, token .. ':held')
-      redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+      redis.call('ZREM', leases, token) -- last: by this row a sweep finds what a cut-off script left
     end
   end
 end
--- Settles what is held from ARGV[first] as lib/settled does; then finish(ids, texts) of what was settled, if there is one
--- and something was; then lets their leases go. Returns the verdicts.
+-- Settles held messages from ARGV[first] on, as lib/settled does; then calls finish(ids, texts) with those that were
+-- settled, if it is given and there are any; then takes them off their claims. Returns the verdicts.
 local function settle(first, act, finish)
-  -- Settles what is held. From ARGV[first]: how many, their ids, then each token and how many of these, in a row, it holds.
-  -- act(id, text), if there is one, runs for each whose token holds. `verdicts` has for each a verdict, or what act returned;
-  -- LOST: it was left alone. `settled` are the ids of the others, `settled_texts` the states that they had, and `let` is
-  -- token → how many, those that were cancelled meanwhile with them. Statements, as in lib/chosen.
+  -- Settles held messages. From ARGV[first]: how many, their ids, then each token and how many of these, in a row, it holds.
+  -- act(id, text), if given, runs for each message that its token holds. `verdicts` has for each a verdict, or the result of
+  -- act; LOST: it was left alone. `settled` are the ids of those that were settled, `settled_texts` their states before, and
+  -- `let` is token → how many, with those that were cancelled in the meantime. Statements, as in lib/chosen.
   local asked = tonumber(ARGV[first])
   local lines = redis.call('HMGET', states, unpack(ARGV, first + 1, first + asked))
   local verdicts, settled, settled_texts, let, done, place, size = {}, {}, {}, {}, {}, 0, 0
   for item = first + asked + 1, #ARGV, 2 do
-    local token, before, seen, is_held = ARGV[item], size, nil, nil -- before: how many were let go until here
+    local token, before, seen, is_held = ARGV[item], size, nil, nil -- before: the size so far, less the cancelled messages
     for _ = 1, tonumber(ARGV[item + 1]) do
       place = place + 1
       local id, text = ARGV[first + place], lines[place]
-      if text ~= seen then -- most have the same
+      if text ~= seen then -- most messages have the same state
         seen, is_held = text, holds(token, text)
       end
       if done[id] then
@@ -497,21 +500,21 @@ local function settle(first, act, finish)
           settled[size], settled_texts[size], done[id] = id, text, true
         end
       else
-        -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
-        -- call whose reply was lost can be repeated (I12).
+        -- The verdict on a message that the caller's token does not hold. The state has the token that settled it, so that a call
+        -- whose reply was lost can be repeated (I12).
         local function refusal(id, token, text)
           if text and text:find(' -' .. token .. ' ', 1, true) then
             return SETTLED_BEFORE
           end
           return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
         end
-        -- The seat of a call whose message was cancelled: it stays taken until that call has ended, or its lease, so that an ordered
-        -- key never runs two. No id begins with this byte.
+        -- The seat of a call whose message was cancelled: it stays taken until the call or its lease has ended, so that an ordered
+        -- key never runs two calls. No id begins with this byte.
         local function cancelled_seat(id, token)
           return '\2' .. token .. ' ' .. id
         end
-        -- The call of a message that was cancelled has ended, or its lease: gives the seat back that it still held, and lets in the
-        -- next of its lane. Returns whether there was one; then the claim holds one less.
+        -- Gives back the seat of a cancelled message whose call or lease has ended, and lets in the next message of its lane.
+        -- Returns whether there was such a seat; if so, the claim holds one message fewer.
         local function end_cancelled(id, token)
           local member = cancelled_seat(id, token)
           if not redis.call('ZSCORE', seats, member) then
@@ -534,9 +537,9 @@ local function settle(first, act, finish)
   let_go(let)
   return verdicts
 end
--- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
--- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
--- true where it is of a later form.
+-- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
+-- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
+-- it is of a later form.
 local function head_of(id, text)
   local birth, flags, expires, lane, needs = stated_head(text)
   if birth then
@@ -555,31 +558,31 @@ local function head_of(id, text)
   end
   return read_record(record), false
 end
--- The head of a held message, and whether it is of a later form, as lib/head_of. Where an ack or a discard was cut off,
--- nil, and its remains are removed.
+-- The head of a held message, and whether it is of a later form, as in lib/head_of. If an ack or a discard was cut off,
+-- nil, and the remains of the message are removed.
 local function held_head(id, text)
   local head, later = head_of(id, text)
   if not head and not later then
-    -- Removes messages for good (lib/gone), for those that rarely do. Returns how many.
-    -- Before all changes: no read parts them where a script is cut off.
+    -- Removes messages permanently (lib/gone), for scripts that rarely do so. Returns how many.
+    -- Read before all changes, so that no read separates them if the script is cut off.
     local rule_of_keys, has_gates = setting('per_key'), setting('gated')
 
     local function drop(ids)
       local once_gone, per_key, gated = nil, rule_of_keys, has_gates
-      -- The only way out of a queue: removes messages for good, and all that was kept about them (I13). `gone` is how many. The
-      -- total, the outcome and the rows where they stood are the caller's. Statements, as in lib/chosen, since every ack runs them.
-      --   ids: of the messages; also of those of which a script that was cut off left something behind
-      --   once_gone: called with the ids as soon as the records are gone; nil: nothing is
-      --   per_key, gated: what the settings say of keys and closed lanes; where they do, seats and passes are given back
+      -- The only way out of a queue: removes messages permanently, with all that was kept about them (I13). `gone` is how many.
+      -- The caller counts them, and removes their rows. Statements, as in lib/chosen, since every ack runs them.
+      --   ids: the messages, and those of which a cut-off script left something behind
+      --   once_gone: called with the ids as soon as the records are gone; nil: not called
+      --   per_key, gated: the settings of keys and closed lanes; if they are set, seats and passes are given back
       local gone = #ids
       redis.call('HDEL', messages, unpack(ids)) -- from here on they are gone
       if once_gone then
         once_gone(ids)
       end
       redis.call('HDEL', history, unpack(ids))
-      redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+      redis.call('HDEL', states, unpack(ids)) -- last: by the state a sweep sees that a script was cut off
       if gated then
-        -- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+        -- Precedes, in `seats`, the id of a message that was let through the gate of its dependency; no id has this byte.
         local PASS = '\1'
         -- Ends the passes of messages that were let through the gate of their dependency.
         local function end_passes(ids)
@@ -591,7 +594,7 @@ local function held_head(id, text)
         end
         end_passes(ids)
       end
-      if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+      if per_key then -- after the states: lib/tend finds the seat of a message that is gone
         vacate(ids)
       end
       return gone
@@ -600,7 +603,7 @@ local function held_head(id, text)
   end
   return head, later
 end
--- Settles what is held as lib/settle does, with act(id, state, head). Left alone are a message whose ack was cut off, and
+-- Settles held messages as lib/settle does, with act(id, state, head). Leaves alone a message whose ack was cut off, and
 -- one that a later version has taken over, in a form of its own.
 local function settle_messages(first, act, finish)
   return settle(first, function(id, text)
@@ -611,10 +614,10 @@ local function settle_messages(first, act, finish)
     return act(id, parse_state(text, head.birth), head)
   end, finish)
 end
--- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
--- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
--- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
--- died; so is what was `passed_on` again and again.
+-- Adds a line to the history of a message: one per event, tab-separated. A cell is a number, a word or JSON, so it holds no
+-- raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6, I13). The failures
+-- of a dead letter, `kept`, are one line, the newest, so that they do not displace the failures that it died of; so are
+-- repeated `passed_on` events.
 --   event  at  delivery  delay  consumer  error  traceback
 -- at: now, unless the caller gives another time.
 local KEEP = 15
@@ -623,8 +626,8 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
   local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
   local text = redis.call('HGET', history, id)
   if text and text ~= '' then
-    -- A full history is some 20 kB: patterns would look at each byte, finds of plain text do not.
-    local ends, tab = { 0 }, nil -- of its lines but the last; the last tab of that
+    -- A full history is some 20 kB: patterns would read each byte, finds of plain text do not.
+    local ends, tab = { 0 }, nil -- the ends of its lines but the last; the last tab of that
     local found = text:find('\n')
     while found do
       ends[#ends + 1], found = found, text:find('\n', found + 1)
@@ -632,7 +635,7 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
     local start = line:match('^expired\t%d+\t')
     for n = 1, start and #ends or 0 do
       if text:sub(ends[n] + 1, ends[n] + #start) == start then
-        return -- written before, when it failed as an expired one
+        return -- already written, when it failed as an expired one
       end
     end
     found = text:find('\t', ends[#ends] + 1)
@@ -651,21 +654,21 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
   end
   redis.call('HSET', history, id, line)
 end
--- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
+-- The queue's settings for messages that die or expire; an empty table if there are none.
 --   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
 local function read_strategy()
   return read_json(setting('dead_letter'))
 end
 local PASS = '\1'
--- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
--- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
--- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
--- row: its index and its member.
---   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped
---   back, a message that was ready may be due in the future.
---   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+-- The only way a message gets a row in an index, except where many move together, as in lib/sent and lib/promote. The new
+-- row is written first, then the state, which takes effect; the caller removes the old row last (lib/leave). A script that
+-- is cut off leaves at worst a row that the state contradicts, and the next script that reads the row removes it (I9).
+-- Returns the new row: its index and its member.
+--   waits: until state.due; a score: in the lane where it is blocked. The due time alone cannot tell: after the clock
+--   stepped back, a message that was ready may be due in the future.
+--   rest: when the rest of a dead or expired message ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
--- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+-- With a rule for keys, a message with a key is ready only with a seat, otherwise blocked (lib/seated_or_blocked).
 local in_group, seat_or_block, give_back
 
 local function put(id, state, head, waits, rest, arrive)
@@ -700,7 +703,7 @@ local function put(id, state, head, waits, rest, arrive)
         in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
         interval = is_read and interval or nil,
       }
-      -- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
+      -- Whether a message that is not leased keeps the seat that it has. waits: for its redelivery.
       local function keeps_seat(state, waits)
         if state.part ~= 'live' then
           return rule.holds and state.part == 'dead' and state.reason ~= 'expired'
@@ -738,11 +741,11 @@ local function put(id, state, head, waits, rest, arrive)
         return rule.interval and digits(lane) .. BY_RATE or digits(lane)
       end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
-      -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
-      -- member of a set: to take one twice, or to give one back twice, changes nothing.
+      -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
+      -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
+      -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
       --   row: its own; a row of the same id may have been left behind by a script that was cut off
-      --   full: lanes that were found full, for a call that only enters; nil: look
+      --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
       local function enter(id, row, lane, full)
         if rule.limit == math.huge then
           return true
@@ -751,7 +754,7 @@ local function put(id, state, head, waits, rest, arrive)
         if has_room then
           local score = digits(BLOCKED + lane)
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-          -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+          -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
           has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
         end
         if has_room then
@@ -766,8 +769,8 @@ local function put(id, state, head, waits, rest, arrive)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
           end
-          -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
-          -- keeps its seat and is due then, as nobody else is let in before.
+          -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
+          -- its slot: the message keeps its seat and is due then, since no other message is let in before.
           --   own: the score of its seat
           local function comes_by_rate(id, lane, own)
             local slot = own == lane and slot_of(lane)
@@ -784,11 +787,11 @@ local function put(id, state, head, waits, rest, arrive)
           end
           return comes_by_rate(id, lane, tonumber(own))
         end
-        return own ~= false -- its own counts as free
+        return own ~= false -- its own seat counts as free
       end
-      -- What lib/put does with a message that has a key, where keys count.
+      -- The part of lib/put for messages with a key, if the queue has a rule for keys.
 
-      -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
+      -- The index and the score of a message that is due: `ready` and its score there, if it has a seat of its lane.
       local function seated_or_blocked(id, row, lane, score)
         local may, slot = enter(id, row, lane)
         if may then
@@ -797,7 +800,7 @@ local function put(id, state, head, waits, rest, arrive)
         return scheduled, slot or BLOCKED + lane
       end
 
-      -- After its row and its state are written: whoever is cut off before has only the next one to let in.
+      -- Called after its row and its state are written: if cut off before this, only the next message is not let in yet.
       --   waits: for its redelivery, or, by the rate of keys, for its slot
       local function given_back(id, state, waits)
         if not keeps_seat(state, waits) then
@@ -824,7 +827,7 @@ local function put(id, state, head, waits, rest, arrive)
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
   if state.part == 'dead' and not state.more:find(' group=', 1, true) then
-    -- The line of the newest failure in a history (lib/remember); empty: there is none.
+    -- The line of the newest failure in a history (lib/remember); empty: no failure.
     local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
     local function last_failure(story)
@@ -838,12 +841,12 @@ local function put(id, state, head, waits, rest, arrive)
       end
       return story:sub(from, to)
     end
-    -- The group of a dead letter: the fingerprint of the failure that it died of, which is the newest one in its history.
+    -- The group of a dead letter: the fingerprint of the failure that it died of, the newest one in its history.
     local function group_of(id, state)
       local expired = state.reason == 'expired'
       local failure = last_failure(redis.call('HGET', history, id) or '')
       if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
-        failure = '' -- it expired by itself
+        failure = '' -- it expired without a failure
       end
       local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
       return group == '' and expired and 'expired' or group:sub(1, 12)
@@ -854,10 +857,11 @@ local function put(id, state, head, waits, rest, arrive)
   if arrive then
     arrive()
   end
-  if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+  if state.part == 'dead' then -- last, so that each row of `groups` belongs to a dead letter
     in_group = in_group or (function()
-      -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
-      -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+      -- The row of a dead letter in `groups`: its group, its time of death, and its row in `dead`. All scores are 0, so Redis
+      -- sorts by bytes: a group is a range that begins with its oldest dead letter, and so are groups with the same first six
+      -- digits.
       --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
       local function group_row(group, died, member)
         return string.format('%-12s', group) .. pack_number(died, 6) .. member
@@ -871,8 +875,8 @@ local function put(id, state, head, waits, rest, arrive)
     redis.call('ZADD', groups, 0, in_group(state, member))
   end
   if died_again then
-    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
-    -- has been forgotten.
+    -- Counts, for a redrive, the outcome of a message that it moved back: acked or died. Not counted if the redrive has been
+    -- forgotten.
     local function count_redriven(job, what)
       if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
         redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
@@ -881,15 +885,15 @@ local function put(id, state, head, waits, rest, arrive)
     count_redriven(died_again, 'died')
   end
   if head.needs and setting('gated') then
-    redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
+    redis.call('ZREM', seats, PASS .. id) -- the pass that let it through (lib/let_through)
   end
   if in_lane then
     give_back(id, state, waits or index == scheduled)
   end
   return index, member
 end
--- How often a message was worked on: its deliveries, but for those given back by a holder that had not begun it. These
--- are counted in a field of its state, untried=N (lib/count_untried).
+-- How often a message was attempted: its deliveries, except those that were given back before the holder began. The state
+-- counts these in its field untried=N (lib/count_untried).
 local function untried(state)
   return tonumber(state.more:match(' untried=(%d+)') or 0)
 end
@@ -897,40 +901,41 @@ end
 local function attempts(state)
   return math.max(state.deliveries - untried(state), 0)
 end
--- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
--- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
--- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
--- their names once.
---   attempt: how many so far (lib/attempts); age, delay: milliseconds, since it was sent and until it comes back
+-- Writes an event to the outcome history, a record of the outcomes of deliveries and messages. It is a stream of about as
+-- many entries as the queue's settings allow; without that setting nothing is written. An event is written after it has
+-- happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores their names
+-- once.
+--   attempt: how many so far (lib/attempts); age, delay: milliseconds since the send and until the redelivery
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
--- An event that ends a message for who waits for its result is kept for them, too (lib/kept).
+-- An event that ends a message whose result was asked for is also kept as its outcome (lib/kept).
 local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
   if ENDS[event] and state.more:find(' result=', 1, true) then
-    -- Keeps what became of messages (lib/kept), for those that rarely do: of each its end, or false to forget it.
+    -- Keeps the outcomes of messages (lib/kept), for scripts that rarely do so: each outcome, or false to forget it.
     local function keep_results(ended, ends)
       local values = redis.call('HMGET', settings, 'results', 'results_bytes')
       local kept_for, most_bytes = values[1], values[2]
-      -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+      -- A duration in the queue's settings, in milliseconds; nil if the text is not one, which counts as unset.
       local function span(text)
         local value = tonumber(text and text:match('^%d+$') or nil)
         return value and value > 0 and value <= 315360000000 and value or nil -- ten years
       end
-      -- Milliseconds for which results are kept where the settings do not say it.
+      -- Milliseconds for which results are kept if the settings do not set it.
       local RESULTS_KEPT = 3600000
-      -- Bytes of a result in Redis, beside its text and twice its id.
+      -- Bytes of a result in Redis, in addition to its text and twice its id.
       local RESULT_EXTRA = 200
-      -- Keeps what became of messages, for whoever asked for it (result.lua), and tells who waits for it now. The newest outcome
-      -- stands. Kept for the queue's `results`, within its `results_bytes`: the oldest go first, counted. A write that fails stops
-      -- nothing, since the queue goes on when memory is full: who waits is told that there is no result. Statements, as in
-      -- lib/chosen, since every ack with a result runs them; what goes is looked at only where something has to.
-      --   ended, ends: ids, and of each "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty:
-      --   none was given; else the reason and, behind a tab, the cause. false: what was kept of the message is forgotten
-      --   kept_for, most_bytes: what the settings say
-      local BYTES = 67108864 -- of all
-      local MOST, MOST_BYTES = 2200, 33554432 -- that make room in one script (I9): as many as half a megabyte may need
-      local AT_ONCE = 100 -- of these one command reads the ids
+      -- Keeps the outcomes of messages whose results were asked for (result.lua), and notifies callers that wait now. The newest
+      -- outcome counts. They are kept for the queue's `results`, within its `results_bytes`: the oldest go first, and are
+      -- counted. A write that fails stops nothing, since the queue keeps running when memory is full: a waiting caller is told
+      -- that there is no result. Statements, as in lib/chosen, since every ack with a result runs them; old results are read only
+      -- if some must go.
+      --   ended, ends: ids, and for each "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty:
+      --   none was given; otherwise the reason and, after a tab, the cause. false: forget the outcome of the message
+      --   kept_for, most_bytes: the settings
+      local BYTES = 67108864 -- of all results
+      local MOST, MOST_BYTES = 2200, 33554432 -- results that one script drops (I9): as many as half a megabyte may need
+      local AT_ONCE = 100 -- ids that one command reads
       local lasts, limit = span(kept_for) or RESULTS_KEPT, tonumber((most_bytes or ''):match('^%d+$') or nil) or BYTES
       local before = redis.call('HMGET', results, '', unpack(ended)) -- under the empty id: the bytes of all
       local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 2 * #ended)
@@ -943,8 +948,8 @@ local function outcome(event, id, head, state, delay, detail)
         wanted = wanted + (sizes[n] <= limit and sizes[n] or 0)
       end
       if over[1] or total + wanted > limit then
-        -- Forgets the first of these results, until so many bytes are free. Returns how many bytes that freed, and how many went.
-        -- The rows go last: by them is found what was cut off.
+        -- Forgets the first of these results, until `enough` bytes are free. Returns how many bytes that freed, and how many
+        -- results went. The rows go last: by them a later call finds what a cut-off script left.
         local function forget_results(ids, enough)
           local freed, gone, seen = 0, {}, {}
           for _, id in ipairs(ids) do
@@ -966,7 +971,7 @@ local function outcome(event, id, head, state, delay, detail)
         while room > 0 and dropped < MOST do
           local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
           if not oldest[1] then
-            total = 0 -- what was counted is not there
+            total = 0 -- nothing is left, whatever was counted
             break
           end
           local freed, gone = forget_results(oldest, room)
@@ -994,7 +999,7 @@ local function outcome(event, id, head, state, delay, detail)
         redis.pcall('HINCRBY', counters, 'results_dropped', dropped)
       end
       for n, id in ipairs(ended) do
-        if ends[n] then -- without the right to, who waits finds it within a second
+        if ends[n] then -- if the user must not publish, a waiting caller finds it within a second
           redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] or 'unkept 0 ')
         end
       end
@@ -1020,12 +1025,12 @@ local function outcome(event, id, head, state, delay, detail)
     'reason', state.reason, 'cause', detail.cause or ''
   )
 end
--- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it leaves the queue alive.
+-- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it is buried or moved.
 local function taken_up(state)
   state.more = state.more:gsub(' passed_on=%S*', '')
 end
--- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
--- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
+-- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the dead
+-- letters, or discard messages, which is counted (I14). Returns where the message went: dead, expired or discarded.
 local strategy
 
 -- detail: for the outcome history (lib/outcome)
@@ -1052,7 +1057,7 @@ local function bury(id, state, head, part, reason, detail)
         once_gone(ids)
       end
       redis.call('HDEL', history, unpack(ids))
-      redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that a script was cut off
+      redis.call('HDEL', states, unpack(ids)) -- last: by the state a sweep sees that a script was cut off
       if gated then
         local function end_passes(ids)
           local passes = {}
@@ -1063,13 +1068,13 @@ local function bury(id, state, head, part, reason, detail)
         end
         end_passes(ids)
       end
-      if per_key then -- or all but the last: a seat of nothing is found by lib/tend
+      if per_key then -- after the states: lib/tend finds the seat of a message that is gone
         vacate(ids)
       end
       return gone
     end
     redis.call('HINCRBY', counters, 'discarded', drop({ id }))
-    local job = state.more:match(' redrive=([^/ ]+)/') -- else lib/put counts it
+    local job = state.more:match(' redrive=([^/ ]+)/') -- otherwise lib/put counts it
     if job then
       local function count_redriven(job, what)
         if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
@@ -1097,9 +1102,9 @@ return settle_messages(6, function(id, state, head)
     return bury(id, state, head, 'dead', reason, failure)
   end
   judged = judged or (function()
-    -- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
-    -- an arithmetic that is not known, so a later version brought it.
-    local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+    -- The redelivery policy in a text. nil if it is damaged, which must not stop the queue; nil and true if it names an unknown
+    -- arithmetic, so a later version wrote it.
+    local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- in addition to those that all need
 
     local function is_number(value)
       return type(value) == 'number' and value == value -- NaN is not itself
@@ -1119,11 +1124,11 @@ return settle_messages(6, function(id, state, head)
     end
     -- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both do
     -- the same operations on doubles in the same order. Change both or neither.
-    --   redelivery: RedeliveryPolicy.as_wire(); r: -1 to 1; previous: the wait before (nil: worked out)
+    --   redelivery: RedeliveryPolicy.as_wire(); r: -1 to 1; previous: the previous wait (nil: computed)
     -- cjson.null is true in Lua, so the type of a field that can be null is checked.
     local CEILING, JAVA_LONG = 315360000000, 2 ^ 63 -- ten years; the largest long, as near as a double comes
 
-    local function grown(p, n) -- bounded, as 0 * inf is not a number
+    local function grown(p, n) -- bounded, since 0 * inf is not a number
       return p.initial_delay * math.min(p.multiplier ^ (n - 1), JAVA_LONG)
     end
 
@@ -1146,13 +1151,13 @@ return settle_messages(6, function(id, state, head)
     local function activemq_delay(p, n, r, previous)
       local wait, limit = p.initial_delay, type(p.max_delay) == 'number' and p.max_delay or JAVA_LONG
       if previous and n > 1 then
-        wait, n = previous, 2 -- one step: the state knows the wait before, so the work is bounded (I9)
+        wait, n = previous, 2 -- one step: the state has the previous wait, so the work is bounded (I9)
       end
       for _ = 2, n do
         if wait > 0 and p.multiplier > 1 then
           wait = math.min(math.floor(math.min(wait * p.multiplier, JAVA_LONG)), limit)
         else
-          wait = math.max(p.redelivery_delay, 0) -- Python refuses a wait below 0; a script has to go on
+          wait = math.max(p.redelivery_delay, 0) -- Python refuses a wait below 0; a script must continue
         end
         wait = java_spread(p, wait, r)
       end
@@ -1164,8 +1169,8 @@ return settle_messages(6, function(id, state, head)
     local function policy_delay(redelivery, n, r, previous)
       return arithmetics[redelivery.arithmetic](redelivery, n, r, previous)
     end
-    -- Decides what becomes of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy
-    -- is the one in Redis, so whoever sweeps judges a lapse as the consumer would.
+    -- Decides the outcome of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy is the
+    -- one in Redis, so every sweep judges a lapse as the consumer would.
     local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
     local redelivery, drawn
 
@@ -1175,7 +1180,7 @@ return settle_messages(6, function(id, state, head)
       return 2 * drawn - 1
     end
 
-    -- Whether the policy is one that this version knows: what a later one brought is not read as the default.
+    -- Whether this version can read the policy: a kind that a later version introduced is not read as the default.
     local function can_judge()
       if redelivery == nil then
         local stands, later = read_policy(setting('redelivery'))
@@ -1184,7 +1189,7 @@ return settle_messages(6, function(id, state, head)
       return redelivery ~= false
     end
 
-    -- event: nacked, lapsed or, of a dead letter, poisoned. Returns what became of it: dead, expired, discarded, redelivered
+    -- event: nacked, lapsed or, for a dead letter, poisoned. Returns the outcome: dead, expired, discarded, redelivered
     -- <delay>, or kept <delay> (in its dead-letter queue; without a delay after a lapse).
     local function judge(id, state, head, event, failure)
       local over = state.part ~= 'live' -- a dead-letter queue has no dead-letter queue: it stays where it is
@@ -1193,7 +1198,7 @@ return settle_messages(6, function(id, state, head)
         return 'kept'
       end
       local counted = event == 'poisoned' and 'nacked' or event
-      state[counted] = state[counted] + (failure.of_batch and 0 or 1) -- else a batch's lapse would make suspects of its messages
+      state[counted] = state[counted] + (failure.of_batch and 0 or 1) -- or a batch's lapse would make suspects of its messages
       state.charged = state.charged + (failure.charge and 1 or 0)
       redis.call('HINCRBY', counters, counted, 1)
       failure.cause = event
@@ -1202,18 +1207,18 @@ return settle_messages(6, function(id, state, head)
       local delay = 0
       if not spent then
         delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
-        delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- by a damaged policy it may be NaN
+        delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- with a damaged policy it may be NaN
       end
       if over then
-        -- Writes into the story of a message that it expired, which until now only its state says; called when the message
-        -- leaves that state, or fails in it. Only once (lib/remember).
+        -- Writes into the history of a message that it expired, which until now only its state says; called when the message leaves
+        -- that state, or fails in it. Only once (lib/remember).
         local function remember_expiry(id, state)
           if state.reason == 'expired' then
             remember(id, 'expired', attempts(state), 0, '', '', state.due)
           end
         end
         -- Keeps a dead letter or an expired message that failed where it is. It rests before a claim hands it out again
-        -- (lib/past_resting), so that it does not come back at once, time and again.
+        -- (lib/past_resting), so that it is not redelivered immediately each time.
         local SHORTEST = 1000 -- milliseconds
 
         local function keep(id, state, head, delay, failure)
@@ -1233,7 +1238,7 @@ return settle_messages(6, function(id, state, head)
       elseif expiry and now + delay >= expiry then
         return bury(id, state, head, 'expired', 'expired', failure)
       end
-      state.delay = failure.forgiven and state.delay or delay -- from which the next delay may grow
+      state.delay = failure.forgiven and state.delay or delay -- the next delay may grow from it
       taken_up(state)
       if delay > 0 then -- without a delay it returns to its old position (I8)
         state.due = now + delay

@@ -1,17 +1,17 @@
--- Puts messages back that are in no place (lib/count_orphans): a key of an index was deleted, or only a part was restored.
--- Looks at all messages, some a call, while there are such; the record and the state say where each belongs. Returns how
--- many messages it looked at; 0: there is nothing to do, or what is left only a later version can.
+-- Puts messages back that are in no index and no claim (lib/count_orphans): a key was deleted, or only partly restored.
+-- Scans all messages, some per call, while any is missing; the record and the state say where each belongs. Returns how
+-- many messages it checked; 0: nothing is left to do, or only a later version can do it.
 -- drains
 local limit = tonumber(ARGV[1])
-local PAUSE = 600000 -- milliseconds until it begins anew, where that did not find all
+local PAUSE = 600000 -- milliseconds until it begins again, if it did not find all
 local BYTES = 524288 -- bytes of records, or one message (I9)
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, groups, reindexed = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local redrives, seats, lanes, slots = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
--- How many messages are in no place: no index has them, and no claim that has a lease counts them. Each message is in one,
--- unless someone else deleted or restored a key. With more claims at a time the number is not known: 0.
-local MOST, PAGE = 5000, 1000 -- claims that one call looks at (I9), some at a time
+-- How many messages are in no index and in no claim that has a lease. Each message is in one of them, unless another
+-- program deleted or restored a key. With more than MOST claims the number is unknown: 0.
+local MOST, PAGE = 5000, 1000 -- claims that one call reads (I9), and a page of them
 
 local function count_orphans()
   local count = redis.call('HLEN', messages)
@@ -39,25 +39,25 @@ local noted = redis.call('GET', reindexed)
 if noted == 'done' or not noted and count_orphans() == 0 then
   return 0
 end
--- The server's clock in whole milliseconds, read once a script (I11).
+-- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
--- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
--- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
--- that it blocks no other message, and a version that can read it finds it.
-local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
+-- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
+-- other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
 end
 -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
--- (lib/head_word); nil where that does not say them.
+-- (lib/head_word); nil if the state does not have them.
 local function stated_head(text)
   local at = text and text:find(' head=')
   if at then
     local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
       local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
       return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
     end
@@ -65,9 +65,9 @@ local function stated_head(text)
 end
 -- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
--- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which stand in front
--- of all that its sender packed beside the body. nil: it has none.
---   text: a record or a payload whose flags say that there is such a part; first: where that begins, with its length
+-- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which precede all
+-- other fields that its sender packed beside the body. nil: it has none.
+--   text: a record or a payload whose flags say that it has such fields; first: where they begin, with their length
 local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
 local function lanes_in(text, first)
@@ -90,7 +90,7 @@ local function lanes_of(record)
     return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
   end
 end
--- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+-- Reads the head of a record (lib/record). In a file of its own, since every send defines the function that packs it.
 local TRANSIENT = 0x80
 
 local function unpack_number(text, first, width)
@@ -105,7 +105,7 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
--- lane: of its key; needs: the lane of its dependency.
+-- lane: the lane of its key; needs: the lane of its dependency.
 local function as_head(birth, flags, expires, lane, needs)
   return {
     birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -113,8 +113,7 @@ local function as_head(birth, flags, expires, lane, needs)
   }
 end
 
--- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
--- something.
+-- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -123,8 +122,8 @@ local function read_record(record)
   local lane, needs = lanes_of(record)
   return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
 end
--- What the scripts need of a message whose record and state were read. The state of a long one has it (lib/head_word), and
--- that counts: where a script that changes the priority was cut off, the record may have the one before.
+-- The head of a message: the part of its record that the scripts need, from its record and state. The state of a long one
+-- has it (lib/head_word), and that counts: if a change of priority was cut off, the record may have the old one.
 local function head_in(record, text)
   local birth, flags, expires, lane, needs = stated_head(text)
   if birth then
@@ -132,16 +131,16 @@ local function head_in(record, text)
   end
   return read_record(record)
 end
--- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
--- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
+-- it. Absent until the message is claimed or delayed, unless its record is long.
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
--- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
 -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
--- (pass_on.lua), or a field that this version does not know, kept as it is. One that is not there has its default.
+-- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
-local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
 
 local function new_state(due)
   return {
@@ -175,23 +174,23 @@ local function format_state(s)
   }, ' ') .. s.more
 end
 
--- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
--- redrive gave it another (lib/redriven_expiry).
+-- When a message expires, if it does. A death ends the time to live: a redriven message does not expire again, unless the
+-- redrive gave it another one (lib/redriven_expiry).
 local function expiry_of(head, state)
   if state.redriven == 0 then
     return head.expires
   end
   return tonumber(state.more:match(' expires=(%d+)') or nil)
 end
--- The immutable half of a message, written once by send:
+-- The half of a message that is written once; only its priority may change, and a redrive may edit it:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
 --            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
--- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+--   …        fields, headers and body, as the sender packed them; scripts read only the first fields (lib/lanes_in)
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/is_later).
 
--- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs as much as a command.
 local function pack_number(value, width)
   local g = value % 256
   value = (value - g) / 256
@@ -206,12 +205,14 @@ local function pack_number(value, width)
   local b = value % 256
   return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
--- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
--- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
--- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
--- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
--- One with a key or a dependency always has the long form, so a row in a lane is the same wherever it stands (lib/enter).
--- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis sorts
+-- ties of the score by the bytes of the member, so the member begins with the send order. While the message is due when it
+-- was born, that is its number within the millisecond, since the score holds the millisecond already (2 bytes, the first 16
+-- to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A message with a key or a dependency always has the long form, so its row is the same in a lane and in `ready`
+-- (lib/enter).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote reads
+-- the priority from the member.
 -- reads the priority from the member.
 local BAND = 2 ^ 42
 
@@ -219,7 +220,7 @@ local function score_of(priority, due)
   return (9 - priority) * BAND + due
 end
 
--- The send order but its last byte, which is that of the birth.
+-- The send order without its last byte, which is the last byte of the birth.
 local function order_of(head, due)
   local number = head.birth % 4096
   local last = number % 256
@@ -232,8 +233,8 @@ end
 local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
--- Whether a message on the list of a lapsed claim is nowhere else: someone else wrote over its state while it was
--- held, so no lease that exists holds it, and no index has it, in either form of its member (lib/order).
+-- Whether a message on the list of a lapsed claim is nowhere else: another program overwrote its state while it was held,
+-- so no lease that exists holds it, and no index has it, in either form of its member (lib/order).
 local function orphaned(id, state, head)
   if state.mark == '+' then
     return not redis.call('ZSCORE', leases, state.token)
@@ -249,7 +250,7 @@ local function orphaned(id, state, head)
   end
   return true
 end
--- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+-- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
 local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
 local found
 local function setting(name)
@@ -258,17 +259,17 @@ local function setting(name)
   )
   return found[FIELDS[name]]
 end
--- Stands before the id of a message in `seats` that was let through the gate of its dependency; ids have no such byte.
+-- Precedes, in `seats`, the id of a message that was let through the gate of its dependency; no id has this byte.
 local PASS = '\1'
--- The only way a message gets a row in an index, but for what moves many at once: sent and promote. The new row is written
--- first, then the state, which is the moment it counts; the caller removes the old row last (lib/leave). A script that is
--- cut off leaves at worst a row that the state contradicts, and whoever meets that row removes it (I9). Returns the new
--- row: its index and its member.
---   waits: for state.due; a score: in the lane where it is blocked. The due time alone would not tell: after the clock stepped
---   back, a message that was ready may be due in the future.
---   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+-- The only way a message gets a row in an index, except where many move together, as in lib/sent and lib/promote. The new
+-- row is written first, then the state, which takes effect; the caller removes the old row last (lib/leave). A script that
+-- is cut off leaves at worst a row that the state contradicts, and the next script that reads the row removes it (I9).
+-- Returns the new row: its index and its member.
+--   waits: until state.due; a score: in the lane where it is blocked. The due time alone cannot tell: after the clock
+--   stepped back, a message that was ready may be due in the future.
+--   rest: when the rest of a dead or expired message ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
--- Where keys count, one with a key becomes ready only with a seat of its lane, else it is blocked (lib/seated_or_blocked).
+-- With a rule for keys, a message with a key is ready only with a seat, otherwise blocked (lib/seated_or_blocked).
 local in_group, seat_or_block, give_back
 
 local function put(id, state, head, waits, rest, arrive)
@@ -280,7 +281,7 @@ local function put(id, state, head, waits, rest, arrive)
   local in_lane = head.lane and setting('per_key')
   if in_lane then
     if not give_back then
-      -- The milliseconds between two messages by a rate: N/SPAN, as 100/s or 5/10m; nil: it cannot be read, which is no limit.
+      -- The milliseconds between two messages by a rate: N/SPAN, such as 100/s or 5/10m; nil: it cannot be read: no limit.
       local LONGEST = 2 ^ 42 -- milliseconds
       local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -293,14 +294,15 @@ local function put(id, state, head, waits, rest, arrive)
         local interval = spans * UNITS[unit] / count
         return interval > 0 and interval <= LONGEST and interval or nil
       end
-      -- What the queue's settings say of messages with a key: how many of a lane may hold a seat at a time, when one gives its seat
-      -- back, beside when it is gone, and how often one is handed out. What cannot be read counts as off: no message waits for another.
-      --   per_key: order, order hold, limit N or fair N, each perhaps with rate R behind it (lib/interval_of); rate R; off: no more,
-      --   and some may be blocked
-      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: kept until the
-      --   message is gone or dead; rule.holds: and by a dead letter;
-      --   rule.in_turn: given back when the message is handed out; rule.interval: milliseconds from one that is handed out to the
-      --   next; nil: keys have no rate
+      -- The queue's rule for messages with a key: how many of a lane may hold a seat at a time, when one gives its seat back
+      -- before it is gone, and how often one is handed out. A rule that cannot be read counts as off: no message waits for
+      -- another.
+      --   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (lib/interval_of); rate R; off: no
+      --   longer a rule, and messages may still be blocked
+      --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: a seat is
+      --   kept until the message is gone or dead; rule.holds: even by a dead letter;
+      --   rule.in_turn: a seat is given back when the message is handed out; rule.interval: milliseconds from one that is handed
+      --   out to the next; nil: keys have no rate
       local per_key_text = setting('per_key') or ''
       local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
       local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -312,28 +314,29 @@ local function put(id, state, head, waits, rest, arrive)
         in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
         interval = is_read and interval or nil,
       }
-      -- Whether a message that nobody holds keeps the seat that it has. waits: for its redelivery.
+      -- Whether a message that is not leased keeps the seat that it has. waits: for its redelivery.
       local function keeps_seat(state, waits)
         if state.part ~= 'live' then
           return rule.holds and state.part == 'dead' and state.reason ~= 'expired'
         end
         return not waits or rule.in_order
       end
-      -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. The year 2248.
+      -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
       local BLOCKED = 2 ^ 43
-      -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+      -- A setting that is JSON, as a table; an empty one if it cannot be read, since that must not stop the queue.
       local function read_json(text)
         local decoded, value = pcall(cjson.decode, text or '')
         return decoded and type(value) == 'table' and value or {}
       end
-      -- What is special about a lane: a table, as JSON in `lanes`; false: nothing, as of most. While a lane has one, the settings say
-      -- `gated`, or `limited` where it is a limit; lib/tend ends that.
-      --   of, name: key or dependency, and its text; due: when something falls due, as in `gates`; nil: nothing does
-      --   paused: since when somebody has paused it; ends: when that ends; nil: when somebody resumes it
-      --   limit: how many messages of a key may hold a seat, where that is not what the rule says
-      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: at the last one
-      --   nobody waited; dead: ids of those that died in the window that opened it
-      --   drains: since when success lets its messages in; trusts: until when no failures open it, since somebody resumed it
+      -- The special state of a lane: a table, as JSON in `lanes`; false: none, as for most lanes. While a lane has one, the
+      -- settings have `gated`, or `limited` if it is a limit; lib/tend removes that.
+      --   of, name: key or dependency, and its text; due: when an event of the lane is due, as in `gates`; nil: none is
+      --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
+      --   limit: how many messages of a key may hold a seat, if that differs from the rule
+      --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
+      --   waited at the last one; dead: ids of the messages that died in the window that opened it
+      --   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
+      --   it
       local lanes_read = {}
 
       local function read_lane(number)
@@ -343,7 +346,7 @@ local function put(id, state, head, waits, rest, arrive)
         end
         return lanes_read[number]
       end
-      -- Whether claims hand out nothing of a lane (lib/read_lane), but for what was let through its gate.
+      -- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
       local function is_closed(number)
         local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
         return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
@@ -355,22 +358,22 @@ local function put(id, state, head, waits, rest, arrive)
       local function digits(number)
         return string.format(WHOLE, number)
       end
-      -- How many messages of a lane may hold a seat: as many as the rule says, or a limit of its own (lib/read_lane).
+      -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
       local function limit_of(number)
         local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
         return lane and tonumber(lane.limit) or rule.limit
       end
-      -- Where keys have a rate, this stands behind the lane in the score of a seat until its message is handed out: so one of a lane
-      -- is.
+      -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+      -- at most is in that state.
       local BY_RATE = '.5'
-      -- How many messages of a lane may be let in: as many as seats are free; where keys have a rate, one when its slot has come, if
-      -- none is ready that has come so. And the score of the seat that it takes.
+      -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
+      -- unless one that was let in so is still ready. And the score of the seat that it takes.
       local function free_seats(lane)
         local score = digits(lane)
         local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
         if rule.interval and free > 0 then
-          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets anybody wait
-          -- counts as now: the clock stepped back.
+          -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
+          -- message wait counts as now: the clock stepped back.
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
@@ -384,11 +387,11 @@ local function put(id, state, head, waits, rest, arrive)
         return rule.interval and digits(lane) .. BY_RATE or digits(lane)
       end
       -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-      -- lane is blocked, and the lane is not closed. So nobody overtakes who waits. Returns whether it may be ready; if not, its row
-      -- belongs into `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A seat is a
-      -- member of a set: to take one twice, or to give one back twice, changes nothing.
+      -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
+      -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
+      -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
       --   row: its own; a row of the same id may have been left behind by a script that was cut off
-      --   full: lanes that were found full, for a call that only enters; nil: look
+      --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
       local function enter(id, row, lane, full)
         if rule.limit == math.huge then
           return true
@@ -397,7 +400,7 @@ local function put(id, state, head, waits, rest, arrive)
         if has_room then
           local score = digits(BLOCKED + lane)
           local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-          -- Where keys have a rate, the head may be there past its slot, and leave its place: lib/pass_slots lets in who is head then.
+          -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
           has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
         end
         if has_room then
@@ -412,8 +415,8 @@ local function put(id, state, head, waits, rest, arrive)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
           end
-          -- Whether a message that holds a seat of its lane may be ready now, where keys have a rate. If not, in order, its slot, too: it
-          -- keeps its seat and is due then, as nobody else is let in before.
+          -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
+          -- its slot: the message keeps its seat and is due then, since no other message is let in before.
           --   own: the score of its seat
           local function comes_by_rate(id, lane, own)
             local slot = own == lane and slot_of(lane)
@@ -430,24 +433,24 @@ local function put(id, state, head, waits, rest, arrive)
           end
           return comes_by_rate(id, lane, tonumber(own))
         end
-        return own ~= false -- its own counts as free
+        return own ~= false -- its own seat counts as free
       end
-      -- Lets in the heads of lanes (lib/heads_in), which is made at the first call: it takes much, and most scripts let nobody in.
+      -- Lets in the heads of lanes. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
       local made
       local function let_in(...)
         if not made then
-          -- The id in a member of an index (lib/order says what precedes it).
+          -- The id in a member of an index (lib/order describes the bytes before it).
           local function id_of(member)
             return member:sub(member:byte(1) < 16 and 9 or 3)
           end
-          -- Whether a row of a lane is that of a message that waits there. One of a later form does: only its version knows more. One
-          -- whose state says dead does, too: it may be what a purge that was cut off left behind. If not, the next claim drops the row.
+          -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
+          -- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
           --   text, record: its state and its record, as they were read
           local function is_blocked_row(row, id, text, record)
             if not record then
               return false
             elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-              return true -- as most: nobody has touched it
+              return true -- as for most: no script has touched it
             elseif is_later(record, text) then
               return true
             end
@@ -455,10 +458,10 @@ local function put(id, state, head, waits, rest, arrive)
             local state = parse_state(text, head.birth)
             return state.mark == '-' and member_of(id, head, state.due) == row
           end
-          -- The score in `ready` of the next message that is let in: behind all that are due by now. Where lanes take turns, behind all
-          -- that are there: many come in one millisecond, and among equal scores the lane with the oldest messages would have more than
-          -- its share.
-          --   first: the first byte of its row, which stands for its priority
+          -- The score in `ready` of the next message that is let in: behind all messages that are due by now. If lanes take turns, it is
+          -- behind all that are there: many are let in within one millisecond, and among equal scores the lane with the oldest messages
+          -- would have more than its share.
+          --   first: the first byte of its row, which encodes its priority
           local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
           local score_by_first, place_by_first = {}, {}
 
@@ -476,25 +479,25 @@ local function put(id, state, head, waits, rest, arrive)
             place_by_first[first] = place + STEP
             return string.format('%.17g', band + place + STEP)
           end
-          -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
-          -- So no client polls, and a message wakes one of a thousand.
+          -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
+          -- client polls, and a message wakes one of a thousand.
           local function wake_one()
             if redis.call('LLEN', wake) == 0 then
               redis.call('LPUSH', wake, 1)
-              redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+              redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
             end
           end
-          -- Whether a free seat does not let the messages of a lane in: it is closed, or that of a dependency (lib/read_lane).
+          -- Whether a free seat does not let the messages of a lane in: it is closed, or the lane of a dependency (lib/read_lane).
           local function is_gated(number)
             local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
             return lane and (lane.of == 'dependency' or is_closed(number)) or false
           end
-          -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all that is due by now. Who lets in
-          -- checks record and state: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-          --   room: so many of each lane, whether seats are free or not; nil: as many as are
-          local MOST = 1000 -- rows that one call looks at (I9)
+          -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
+          -- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+          --   room: how many of each lane, even without free seats; nil: as many as seats are free
+          local MOST = 1000 -- rows that one call reads (I9)
 
-          -- The first rows of these lanes, their ids, their lanes and the scores of the seats that they take.
+          -- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
           local function heads_of(lanes, room)
             local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
             local gates = setting('gated') or next(lanes_read)
@@ -553,9 +556,9 @@ local function put(id, state, head, waits, rest, arrive)
         end
         made(...)
       end
-      -- Gives back the seats that these messages hold, and lets in who is next in their lanes.
+      -- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
       local function vacate(ids)
-        if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- nobody waits
+        if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- no message is blocked
           redis.call('ZREM', seats, unpack(ids))
           return
         end
@@ -575,9 +578,9 @@ local function put(id, state, head, waits, rest, arrive)
           let_in(lanes)
         end
       end
-      -- What lib/put does with a message that has a key, where keys count.
+      -- The part of lib/put for messages with a key, if the queue has a rule for keys.
 
-      -- The index and the score of one that is due: `ready` and its score there, if it has a seat of its lane.
+      -- The index and the score of a message that is due: `ready` and its score there, if it has a seat of its lane.
       local function seated_or_blocked(id, row, lane, score)
         local may, slot = enter(id, row, lane)
         if may then
@@ -586,7 +589,7 @@ local function put(id, state, head, waits, rest, arrive)
         return scheduled, slot or BLOCKED + lane
       end
 
-      -- After its row and its state are written: whoever is cut off before has only the next one to let in.
+      -- Called after its row and its state are written: if cut off before this, only the next message is not let in yet.
       --   waits: for its redelivery, or, by the rate of keys, for its slot
       local function given_back(id, state, waits)
         if not keeps_seat(state, waits) then
@@ -613,7 +616,7 @@ local function put(id, state, head, waits, rest, arrive)
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
   if state.part == 'dead' and not state.more:find(' group=', 1, true) then
-    -- The line of the newest failure in a history (lib/remember); empty: there is none.
+    -- The line of the newest failure in a history (lib/remember); empty: no failure.
     local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
     local function last_failure(story)
@@ -627,12 +630,12 @@ local function put(id, state, head, waits, rest, arrive)
       end
       return story:sub(from, to)
     end
-    -- The group of a dead letter: the fingerprint of the failure that it died of, which is the newest one in its history.
+    -- The group of a dead letter: the fingerprint of the failure that it died of, the newest one in its history.
     local function group_of(id, state)
       local expired = state.reason == 'expired'
       local failure = last_failure(redis.call('HGET', history, id) or '')
       if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
-        failure = '' -- it expired by itself
+        failure = '' -- it expired without a failure
       end
       local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
       return group == '' and expired and 'expired' or group:sub(1, 12)
@@ -643,10 +646,11 @@ local function put(id, state, head, waits, rest, arrive)
   if arrive then
     arrive()
   end
-  if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+  if state.part == 'dead' then -- last, so that each row of `groups` belongs to a dead letter
     in_group = in_group or (function()
-      -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
-      -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+      -- The row of a dead letter in `groups`: its group, its time of death, and its row in `dead`. All scores are 0, so Redis
+      -- sorts by bytes: a group is a range that begins with its oldest dead letter, and so are groups with the same first six
+      -- digits.
       --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
       local function group_row(group, died, member)
         return string.format('%-12s', group) .. pack_number(died, 6) .. member
@@ -660,8 +664,8 @@ local function put(id, state, head, waits, rest, arrive)
     redis.call('ZADD', groups, 0, in_group(state, member))
   end
   if died_again then
-    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
-    -- has been forgotten.
+    -- Counts, for a redrive, the outcome of a message that it moved back: acked or died. Not counted if the redrive has been
+    -- forgotten.
     local function count_redriven(job, what)
       if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
         redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
@@ -670,18 +674,18 @@ local function put(id, state, head, waits, rest, arrive)
     count_redriven(died_again, 'died')
   end
   if head.needs and setting('gated') then
-    redis.call('ZREM', seats, PASS .. id) -- which let it through (lib/let_through)
+    redis.call('ZREM', seats, PASS .. id) -- the pass that let it through (lib/let_through)
   end
   if in_lane then
     give_back(id, state, waits or index == scheduled)
   end
   return index, member
 end
--- Puts a message back that is in no place (lib/count_orphans), where its record and its state say that it belongs. Returns
--- whether it was in none.
-local LEASE = 30000 -- milliseconds that a holder has whose lease is lost, as usual; it may be alive, and extend that
+-- Puts a message back that is in no index and no claim (lib/count_orphans), where its record and its state say that it
+-- belongs. Returns whether it was in none.
+local LEASE = 30000 -- milliseconds, as usual, for a holder whose lease is lost; it may be alive, and extend it
 
--- Nobody knows who made a claim whose list is lost, or from which index. As one of a batch, its lapse is not charged.
+-- The consumer and the index of a claim whose list is lost are unknown. As one of a batch, its lapse is not charged.
 local function hold(id, token)
   local list, is_leased = redis.call('HGET', claims, token), redis.call('ZSCORE', leases, token)
   local is_listed = list and (list .. '\n'):find('\n' .. id .. '\n', 1, true)
@@ -697,7 +701,7 @@ end
 
 local function put_back(id, record)
   local text = redis.call('HGET', states, id)
-  if is_later(record, text) then -- only a later version knows where it belongs
+  if is_later(record, text) then -- only a later version can tell where it belongs
     return false
   end
   local head = head_in(record, text)
@@ -713,11 +717,11 @@ end
 local function wake_one()
   if redis.call('LLEN', wake) == 0 then
     redis.call('LPUSH', wake, 1)
-    redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+    redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
   end
 end
 
--- Redis replies a small hash as a whole: then the next call goes on behind what this one looked at.
+-- Redis returns a small hash as a whole: the next call then continues after the messages that this one checked.
 local cursor, skipped = (noted or '0 0'):match('^(%d+) (%d+)$')
 local looked, bytes, back, is_over = 0, 0, 0, false
 while looked < limit and bytes <= BYTES and not is_over do
@@ -741,7 +745,7 @@ if back > 0 then
   redis.call('HINCRBY', counters, 'reindexed', back)
   wake_one()
 end
-if (is_over or back > 0 and back < looked) and count_orphans() == 0 then -- else more are missing here
+if (is_over or back > 0 and back < looked) and count_orphans() == 0 then -- if all of these were missing, others are
   redis.call('DEL', reindexed)
 else
   redis.call('SET', reindexed, is_over and 'done' or cursor .. ' ' .. skipped, 'PX', PAUSE)

@@ -603,7 +603,7 @@ if #known > 0 then
   -- acked; 'later' if only a later version can tell; followed by '/key' if the message has another key than the item. Those
   -- that dead letters block are counted.
   --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked);
-  --   otherwise an earlier item of this call has the id
+  --   false: an earlier item of this call has the id, and is written
   local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next
 
   local function lane_in(payload)
@@ -626,12 +626,11 @@ if #known > 0 then
     return redis.call('ZSCORE', scheduled, member_of(id, head, state.due)) and 'scheduled' or 'ready', has_key
   end
 
-  local function with_places(known, items, first, existing, delay)
+  local function with_places(known, items, first, existing)
     local placed, blocked = {}, 0
     for at, n in ipairs(known) do
-      local has_key = true
-      local place = existing[n] == true and 'acked' or delay > 0 and 'scheduled' or 'ready'
-      if existing[n] and existing[n] ~= true then
+      local place, has_key = 'acked', true
+      if existing[n] ~= true then
         place, has_key = place_of(items[first + 2 * n - 2], items[first + 2 * n - 1])
       end
       placed[2 * at - 1], placed[2 * at] = n, place .. (has_key and '' or '/key')
@@ -642,7 +641,7 @@ if #known > 0 then
     end
     return placed
   end
-  known = with_places(known, items, first, existing, delay)
+  known = with_places(known, items, first, existing)
 end
 if not sent then
   return -1

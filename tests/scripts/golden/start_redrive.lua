@@ -1,9 +1,9 @@
 -- Begins a redrive. Its list holds the ids of its messages, in order; without a list it takes all messages that are now in
 -- its part of the queue. Returns 1, even if it had begun before; 0 if the list is incomplete; -1 if too many redrives are
 -- active; -2 if there is nothing to redrive. In the last three cases nothing was done.
-local job, record, listed, gone, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local job, record, listed, gone, leased, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- record: JSON; listed: how many ids the list holds; empty: it takes all. gone: how many of the requested ids are gone;
--- grace: milliseconds until maintenance continues it
+-- leased: of the messages, which are left out; grace: milliseconds until maintenance continues it
 local MOST_REDRIVES = 100 -- redrives that a queue remembers
 local dead, expired, counters, redrives, redriving = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local audit, redrive = KEYS[6], KEYS[7]
@@ -20,7 +20,7 @@ end
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
-  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned',
+  'acked', 'died', 'acked_before', 'died_before', 'ended', 'returned', 'leased',
 }
 local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- fields of the request
 local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
@@ -72,7 +72,7 @@ local function note_redrive(job, redrive, did, by, user)
     did, by, user, 'job', job,
     'chosen', redrive.chosen, 'how', redrive.how, 'eligible', redrive.eligible, 'moved', redrive.moved,
     'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
-    'died', redrive.died, 'undone', redrive.undone
+    'died', redrive.died, 'undone', redrive.undone, 'leased', redrive.leased
   )
 end
 if redis.call('HEXISTS', redrives, job) == 1 then
@@ -112,7 +112,7 @@ local latest = math.max(now, tonumber(last[2] or 0)) -- the clock may have stepp
 local eligible = listed == '' and redis.call('ZCARD', source) or listed
 redis.call('ZADD', redriving, now + grace, job)
 redis.call('PEXPIRE', redrive, KEPT)
-write_redrive(job, { state = 'running', eligible = eligible, gone = gone, latest = latest, next = now })
+write_redrive(job, { state = 'running', eligible = eligible, gone = gone, leased = leased, latest = latest, next = now })
 write_redrive(job, { acked = 0, died = 0, returned = redis.call('HGET', counters, 'returned') or 0 })
 if listed == '' then
   write_redrive(job, { last_score = last[2], last_member = last[1] })

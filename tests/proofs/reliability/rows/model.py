@@ -37,7 +37,8 @@ def run(run: Run) -> Figures:
 ROWS = (
     Row(
         "T2",
-        "a model in plain Python beside the real Lua, every verb, lost replies, a clock that steps back",
+        "a model in plain Python beside the real Lua, every verb, keys in order and with a limit, "
+        "lost replies, a clock that steps back",
         "2,000 examples of 50 steps, 0 failures",
         run,
         missing=lambda: "" if servers.binary() else "no redis-server here",
