@@ -114,10 +114,11 @@ async def test_what_is_in_work_is_left_and_counted(how: str, broker: Any) -> Non
     queue, letters = broker.queue("a"), broker.queue("DLQ.a")
     dead = await bury(queue, range(6))
     first = await letters.claim(2)
-    which: dict[str, Any] = {
+    choices: dict[str, dict[str, Any]] = {
         "ids": {"ids": [*dead, "no"]}, "where": {"where": "body >= 0"}, "all": {"all": True},
         "edit": {"ids": [*dead, "no"]},
-    }[how]  # fmt: skip
+    }  # fmt: skip
+    which = choices[how]
     if how == "edit":
         which["edit"] = lambda body: body
     gone = 1 if "ids" in which else 0
