@@ -293,7 +293,8 @@ def _items(
         if isinstance(body, Message):
             own = own_options(body, options)  # pyright: ignore[reportUnknownArgumentType]
             queue.said |= own.said
-            message_id, payload = body.id or next(drawn), packer(queue, own)(body.body)
+            message_id = body.id or next(drawn)
+            payload = packer(queue, own)(body.body)  # pyright: ignore[reportUnknownArgumentType]
             asks = asks_result(queue, own)
         else:
             message_id, payload, asks = next(drawn), pack(body), all_ask
