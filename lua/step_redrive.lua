@@ -32,8 +32,7 @@ end
 -- needs: each_chosen, redriven_expiry, bring_back, stepped, wake_one, returned_since; keys: dead, expired, history
 local source = r.part == 'dead' and dead or expired
 local ids = range and {} or redis.call('LRANGE', redrive, r.position, r.position + room - 1)
-local back, late = {}, 0
-local chosen = range or { ids = ids }
+local back, late, chosen = {}, 0, range or { ids = ids }
 chosen.limit, chosen.part = room, r.part
 local moved, score, member, leased = each_chosen(source, #ARGV + 1, function(id, state, head, row)
   -- It died, or was dead again, after this redrive began; or this one redrove it, and the clock stepped back.

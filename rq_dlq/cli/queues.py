@@ -224,7 +224,7 @@ def purge(
     removed = found.purge(by=by)
     context.output.say(f"removed {many(removed, 'message')}")
     if removed.leased:
-        context.output.say(_show.left_leased(removed))
+        context.output.say(_show.left_leased(removed.leased))
 
 
 @queue.command("rm")

@@ -1337,8 +1337,7 @@ local function returned_since(r, state)
 end
 local source = r.part == 'dead' and dead or expired
 local ids = range and {} or redis.call('LRANGE', redrive, r.position, r.position + room - 1)
-local back, late = {}, 0
-local chosen = range or { ids = ids }
+local back, late, chosen = {}, 0, range or { ids = ids }
 chosen.limit, chosen.part = room, r.part
 local moved, score, member, leased = each_chosen(source, #ARGV + 1, function(id, state, head, row)
   -- It died, or was dead again, after this redrive began; or this one redrove it, and the clock stepped back.
