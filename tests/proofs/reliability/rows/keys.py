@@ -155,11 +155,15 @@ def fairness(run: Run) -> Figures:
 
 
 def fill(queue: Any, waiting: int, lanes: str) -> None:
-    """So many blocked messages: of one key, or each of another one, behind a message that is ready."""
+    """So many that wait: without keys, of one key, or each of another one behind a message that is ready."""
     count = waiting + IN_ONE if lanes == "one lane" else 2 * waiting
     for first in range(0, count, 1_000):
-        keys = ["k" if lanes == "one lane" else f"k{n // 2}" for n in range(first, first + 1_000)]
-        queue.send_many([Message("x", key=key) for key in keys])
+        keys: dict[str, list[str | None]] = {
+            "no lane": [None] * 1_000,
+            "one lane": ["k"] * 1_000,
+            "lanes of their own": [f"k{n // 2}" for n in range(first, first + 1_000)],
+        }
+        queue.send_many([Message("x", key=key) for key in keys[lanes]])
 
 
 def prices(raw: Any, queues: dict[str, Any], rounds: int) -> dict[str, dict[str, float]]:
@@ -184,10 +188,15 @@ def prices(raw: Any, queues: dict[str, Any], rounds: int) -> dict[str, dict[str,
 
 
 def bounded(run: Run) -> Figures:
-    """Few that wait, and many, on one server: in one lane, and in as many lanes."""
+    """Few that wait, and many, on one server: without keys, in one lane, and in as many lanes.
+
+    Many messages fit into no cache of the processor, so each command on them takes longer, with keys or
+    without. That is in the price of a plain queue as deep.
+    """
     few, many = run.pick(short=(10_000, 40_000), whole=(10_000, 1_000_000))
-    worst, said, rounds = 0.0, list[str](), run.pick(short=60, whole=300)
-    for lanes, rule in (("one lane", PerKey(limit=IN_ONE)), ("lanes of their own", PerKey(order=True))):
+    rules = {"no lane": None, "one lane": PerKey(limit=IN_ONE), "lanes of their own": PerKey(order=True)}
+    rounds, times = run.pick(short=60, whole=300), dict[str, dict[str, float]]()
+    for lanes, rule in rules.items():
         with (
             servers.running() as path,
             Broker(f"unix://{path}") as broker,
@@ -198,11 +207,17 @@ def bounded(run: Run) -> Figures:
                 fill(queue, size, lanes)
                 run.done(size, few + many, lanes)
             small, large = prices(raw, queues, rounds).values()
-        times = {verb: large[verb] / small[verb] for verb in small}
-        worst = max(worst, *times.values())
-        said.append(f"{lanes}: " + ", ".join(f"{verb} {by:.2f}x" for verb, by in times.items()))
-    note = f"{many:,} that wait cost at most {worst:.2f}x of {few:,}; {'; '.join(said)}"
-    return Figures(trials=4 * rounds, met=worst <= DEARER, note=note)
+        times[lanes] = {verb: large[verb] / small[verb] for verb in small}
+    plain = {verb: max(by, 1.0) for verb, by in times["no lane"].items()}
+    worst = max(by / plain[verb] for lanes in rules for verb, by in times[lanes].items())
+    said = [
+        f"{lanes}: " + ", ".join(f"{verb} {by:.2f}x" for verb, by in found.items())
+        for lanes, found in times.items()
+    ]
+    note = (
+        f"{many:,} that wait cost, beside a plain queue, at most {worst:.2f}x of {few:,}; {'; '.join(said)}"
+    )
+    return Figures(trials=2 * len(rules) * rounds, met=worst <= DEARER, note=note)
 
 
 ROWS = (
@@ -247,7 +262,7 @@ ROWS = (
     Row(
         "K8",
         "1,000,000 that wait, in one lane and in as many lanes, beside 10,000",
-        "a claim, an ack and a nack cost at most 1.3x",
+        "a claim, an ack and a nack cost at most 1.3x, beside a plain queue as deep",
         bounded,
     ),
 )
