@@ -27,6 +27,7 @@ EXAMPLE = ', as in .option("queue", "orders")'
 _NUMBER = re.compile(r"[0-9][0-9_]{0,17}")
 _BYTES = re.compile(r"([0-9]{1,15}) ?([kmg]?)b?")
 _DIGITS = re.compile(r"[0-9]{1,15}")
+_FUNCTION = re.compile(r"\w+(\.\w+)*:\w+")
 _NAMES_IN_JSON = re.compile(r'\s*\[\s*"')  # no name has a quote
 _EARLIEST = 10**11  # milliseconds: smaller numbers, except 0, are seconds, a year or a date without hyphens
 
@@ -94,6 +95,18 @@ def moment(name: str, given: str) -> int:
     except ValueError:
         raise _unusable(name, given, "an ISO time (2026-11-21T14:00:00Z) or epoch milliseconds") from None
     return epoch_milliseconds(time if time.tzinfo else time.replace(tzinfo=UTC))
+
+
+def function_name(name: str, given: str) -> str:
+    """A function as module:function, which tasks can import."""
+    if not _FUNCTION.fullmatch(given.strip()):
+        raise _unusable(name, given, "a function that tasks can import, as module:function")
+    return given.strip()
+
+
+def column_names(_: str, given: str) -> tuple[str, ...]:
+    """Names of columns, separated by commas."""
+    return tuple(filter(None, _listed(given, in_json=False)))
 
 
 def queue_name(name: str, given: str) -> str:

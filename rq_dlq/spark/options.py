@@ -13,8 +13,10 @@ from rq_dlq.spark.option_values import (
     EXAMPLE,
     Read,
     byte_count,
+    column_names,
     duration,
     flag,
+    function_name,
     message_ids,
     moment,
     number,
@@ -200,6 +202,8 @@ class StreamOptions(SourceOptions):
         lease: the lease of a batch, in milliseconds; the driver renews it.
         max_wait: milliseconds that an idle source waits for a message.
         max_failures: how often the query may fail in a row before its batch is halved.
+        handler: module:function, called where the messages are read; None: the stream has the messages.
+        handler_columns: its input, beside id and batch.
         starting: of a history: earliest, latest, or the id of an event after which to begin.
         fail_on_loss: end the query if its checkpoint and the queue disagree about what is done.
     """
@@ -213,5 +217,7 @@ class StreamOptions(SourceOptions):
     lease: int = option("lease", duration(1_000), "15m", only=("queue",))
     max_wait: int = option("maxWait", duration(0), "1s")
     max_failures: int = option("maxBatchFailures", number(1), "3", only=("queue",))
+    handler: str | None = option("handler", function_name, None, only=("queue",))
+    handler_columns: tuple[str, ...] = option("handlerColumns", column_names, "body", only=("queue",))
     starting: str = option("startingOffsets", text, "earliest", only=("history",))
     fail_on_loss: bool = option("failOnDataLoss", flag, "true")

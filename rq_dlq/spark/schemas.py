@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pyspark.sql import SparkSession, types
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
@@ -114,6 +114,9 @@ METRICS = StructType(
 
 _NEVER_NULL = {"queue", "id", "shard", "event_id"}
 
+WHOSE = ("id", "batch")  # the columns that name a message and prove that it is held
+ERROR = ("error_class", "error_message")
+BAD = StructType([StructField(name, StringType()) for name in (*WHOSE, *ERROR)])
 VIEWS = {
     "queue": MESSAGE,
     "scheduled": MESSAGE,
@@ -136,6 +139,33 @@ def schema_of(view: str, history: str = "struct") -> StructType:
     if history == "json" and schema is DEAD_LETTER:
         return StructType([*schema.fields[:-1], StructField("history", StringType())])
     return schema
+
+
+def chosen_of(names: Collection[str], view: str) -> StructType:
+    """These columns of a view.
+
+    Raises:
+        InvalidInput: one does not exist.
+    """
+    known = {field.name: field for field in VIEWS[view]}
+    if unknown := [name for name in names if name not in known]:
+        raise InvalidInput(f"view {view!r} has no column {unknown[0]!r}: choose from {', '.join(known)}")
+    return StructType([known[name] for name in names])
+
+
+def check_output(schema: StructType) -> None:
+    """Check the columns of a handler's output.
+
+    Raises:
+        InvalidInput: it lacks a column of `BAD`, or a column must not be null.
+    """
+    known = {field.name: field for field in schema}
+    for name in BAD.fieldNames():
+        if name not in known or not isinstance(known[name].dataType, StringType):
+            raise InvalidInput(f"the schema of a handler needs a column {name!r} of type string")
+    if strict := [name for name, field in known.items() if not field.nullable]:
+        message = f"column {', '.join(map(repr, strict))}: drop NOT NULL, since it is null if the row fails"
+        raise InvalidInput(message)
 
 
 def check_chosen(chosen: StructType, whole: StructType, view: str) -> None:

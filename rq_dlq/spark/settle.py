@@ -25,7 +25,7 @@ from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.offsets import family_of, query_of
 from rq_dlq.spark.outgoing import SPANS, cells, check_types, spans
 from rq_dlq.spark.queues import check_origin, existing
-from rq_dlq.spark.split import ERROR
+from rq_dlq.spark.schemas import ERROR
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from rq_dlq.errors import InvalidInput, LeaseLost
 from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
 from rq_dlq.spark.offsets import batch_of, family_of
 from rq_dlq.spark.queues import check_origin
+from rq_dlq.spark.schemas import WHOSE
 from rq_dlq.spark.send import QUERY
-from rq_dlq.spark.split import WHOSE, Split
+from rq_dlq.spark.split import Split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.option_values import VIEW, one_of
 from rq_dlq.spark.options import STORIES, ReadOptions, StreamOptions, option_names, texts_of
 from rq_dlq.spark.requirements import STREAM_WRITES, STREAMS, check_version
-from rq_dlq.spark.schemas import VIEWS, check_chosen, schema_of
+from rq_dlq.spark.schemas import VIEWS, check_chosen, check_output, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -73,12 +73,17 @@ class RqDlqSource(DataSource):
             ConfigurationError: this Spark is too old.
         """
         check_version(STREAMS, "reading a queue as a stream")
+        from rq_dlq.spark.handled import columns_to_read  # noqa: PLC0415 - each side imports what it needs
         from rq_dlq.spark.stream import RefusedStream, StreamReader  # noqa: PLC0415 - new bases in 4.2
         from rq_dlq.spark.stream_history import HistoryStreamReader  # noqa: PLC0415
 
         try:
             options = replace(StreamOptions.of(self.options), cores=self.cores)
-            check_chosen(schema, schema_of(options.view), options.view)
+            if options.handler:
+                check_output(schema)
+                columns_to_read(options, schema)
+            else:
+                check_chosen(schema, schema_of(options.view), options.view)
             return (HistoryStreamReader if options.view == "history" else StreamReader)(options, schema)
         except RqDlqError as error:
             return RefusedStream(error)

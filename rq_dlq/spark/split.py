@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 import pyarrow as pa
 from pyspark.sql import Observation
 from pyspark.sql import functions as sql
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.arrow import arrow_schema, check_whole, has_whole
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
-from rq_dlq.spark.schemas import columns_of
+from rq_dlq.spark.schemas import BAD, ERROR, WHOSE, check_output, columns_of
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 Rows = TypeVar("Rows", pa.RecordBatch, list[dict[str, Any]])
-WHOSE = ("id", "batch")  # the columns that name a message and prove that it is held
-ERROR = ("error_class", "error_message")
-BAD = StructType([StructField(name, StringType()) for name in (*WHOSE, *ERROR)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +204,7 @@ def by_batch(function: Callable[[pa.RecordBatch], Mapping[str, Any]], schema: St
 def _columns(schema: StructType | str) -> pa.Schema:
     """The columns of a handler's output, checked."""
     read = schema if isinstance(schema, StructType) else columns_of(schema)
-    known = {field.name: field for field in read}
-    for name in BAD.fieldNames():
-        if name not in known or not isinstance(known[name].dataType, StringType):
-            raise InvalidInput(f"the schema of a handler needs a column {name!r} of type string")
-    if strict := [name for name, field in known.items() if not field.nullable]:
-        message = f"column {', '.join(map(repr, strict))}: drop NOT NULL, since it is null if the row fails"
-        raise InvalidInput(message)
+    check_output(read)
     return arrow_schema(read)
 
 

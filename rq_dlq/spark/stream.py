@@ -15,8 +15,8 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from rq_dlq.errors import ConfigurationError, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
-from rq_dlq.spark.columns import MessageColumns
 from rq_dlq.spark.errors import without_traceback
+from rq_dlq.spark.handled import columns_to_read, handled
 from rq_dlq.spark.heartbeat import Heartbeat
 from rq_dlq.spark.offsets import FORMAT, Offset, Position
 from rq_dlq.spark.partitions import Share, read_slices
@@ -169,8 +169,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Read a share, in an executor: the same messages at each try."""
         broker = broker_at(self._url, self._options.namespace)
-        columns = MessageColumns(self._schema)
-        yield from read_slices(partition.parts, broker, columns, self._options.fetch_size)
+        columns = columns_to_read(self._options, self._schema)
+        found = read_slices(partition.parts, broker, columns, self._options.fetch_size)
+        handler = self._options.handler
+        yield from handled(handler, found, self._schema) if handler else found
 
     def stop(self) -> None:
         """Release the batches that are claimed ahead, and stop renewing leases."""

@@ -1,7 +1,8 @@
 """The recipe of the page on Spark, by part, beside what else would do the work, in one session.
 
 Each row is a message of a queue; a handler makes a number of its body, and Parquet is the sink. `by_row` and
-`by_batch` are the recipe, with `split`, `check_held` and `nack`; nothing fails. What else there is: the queue
+`by_batch` are the recipe, with `split`, `check_held` and `nack`; nothing fails. `in the source`: the handler
+is an option of the stream, in place of `mapInArrow`. What else there is: the queue
 alone, into the format `noop`; Spark's own source `rate-micro-batch` into Parquet, whose rows nobody handles;
 and a Redis stream, read by XREADGROUP in `mapInArrow` and acked in the task, which loses rows where a task
 fails. Time and CPU are of so many whole batches, from the first that is warm, and of all processes. What
@@ -156,11 +157,11 @@ def numbers(batch: pa.RecordBatch) -> dict[str, Any]:
 
 
 def recipe(handle: Any, url: str, out: Path) -> Sink:
-    """The sink of the page."""
+    """The sink of the page; None: the source has called the handler."""
     from rq_dlq.spark import check_held, epoch_key, split  # noqa: PLC0415 - once the session is made
 
     def sink(batch: Any, epoch: int) -> None:
-        with split(batch.mapInArrow(handle, OUT)) as done:
+        with split(batch if handle is None else batch.mapInArrow(handle, OUT)) as done:
             check_held(done, url=url)
             done.ok.write.mode("overwrite").parquet(f"{out}/epoch={epoch_key(batch, epoch)}")
             done.nack(url=url)
@@ -215,12 +216,13 @@ def compare(path: str, batches: int, rounds: int) -> Table:
     raw, url = redis.Redis(unix_socket_path=path), f"unix://{path}"
     spark, meter, wanted = session(), Meter(raw), batches + WARM_UP + 2
     needed = "id string, batch string, body binary"  # only these columns are read
+    handler = {"handler": "tests.spark.handlers:many_totals"}  # as `numbers`
 
-    def messages(sink: Sink) -> Cost:
+    def messages(sink: Sink, schema: str = needed, **given: str) -> Cost:
         with Broker(url) as broker:
             broker.queue(NAME).send_many(BODY for _ in range(ROWS * wanted))
-        options = {"url": url, "queue": NAME, "maxMessagesPerTrigger": ROWS}
-        source = spark.readStream.format("rq_dlq").schema(needed).options(**options).load()
+        options = {"url": url, "queue": NAME, "maxMessagesPerTrigger": ROWS, **given}
+        source = spark.readStream.format("rq_dlq").schema(schema).options(**options).load()
         found = streamed(source, sink, Stretch(meter, batches))
         raw.flushall()
         return found
@@ -247,6 +249,7 @@ def compare(path: str, batches: int, rounds: int) -> Table:
         ),
         "the recipe, by_row": lambda out: messages(recipe(by_row(number, OUT), url, out)),
         "the recipe, by_batch": lambda out: messages(recipe(by_batch(numbers, OUT), url, out)),
+        "the recipe, by_batch in the source": lambda out: messages(recipe(None, url, out), OUT, **handler),
         "XREADGROUP in mapInArrow": stream,
     }
     costs: dict[str, list[Cost]] = {name: [] for name in runs}

@@ -171,6 +171,8 @@ def test_bytes(text: str, value: int) -> None:
         ({"view": "dlq"}, "option view: 'dlq' is not one of queue, history"),
         ({"maxBatchFailures": "0"}, "a whole number from 1"),
         ({"startingOffsets": "latest"}, "option startingOffsets is only for history, not for queue"),
+        ({"handler": "jobs.totals"}, "a function that tasks can import, as module:function"),
+        ({"handler": "jobs:totals", "view": "history"}, "option handler is only for queue, not for history"),
     ],
 )
 def test_bad_input_of_streams(given: dict[str, Any], said: str) -> None:

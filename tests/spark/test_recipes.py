@@ -17,20 +17,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 import rq_dlq
-from rq_dlq.spark import by_row, check_held, epoch_key, split
+from rq_dlq.spark import check_held, epoch_key, split
 from tests.needs import need
 from tests.spark.conftest import CONNECT
+from tests.spark.handlers import OUT, totals
 from tests.spark.versions import since
 
 pytestmark = since(4, 2)
-OUT = "id string, batch string, total double, error_class string, error_message string"
 Write = Callable[[DataFrame, str], None]
 Read = Callable[[], list[str]]  # the ids of what is there
 
 
-def handle(row: dict[str, Any]) -> dict[str, Any]:
-    """The last of 20 bodies fails."""
-    return {"total": float(row["body"])}
+def messages(spark: SparkSession) -> DataFrame:
+    """As the source made them of messages: by its handler, or, with Connect, by the one of the sink."""
+    reader = spark.readStream.format("rq_dlq").options(queue="orders", maxMessagesPerTrigger=15)
+    if CONNECT in os.environ:
+        return reader.load().select("id", "batch", "body")
+    return reader.schema(OUT).option("handler", "tests.spark.handlers:many_totals").load()
 
 
 def recipe(write: Write, folder: Path) -> Callable[[DataFrame, int], None]:
@@ -38,7 +41,7 @@ def recipe(write: Write, folder: Path) -> Callable[[DataFrame, int], None]:
     name = "orders-1" if CONNECT in os.environ else ""  # not known where Connect runs the function
 
     def sink(batch: DataFrame, epoch: int) -> None:
-        with split(batch.mapInArrow(by_row(handle, OUT), OUT)) as done:
+        with split(batch.mapInArrow(totals, OUT) if "body" in batch.columns else batch) as done:
             check_held(done)
             key = epoch_key(batch, epoch, query=name)
             write(done.ok.select("id", "total").withColumn("epoch", sql.lit(key)), key)
@@ -56,9 +59,7 @@ def survives(spark: SparkSession, broker: rq_dlq.Broker, folder: Path, write: Wr
     queue = broker.queue("orders", redelivery=rq_dlq.RedeliveryPolicy(max_redeliveries=0))
     ids = [*queue.send_many([*range(19), None])]
     for failures in (1, 0):
-        frame = spark.readStream.format("rq_dlq").options(queue="orders", maxMessagesPerTrigger=15).load()
-        frame = frame.select("id", "batch", "body")
-        writer = frame.writeStream.foreachBatch(recipe(write, folder)).trigger(availableNow=True)
+        writer = messages(spark).writeStream.foreachBatch(recipe(write, folder)).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
         if failures:
             with pytest.raises(Exception, match="the driver dies"):
