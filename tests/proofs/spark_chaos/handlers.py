@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from rq_dlq.spark.split import ERROR, WHOSE
+from rq_dlq.spark.schemas import ERROR, WHOSE
 from tests.proofs.spark_chaos.failpoints import straggle
 
 if TYPE_CHECKING:

@@ -217,16 +217,23 @@ def killed(run: Run, directory: Path, colour: str, concurrency: int, seconds: fl
     with Server(directory / "redis") as server, Crowd() as crowd, rq_dlq.Broker(server.url) as broker:
         queue = broker.queue("a", lease=LEASE)
         queue.send_many(range(20_000 if seconds < 0.01 else 2_000))
+        raw: Any = server.client()
+        ours = clients(raw)
         crowd.start("w", killed_work, server.url, directory / "w.notes", colour, concurrency, seconds)
         wait_until(partial(has_acked, queue, WARM if seconds < TAKES[-1] else 3 * concurrency))
         time.sleep(run.random.uniform(0, 0.05))
         crowd.kill("w")
         at = time.monotonic()
-        raw: Any = server.client()
+        wait_until(lambda: clients(raw) <= ours)  # what it has sent is done before Redis sees its end
         left = {message_id.decode() for message_id in raw.hkeys(queue._core.keys["messages"])}
         ended = {words[2]: float(words[3]) for words in noted(directory) if words[0] == "ended"}
         newest = max(ended.values(), default=at)  # the last thing that it did
         return [newest - end for message_id, end in ended.items() if message_id in left]
+
+
+def clients(raw: Any) -> set[str]:
+    """The connections of a server."""
+    return {client["id"] for client in raw.client_list()}
 
 
 def killed_work(url: str, notes: Path, colour: str, concurrency: int, seconds: float) -> None:
