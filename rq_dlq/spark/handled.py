@@ -6,22 +6,21 @@ the handler's output. Here it goes once. Options are texts, so the function is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.arrow import arrow_schema
 from rq_dlq.spark.columns import MessageColumns
-from rq_dlq.spark.schemas import WHOSE, chosen_of
+from rq_dlq.spark.schemas import WHOSE, chosen_of, schema_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from rq_dlq.spark.options import StreamOptions
-
-    Handler: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    from rq_dlq.spark.split import Handler
 
 
 def columns_to_read(options: StreamOptions, schema: StructType) -> MessageColumns:
@@ -30,8 +29,10 @@ def columns_to_read(options: StreamOptions, schema: StructType) -> MessageColumn
     Raises:
         InvalidInput: the view has no such column.
     """
+    if not options.handler:
+        return MessageColumns(schema)
     names = dict.fromkeys((*WHOSE, *options.handler_columns))
-    return MessageColumns(chosen_of(names, options.view) if options.handler else schema)
+    return MessageColumns(chosen_of(names, schema_of(options.view), options.view))
 
 
 def handled(name: str, batches: Iterable[pa.RecordBatch], schema: StructType) -> Iterator[pa.RecordBatch]:

@@ -141,13 +141,13 @@ def schema_of(view: str, history: str = "struct") -> StructType:
     return schema
 
 
-def chosen_of(names: Collection[str], view: str) -> StructType:
-    """These columns of a view.
+def chosen_of(names: Collection[str], whole: StructType, view: str) -> StructType:
+    """These columns of the view, which has `whole`.
 
     Raises:
         InvalidInput: one does not exist.
     """
-    known = {field.name: field for field in VIEWS[view]}
+    known = {field.name: field for field in whole}
     if unknown := [name for name in names if name not in known]:
         raise InvalidInput(f"view {view!r} has no column {unknown[0]!r}: choose from {', '.join(known)}")
     return StructType([known[name] for name in names])
@@ -180,15 +180,12 @@ def check_chosen(chosen: StructType, whole: StructType, view: str) -> None:
         raise InvalidInput(message)
     if len(set(chosen.names)) < len(chosen):
         raise InvalidInput(f"a column is chosen twice: {', '.join(chosen.names)}. Choose each once")
-    known = {field.name: field.dataType.simpleString() for field in whole}
-    for field in chosen:
-        kind = field.dataType.simpleString()
-        if field.name not in known:
-            raise InvalidInput(f"view {view!r} has no column {field.name!r}: choose from {', '.join(known)}")
-        if kind != known[field.name]:
+    for field, own in zip(chosen, chosen_of(chosen.names, whole, view), strict=True):
+        kind, known = field.dataType.simpleString(), own.dataType.simpleString()
+        if kind != known:
             wanted = "that type" if kind != "timestamp_ntz" else "the type TIMESTAMP_LTZ"
             raise InvalidInput(
-                f"column {field.name!r} of view {view!r} is {known[field.name]}, not {kind}: "
+                f"column {field.name!r} of view {view!r} is {known}, not {kind}: "
                 f"choose {wanted}, and cast the column afterwards"
             )
         if not field.nullable and field.name not in _NEVER_NULL:
