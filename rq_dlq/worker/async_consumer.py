@@ -67,6 +67,7 @@ class AsyncConsumer(AsyncLeases):
         self._settling = AsyncSettling(
             self._done,
             self.settle_done,
+            self._ready,
             broker._run,
             shared.stop,
             enough=shared.finished.are_enough,
@@ -122,6 +123,7 @@ class AsyncConsumer(AsyncLeases):
 
     async def _claim_and_begin(self) -> None:
         while not self._stop.finishing.is_set():
+            await self._ready()
             wanted, ahead = self._wanted, self._tasks.full
             if wanted == 0:
                 await self._rest()
@@ -144,6 +146,10 @@ class AsyncConsumer(AsyncLeases):
             elif await self._broker._run(self.over()):
                 break
 
+    async def _ready(self) -> None:
+        """Have an idle connection, so that finished calls are on their way once they are taken."""
+        await (await self._broker._connected()).ready(self.queue.keys["messages"])
+
     async def _rest(self) -> None:
         """Wait until there is capacity to claim; that claim also acks calls that end in the meantime."""
         self._resting = True
@@ -164,7 +170,7 @@ class AsyncConsumer(AsyncLeases):
     def _may_begin(self) -> bool:
         """Whether a call may begin now."""
         ends = self._ending or self._stop.finishing.is_set()
-        ends = ends or self._settling.holds_up
+        ends = ends or self._settling.begins
         return not (ends or self._put_back >= self._extended or self._overdue)
 
     async def _one_ends(self, seconds: float | None) -> None:

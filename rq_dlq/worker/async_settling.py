@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.worker.finished import SETTLE_WITHIN
@@ -28,13 +29,14 @@ class AsyncSettling:
     Args:
         done: the messages of finished calls.
         settle: the steps that settle them; False: some are left.
+        ready: opens a connection unless one is idle.
         run: runs steps.
         stop: the stages of the worker's end.
         enough: whether enough calls have ended to settle them now.
         then: called when their settlements have been sent.
 
     Attributes:
-        begins: their settlements are sent in the next iteration of the event loop.
+        begins: their settlements are sent in the next iteration of the event loop that has a connection.
         context: the context of the tasks that settle; None: the caller's.
     """
 
@@ -42,19 +44,19 @@ class AsyncSettling:
         self,
         done: deque[Delivery[Any]],
         settle: Callable[[], Steps[bool]],
+        ready: Callable[[], Awaitable[None]],
         run: Callable[[Steps[bool]], Awaitable[bool]],
         stop: Stop,
         *,
         enough: Callable[[], bool],
         then: Callable[[], None],
     ) -> None:
-        self._done, self._settle, self._run, self._stop = done, settle, run, stop
+        self._done, self._settle, self._ready, self._run, self._stop = done, settle, ready, run, stop
         self._enough, self._then = enough, then
         self._timer: asyncio.TimerHandle | None = None
         self._failing = False  # the timer is for a retry
-        self.begins = self._opens = False
-        self._opened = 0.0  # when that began, by the clock of the event loop
-        self._connections = 0  # how many concurrent round trips have been answered
+        self.begins = False
+        self._connects = inf  # since when, by the clock of the event loop
         self._making = set[asyncio.Task[None]]()
         self.context: Context | None = None
 
@@ -68,40 +70,32 @@ class AsyncSettling:
             self._set(SETTLE_WITHIN)
 
     def now(self) -> None:
-        """Settle the finished calls in the next iteration of the event loop."""
+        """Settle the finished calls in the next iteration of the event loop that has a connection.
+
+        Until then they count as finished. From then on they are on their way.
+        """
         self._unset()
-        if self.begins or self._opens:
+        if self.begins:
             return
         self.begins = True
-        make = self._make(len(self._making) + 1)
-        making = asyncio.get_running_loop().create_task(make, context=self.context)
+        making = asyncio.get_running_loop().create_task(self._make(), context=self.context)
         self._making.add(making)
         making.add_done_callback(self._making.discard)
-        asyncio.get_running_loop().call_soon(self._then, context=self.context)
 
-    async def _make(self, at_once: int) -> None:
-        self.begins = False
-        if at_once <= self._connections:
-            await self._run(self.steps())
-            return
-        self._opens, self._opened = True, asyncio.get_running_loop().time()
+    async def _make(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._connects = loop.time()
         try:
-            await self._run(self.steps())
+            await self._ready()
         finally:
-            self._opens, self._connections = False, at_once
-        self.later()
-        self._then()
-
-    @property
-    def holds_up(self) -> bool:
-        """Whether no call may begin: finished calls are not being settled, perhaps without a connection."""
-        return self.begins or self._opens
+            self.begins, self._connects = False, inf
+        loop.call_soon(self._then, context=self.context)
+        await self._run(self.steps())
 
     @property
     def holds_up_running(self) -> bool:
         """Whether a running call must wait, for a short time."""
-        waits = self._opens and asyncio.get_running_loop().time() - self._opened < OPENS_WITHIN
-        return self.begins or waits
+        return self.begins and asyncio.get_running_loop().time() - self._connects < OPENS_WITHIN
 
     async def all(self) -> None:
         """Settle the finished calls until none is left, including those that end in the meantime."""

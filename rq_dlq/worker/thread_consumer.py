@@ -29,6 +29,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         super().__init__(handler, handler.queue, shared)
         shared.finished.leave_room()
         self._claiming, self._settling = shared.claiming, shared.settling
+        self._key = self.queue.keys["messages"]
         self._pace = Pace()
         self._calls = Running(handler)
         self._current: Delivery[Any] | None = None  # its handler is running, or it is about to be settled
@@ -46,12 +47,18 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self._settling.run(self.give_back())
 
     def _settle_rest(self) -> None:
-        self._settling.run(self.settle_done())
+        self._settle_finished()
         self.release_unstarted(self._settling)
+
+    def _settle_finished(self) -> None:
+        """Settle the finished calls; until there is a connection, they count as finished."""
+        self._settling.ready(self._key)
+        self._settling.run(self.settle_done())
 
     def _consume(self) -> None:
         count = 1
         while not self._stop.finishing.is_set():
+            self._claiming.ready(self._key)
             count = min(self._pace.claim, 2 * count)  # starting consumers may slow this one down
             deliveries = self._claiming.run(riding.riding(self.settle_done(), self.claim(count)))
             if self.pause:
@@ -82,12 +89,12 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
                 self._due = ended + SETTLE_WITHIN
             self._current = None
             if self._done and self._is_time(ended) and self._unstarted and self._may_retry:
-                self._settling.run(self.settle_done())
+                self._settle_finished()
                 since, calls = self._note_pace(since, calls), 0
         if (
             self._failures and self._may_retry
         ):  # not with the next claim, which may wait: the pace includes settling
-            self._settling.run(self.settle_done())
+            self._settle_finished()
         self._note_pace(since, calls)
         self.permit.end()
 

@@ -193,6 +193,9 @@ async def test_what_finishes_while_acks_are_made_is_acked_next() -> None:
         yield
         return True
 
+    async def ready() -> None:
+        """At once."""
+
     async def run(steps: Any) -> bool:
         next(steps)
         if len(made) == 1:
@@ -203,7 +206,7 @@ async def test_what_finishes_while_acks_are_made_is_acked_next() -> None:
             next(steps)
         return bool(ended.value.value)
 
-    acks = AsyncSettling(done, ack, run, Stop(), enough=lambda: False, then=lambda: None)  # type: ignore[arg-type]
+    acks = AsyncSettling(done, ack, ready, run, Stop(), enough=lambda: False, then=lambda: None)  # type: ignore[arg-type]
     acks.later()
     async with asyncio.timeout(20):
         while len(made) < 2:  # noqa: ASYNC110 - nobody else makes the second

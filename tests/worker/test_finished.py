@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections import deque
 from typing import Any
@@ -11,6 +12,10 @@ import pytest
 
 import rq_dlq
 from rq_dlq import ConfigurationError
+from rq_dlq._redis.awaiting import link as awaiting
+from rq_dlq._redis.awaiting import own as own_awaiting
+from rq_dlq._redis.blocking import link as blocking
+from rq_dlq._redis.blocking import own as own_blocking
 from rq_dlq.worker import Worker
 from rq_dlq.worker.finished import MOST, Finished
 from tests.each import each
@@ -64,6 +69,110 @@ def test_they_are_few(
         worker.run()
     assert worker.tally.counts == {"acked": 2_000}
     assert waiting.most <= MOST
+
+
+class Unsent:
+    """The finished calls whose settlement has not been written to a connection; these take long to open."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ended, self.most = set[str](), 0
+        self._idle, self._busy = list[Any](), list[tuple[Any, Any]]()
+        for link, own in ((awaiting, own_awaiting), (blocking, own_blocking)):
+            monkeypatch.setattr(link, "Idle", self._known(own.Idle))
+        monkeypatch.setattr(awaiting.AsyncLink, "_connected", slowly_awaiting(awaiting.AsyncLink._connected))
+        monkeypatch.setattr(blocking.Link, "_connected", slowly(blocking.Link._connected))
+        monkeypatch.setattr(awaiting, "write", self._noted_awaiting(own_awaiting.write))
+        monkeypatch.setattr(blocking, "write", self._noted(own_blocking.write))
+
+    def end(self, message_id: str, number: int) -> None:
+        """A call ends; for the next ten, others have all connections that were idle."""
+        self._ended.add(message_id)
+        self.most = max(self.most, len(self._ended))
+        if number % 20 == 0:
+            self._busy += [(idle, connection) for idle in self._idle for connection in idle.take_all()]
+        elif number % 20 == 10:
+            while self._busy:
+                idle, connection = self._busy.pop()
+                idle.add(connection)
+
+    def _known(self, kind: Any) -> Any:
+        def known(*arguments: Any) -> Any:
+            self._idle.append(kind(*arguments))
+            return self._idle[-1]
+
+        return known
+
+    def _note(self, data: bytes) -> None:
+        self._ended -= {one for one in [*self._ended] if one.encode() in data}
+
+    def _noted(self, write: Any) -> Any:
+        def noted(connection: Any, data: bytes, **options: Any) -> None:
+            self._note(data)
+            write(connection, data, **options)
+
+        return noted
+
+    def _noted_awaiting(self, write: Any) -> Any:
+        async def noted(connection: Any, data: bytes, **options: Any) -> None:
+            self._note(data)
+            await write(connection, data, **options)
+
+        return noted
+
+
+def slowly(connected: Any) -> Any:
+    """Connect after many turns of the other threads."""
+
+    def late(link: Any) -> Any:
+        for _ in range(100):
+            time.sleep(0)
+        return connected(link)
+
+    return late
+
+
+def slowly_awaiting(connected: Any) -> Any:
+    """Connect after many turns of the event loop."""
+
+    async def late(link: Any) -> Any:
+        for _ in range(100):
+            await asyncio.sleep(0)
+        return await connected(link)
+
+    return late
+
+
+@each("way", WAYS)
+def test_they_count_until_they_are_sent(
+    way: tuple[str, int, float], server: str, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another call has the last idle connection, a new one is opened first."""
+    monkeypatch.setattr("rq_dlq.worker.async_settling.OPENS_WITHIN", 60)
+    colour, concurrency, seconds = way
+    raw.flushall()
+    unsent, ended = Unsent(monkeypatch), itertools.count()
+    with rq_dlq.Broker(f"unix://{server}") as broker:
+        queue = broker.queue("a")
+
+        def end(delivery: Any) -> None:
+            unsent.end(delivery.id, next(ended))
+
+        def plain(_: Any, delivery: rq_dlq.Delivery[Any]) -> None:
+            time.sleep(seconds)
+            end(delivery)
+
+        async def awaiting(_: Any, delivery: rq_dlq.asyncio.Delivery[Any]) -> None:
+            if seconds:
+                await asyncio.sleep(seconds)
+            end(delivery)
+
+        queue.handler(concurrency=concurrency)(plain if colour == "def" else awaiting)
+        queue.send_many(range(2_000))
+        worker = Worker(broker, until="empty")
+        worker.run()
+    assert worker.tally.counts["acked"] == 2_000  # a busy machine also releases some
+    own = colour == "async def"  # another thread may take a new connection first
+    assert unsent.most <= (MOST if own else 2 * MOST)
 
 
 @COLOURS

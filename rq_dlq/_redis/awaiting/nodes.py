@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares
+from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares, slot_of
 from rq_dlq._redis.errors import TRANSIENT
 from rq_dlq.core.steps.step import Batch
 
@@ -44,6 +44,10 @@ class AsyncNodes:
     def any_link(self) -> AsyncLink:
         """The link to a node that has not failed lately."""
         return self.link(self.cluster.node_of(None))
+
+    async def ready(self, key: str) -> None:
+        """Have an idle connection to the node of a key; see `AsyncLink.ready`."""
+        await self.link(self.cluster.node_of(slot_of(key))).ready(key)
 
     def guard_by(self, guard: Guard | None) -> None:
         """Check each node before it accepts messages."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -104,6 +105,14 @@ class Connections:
                 if isinstance(raised, MissingRights):
                     self._link.forget_rights()
                 error = raised
+
+    def ready(self, key: str) -> None:
+        """Have an idle connection to the server of a key, so that the next steps on it are sent at once.
+
+        A failure is left to those steps.
+        """
+        with suppress(*TRANSIENT, exceptions.RedisError):
+            self._link.ready(key)
 
     def run_once(self, steps: Steps[R]) -> R:
         """Run steps without waits, retries or long timeouts, since the program is ending.

@@ -107,6 +107,11 @@ class Link:
             self._return(connection)
         return result
 
+    def ready(self, key: str) -> None:  # noqa: ARG002 - there is one server
+        """Have an idle connection, so that the next round trip is written at once."""
+        if self.ours:
+            self._idle.add(self._idle.take() or self._connected())
+
     def lend(self) -> Any:
         """Lend a connection for longer than a round trip; the caller must call `take_back` or `drop`."""
         return self._idle.take() or self._connected()

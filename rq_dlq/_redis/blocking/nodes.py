@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares
+from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares, slot_of
 from rq_dlq._redis.errors import TRANSIENT
 from rq_dlq.core.steps.step import Batch
 
@@ -45,6 +45,10 @@ class Nodes:
     def any_link(self) -> Link:
         """The link to a node that has not failed lately."""
         return self.link(self.cluster.node_of(None))
+
+    def ready(self, key: str) -> None:
+        """Have an idle connection to the node of a key; see `Link.ready`."""
+        self.link(self.cluster.node_of(slot_of(key))).ready(key)
 
     def guard_by(self, guard: Guard | None) -> None:
         """Check each node before it accepts messages."""
