@@ -46,7 +46,7 @@ times = st.sampled_from([None, None, None, 1, 500, 3_000])
 WINDOW = 600_000
 HALF = WINDOW // 2
 windows = st.sampled_from([None, WINDOW, WINDOW])  # longer than a test: Redis' own clock is not moved
-strategies = st.sampled_from(["expired", "expired", "dead", "discard"])  # of the expired
+strategies = st.sampled_from(["expired", "expired", "dead", "dead", "discard"])  # of the expired
 any_settings = st.builds(
     Settings,
     policy=policies,
@@ -71,7 +71,7 @@ keyings = st.sampled_from(
         *[("", dict[str, str]())] * 3,
         ("", KEY_OF),
         *[("order", KEY_OF)] * 2,
-        ("order hold", KEY_OF),
+        *[("order hold", KEY_OF)] * 2,
         ("limit 2", KEY_OF),
     ]
 )

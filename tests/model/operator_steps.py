@@ -118,6 +118,8 @@ class OperatorSteps:
         assert delivered == len(self.model.deliver_now(chosen))
 
     def prioritize(self, place: Place, chosen: list[str], priority: int) -> None:
+        if blocked := self.model.blocked():
+            place, chosen = "scheduled", [blocked[-1].id, *chosen]
         chosen = self.there(place, chosen)
         call = choosing_calls.prioritize(self.sender(), place=place, ids=chosen, priority=priority)
         assert self.changes(call) == len(self.model.prioritize(place, chosen, priority))

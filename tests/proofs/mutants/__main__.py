@@ -5,6 +5,7 @@ make mutants, or
 python -m tests.proofs.mutants lib/chosen claim         # of these files only
 python -m tests.proofs.mutants --list lib/chosen        # what there is
 python -m tests.proofs.mutants --mutant lib/chosen:12   # one, and what fails on it
+python -m tests.proofs.mutants --known                # those that a test has killed before, again
 python -m tests.proofs.mutants --seed 7 --within 140  # as many as time allows, drawn by a seed
 
 What was killed stays so for as long as its file is as it was; the others are tried again.
@@ -28,7 +29,7 @@ from tests.proofs.mutants.campaign import KEPT, Limits, core_sample, sample, try
 from tests.proofs.mutants.collected import CORE, WHOLE, with_tests
 from tests.proofs.mutants.explained import change, is_explained, outdated
 from tests.proofs.mutants.mutate import Mutant, files, mutants
-from tests.proofs.mutants.results import Result, Results, note_killers
+from tests.proofs.mutants.results import Result, Results, killers, note_killers
 from tests.proofs.mutants.table import by_file, fate
 
 
@@ -40,6 +41,7 @@ from tests.proofs.mutants.table import by_file, fate
 @click.option("--patience", default=90.0, show_default=True, help="Seconds for one mutant.")
 @click.option("--seed", type=int, help="A sample, drawn by this, of those that are not explained.")
 @click.option("--within", type=float, help="Seconds for the sample.")
+@click.option("--known", is_flag=True, help="Those that a test has killed before: is each still killed?")
 @click.option("--core", is_flag=True, help="A handful: a write left out in each file of the core.")
 @click.option("--json", "as_json", is_flag=True, help="The results as JSON, a line each.")
 def main(
@@ -51,6 +53,7 @@ def main(
     *,
     listed: bool,
     fresh: bool,
+    known: bool,
     core: bool,
     as_json: bool,
 ) -> None:
@@ -60,6 +63,9 @@ def main(
     chosen = [it for it in every if not names or it.file in names]
     if mutant is not None:
         chosen = [it for it in every if it.name == mutant]
+    if known:
+        held = killers()
+        chosen = [it for it in chosen if it.mark in held]
     if not chosen:
         message = "no such mutant: see --list"
         raise click.BadParameter(message)
@@ -67,7 +73,8 @@ def main(
         click.echo("\n".join(map(str, chosen)))
         return
     limits = Limits(mutant=patience)
-    results = Results(None if seed is not None or mutant else KEPT / "results.jsonl", fresh=fresh)
+    drawn = seed is not None
+    results = Results(None if drawn or known or mutant else KEPT / "results.jsonl", fresh=fresh)
     if seed is not None and core:
         chosen, limits = core_sample(chosen, seed), Limits(mutant=60, observing=0)
     elif seed is not None:
@@ -78,12 +85,12 @@ def main(
         random.Random(0).shuffle(todo)
         todo.sort(key=lambda it: results.of(it) is not None)
     found = _try(todo, results, limits, CORE if core else WHOLE)
-    if seed is None and mutant is None:
+    if not (drawn or known) and mutant is None:
         note_killers(every, results)
     if as_json:
         click.echo("\n".join(json.dumps(asdict(result)) for result in found))
         return
-    sys.exit(_tell(every, chosen, results, drawn=seed is not None))
+    sys.exit(_tell(every, chosen, results, drawn=drawn))
 
 
 def _try(todo: list[Mutant], results: Results, limits: Limits, paths: tuple[str, ...]) -> list[Result]:
