@@ -30,6 +30,11 @@ EXPIRES_ALONE = (
     *("results", "result_times", "slots"),
 )
 WAITING = ("ready", "scheduled")
+HASHES = ("messages", "states", "history", "claims", "counters", "settings", "schedules", "lanes", "results")
+SORTED = (
+    *(*WAITING, "dead", "expired", "expiring", "leases", "committed", "ticks", "groups", "seats"),
+    *("gates", "result_times"),
+)
 EXPIRES, BAND, LONG = 0x10, 1 << 42, 2_048  # lua/lib/record.lua, order.lua, LONG.lua
 BLOCKED, PASS = 1 << 43, "\x01"  # lua/lib/BLOCKED.lua, PASS.lua
 STATE = 10  # words of a state
@@ -37,39 +42,42 @@ STATE = 10  # words of a state
 
 def audit(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     """Check the names of all keys, then as `audit_queue`."""
-    check_names(raw, namespace)
-    return audit_queue(raw, family, namespace)
+    keys = QueueKeys(namespace, family)
+    read = Snapshot(raw, [keys])
+    check_names(read, namespace)
+    return audit_queue(read, keys)
 
 
 def audit_all(raw: Any, namespace: str = "rq") -> None:
     """Check the names of all keys, and each queue as `audit_queue`."""
-    check_names(raw, namespace)
-    for family in raw.smembers(f"{namespace}:queues"):
-        audit_queue(raw, family.decode(), namespace)
+    queues = [QueueKeys(namespace, family.decode()) for family in raw.smembers(f"{namespace}:queues")]
+    read = Snapshot(raw, queues)
+    check_names(read, namespace)
+    for keys in queues:
+        audit_queue(read, keys)
 
 
-def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
+def audit_queue(raw: Snapshot, keys: QueueKeys) -> Counter[str]:
     """Check every key of a queue against the others; how many messages are in each state.
 
     Raises:
         AssertionError: a message is in two places or in none, or not where its state says; a lease, an index
             entry or a key is left behind; the sums do not add up (I1, I6, I7, I8, I13).
     """
-    raw, keys = Present(raw), QueueKeys(namespace, family)
-    messages = {key.decode(): value for key, value in raw.hgetall(keys["messages"]).items()}
-    states = {key.decode(): value.decode() for key, value in raw.hgetall(keys["states"]).items()}
+    messages = {key.decode(): value for key, value in raw.hash(keys["messages"]).items()}
+    states = {key.decode(): value.decode() for key, value in raw.hash(keys["states"]).items()}
     assert states.keys() <= messages.keys(), "a state without a message"
-    history = {key.decode() for key in raw.hkeys(keys["history"])}
+    history = {key.decode() for key in raw.hash(keys["history"])}
     assert history <= messages.keys(), "a history without a message"
 
     places: dict[str, tuple[str, bytes, float]] = {}
     for place in (*WAITING, "dead", "expired"):
-        for member, score in raw.zrange(keys[place], 0, -1, withscores=True):
+        for member, score in raw.sorted(keys[place]).items():
             message_id = member[8 if member[0] < 16 else 2 :].decode()
             assert message_id not in places, f"{message_id} is {places.get(message_id)} and {place}"
             places[message_id] = (place, member, score)
     assert places.keys() <= messages.keys(), "an index entry without a message"
-    expiring = {key.decode(): score for key, score in raw.zrange(keys["expiring"], 0, -1, withscores=True)}
+    expiring = {key.decode(): score for key, score in raw.sorted(keys["expiring"]).items()}
     held: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for message_id, record in messages.items():
@@ -101,13 +109,13 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     check_leases(raw, keys, held + calls)
     check_seats(raw, keys, messages)
     check_results(raw, keys)
-    totals = {key.decode(): int(value) for key, value in raw.hgetall(keys["counters"]).items()}
+    totals = {key.decode(): int(value) for key, value in raw.hash(keys["counters"]).items()}
     assert totals.keys() <= TOTALS, f"unknown totals: {totals.keys() - TOTALS}"
     gone = sum(totals.get(name, 0) for name in GONE)
     assert totals.get("sent", 0) == gone + sum(counts.values()), f"I1: {totals} and {counts}"
     check_committed(raw, keys)
     check_schedules(raw, keys)
-    settings = {key.decode() for key in raw.hkeys(keys["settings"])}
+    settings = {key.decode() for key in raw.hash(keys["settings"])}
     assert settings <= SETTINGS, f"unknown settings: {settings - SETTINGS}"
     for name in EXPIRES_ALONE:
         assert raw.ttl(keys[name]) != -1, f"{name} does not go by itself"
@@ -118,40 +126,57 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     return counts
 
 
-def cancelled_calls(raw: Any, keys: QueueKeys) -> Counter[str]:
+def cancelled_calls(raw: Snapshot, keys: QueueKeys) -> Counter[str]:
     """How many calls of messages that were cancelled keep their seats, by their tokens."""
-    seats = [name.decode() for name, _ in raw.zrange(keys["seats"], 0, -1, withscores=True)]
+    seats = [name.decode() for name in raw.sorted(keys["seats"])]
     calls = [name.removeprefix(CANCELLED) for name in seats if name.startswith(CANCELLED)]
     return Counter(call.partition(" ")[0] for call in calls)
 
 
-def check_leases(raw: Any, keys: QueueKeys, held: Counter[str]) -> None:
+def check_leases(raw: Snapshot, keys: QueueKeys, held: Counter[str]) -> None:
     """Each lease is of a claim that holds something, and knows how much."""
-    leases = {token.decode() for token in raw.zrange(keys["leases"], 0, -1)}
-    claims = {key.decode(): value for key, value in raw.hgetall(keys["claims"]).items()}
+    leases = {token.decode() for token in raw.sorted(keys["leases"])}
+    claims = {key.decode(): value for key, value in raw.hash(keys["claims"]).items()}
     assert leases == set(held), f"leases {leases} for what is held under {set(held)}"
     assert claims.keys() == leases | {f"{token}:held" for token in leases}, "claims and leases differ"
     for token, count in held.items():
         assert int(claims[f"{token}:held"]) == count, f"{token} holds {count}: {claims}"
 
 
-class Present:
-    """Asks a server only for keys that it has: after most tests there are few, and each test is audited."""
+class Snapshot:
+    """The keys of queues, read in two round trips: each test is audited.
 
-    def __init__(self, raw: Any) -> None:
-        self._raw, self.names = raw, {key.decode(errors="surrogateescape") for key in raw.keys("*")}
+    Attributes:
+        ttls: of each key of the server, seconds.
+    """
 
-    def hgetall(self, key: str) -> dict[bytes, bytes]:
-        return dict(self._raw.hgetall(key)) if key in self.names else {}
+    def __init__(self, raw: Any, queues: Sequence[QueueKeys]) -> None:
+        names, pipeline = raw.keys("*"), raw.pipeline(transaction=False)
+        for name in names:
+            pipeline.ttl(name)
+        decoded = [name.decode(errors="surrogateescape") for name in names]
+        there = {*decoded}
+        held = [(keys[name], name) for keys in queues for name in (*HASHES, *SORTED) if keys[name] in there]
+        for key, name in held:
+            if name in HASHES:
+                pipeline.hgetall(key)
+            else:
+                pipeline.zrange(key, 0, -1, withscores=True)
+        replies = pipeline.execute()
+        self.ttls: dict[str, int] = dict(zip(decoded, replies, strict=False))
+        self._held = {key: reply for (key, _), reply in zip(held, replies[len(names) :], strict=True)}
 
-    def hkeys(self, key: str) -> list[bytes]:
-        return list(self._raw.hkeys(key)) if key in self.names else []
+    def hash(self, key: str) -> dict[bytes, bytes]:
+        """The fields of a hash."""
+        return dict(self._held.get(key, {}))
 
-    def zrange(self, key: str, *span: int, withscores: bool = False) -> list[Any]:
-        return list(self._raw.zrange(key, *span, withscores=withscores)) if key in self.names else []
+    def sorted(self, key: str) -> dict[bytes, float]:
+        """The scores of a sorted set by its members, in its order."""
+        return dict(self._held.get(key, {}))
 
     def ttl(self, key: str) -> int:
-        return int(self._raw.ttl(key)) if key in self.names else -2
+        """As Redis says it."""
+        return self.ttls.get(key, -2)
 
 
 def expiry_of(record: bytes, state: Sequence[str]) -> int | None:
@@ -172,7 +197,7 @@ def check_head(record: bytes, state: list[str]) -> None:
         assert (len(record) > LONG, heads) == (True, [head]), state
 
 
-def check_groups(raw: Present, keys: QueueKeys, dead: dict[bytes, str]) -> None:
+def check_groups(raw: Snapshot, keys: QueueKeys, dead: dict[bytes, str]) -> None:
     """Each dead letter has a row in its group, and nothing else has one (I16)."""
     expected = set[bytes]()
     for member, state in dead.items():
@@ -181,9 +206,9 @@ def check_groups(raw: Present, keys: QueueKeys, dead: dict[bytes, str]) -> None:
         assert group in words, f"a dead letter without a group: {state}"
         name = group.removeprefix("group=").ljust(12).encode()
         expected.add(name + int(words[2]).to_bytes(6, "big") + member)
-    rows = raw.zrange(keys["groups"], 0, -1, withscores=True)
-    assert {row for row, _ in rows} == expected, f"groups {rows}, not {expected}"
-    assert all(score == 0 for _, score in rows), "the groups are not in the order of their bytes"
+    rows = raw.sorted(keys["groups"])
+    assert rows.keys() == expected, f"groups {rows}, not {expected}"
+    assert not any(rows.values()), "the groups are not in the order of their bytes"
 
 
 def lanes_in(record: bytes) -> tuple[int | None, int | None]:
@@ -198,18 +223,18 @@ def lanes_in(record: bytes) -> tuple[int | None, int | None]:
     return lanes.get(1), lanes.get(2)
 
 
-def check_seats(raw: Present, keys: QueueKeys, messages: Mapping[str, bytes]) -> None:
+def check_seats(raw: Snapshot, keys: QueueKeys, messages: Mapping[str, bytes]) -> None:
     """Each seat, and each pass, is one of a message that is there, in its lane."""
-    seats = {name.decode(): int(lane) for name, lane in raw.zrange(keys["seats"], 0, -1, withscores=True)}
+    seats = {name.decode(): int(lane) for name, lane in raw.sorted(keys["seats"]).items()}
     for name in [name for name in seats if name.startswith(CANCELLED)]:
         del seats[name]
         token = name.removeprefix(CANCELLED).partition(" ")[0]
-        assert token.encode() in raw.zrange(keys["leases"], 0, -1), f"a cancelled call {token} has no lease"
+        assert token.encode() in raw.sorted(keys["leases"]), f"a cancelled call {token} has no lease"
     own = {name: name.removeprefix(PASS) for name in seats}
     expected = {name: lanes_in(messages[it])[it != name] for name, it in own.items() if it in messages}
     assert seats == expected, f"seats {seats}, not {expected}"
-    gates = {name for name, _ in raw.zrange(keys["gates"], 0, -1, withscores=True)}
-    assert gates <= set(raw.hkeys(keys["lanes"])), "a gate of a lane of which nothing is known"
+    gates = raw.sorted(keys["gates"]).keys()
+    assert gates <= raw.hash(keys["lanes"]).keys(), "a gate of a lane of which nothing is known"
 
 
 def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[str, bytes, float]) -> None:
@@ -234,49 +259,48 @@ def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[
     assert (member, score) == expected, f"{message_id} stands in {place} at {(member, score)}, not {expected}"
 
 
-def check_results(raw: Present, keys: QueueKeys) -> None:
+def check_results(raw: Snapshot, keys: QueueKeys) -> None:
     """Each result has its time, and the other way round; their bytes add up."""
-    results = {key.decode(): value for key, value in raw.hgetall(keys["results"]).items()}
+    results = {key.decode(): value for key, value in raw.hash(keys["results"]).items()}
     total = int(results.pop("", b"0"))
-    times = {key.decode() for key, _ in raw.zrange(keys["result_times"], 0, -1, withscores=True)}
+    times = {key.decode() for key in raw.sorted(keys["result_times"])}
     assert results.keys() == times, f"results {results.keys()}, and times of {times}"
     taken = sum(2 * len(name.encode()) + len(end) + 200 for name, end in results.items())
     assert total == taken, f"results take {taken} bytes, and {total} are noted"
 
 
-def check_committed(raw: Present, keys: QueueKeys) -> None:
+def check_committed(raw: Snapshot, keys: QueueKeys) -> None:
     """What a job has committed is there until it is moved, and does not go by itself; what is staged does."""
     prefix = keys.stage("", "")[:-1]
-    stays = {key for key in raw.names if key.startswith(prefix) and raw.ttl(key) == -1}
-    committed = {
-        prefix + member.decode().replace("\n", ":") for member in raw.zrange(keys["committed"], 0, -1)
-    }
+    stays = {key for key, ttl in raw.ttls.items() if key.startswith(prefix) and ttl == STAYS}
+    committed = {prefix + member.decode().replace("\n", ":") for member in raw.sorted(keys["committed"])}
     assert stays == committed, f"committed {committed}, but {stays} stay"
 
 
-def check_schedules(raw: Present, keys: QueueKeys) -> None:
+def check_schedules(raw: Snapshot, keys: QueueKeys) -> None:
     """Each schedule that is not paused has an entry in the index, and nothing else has one."""
-    records = {name: Record.read(text) for name, text in raw.hgetall(keys["schedules"]).items()}
+    records = {name: Record.read(text) for name, text in raw.hash(keys["schedules"]).items()}
     running = {name: record.due for name, record in records.items() if not record.paused}
-    assert dict(raw.zrange(keys["ticks"], 0, -1, withscores=True)) == running, "schedules and ticks differ"
+    assert raw.sorted(keys["ticks"]) == running, "schedules and ticks differ"
 
 
 CANCELLED = "\2"  # before the seat of a call whose message was cancelled
 
 
-def check_names(raw: Any, namespace: str) -> None:
+def check_names(raw: Snapshot, namespace: str) -> None:
     """No key that nobody knows of, and what remembers a call goes by itself (I13)."""
-    for key in raw.keys(f"{namespace}:*"):
-        name = key.decode().removeprefix(f"{namespace}:")
-        if f"{namespace}:{name}" in {at(namespace) for at in SHARED}:
+    shared = {at(namespace) for at in SHARED}
+    for key, ttl in raw.ttls.items():
+        if key in shared or not key.startswith(f"{namespace}:"):
             continue
+        name = key.removeprefix(f"{namespace}:")
         if name.startswith("cancelled:"):
-            assert raw.ttl(key) != STAYS, f"{key} stays for ever"
+            assert ttl != STAYS, f"{key} stays for ever"
             continue
         of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+?)?:(\w+|(?:sender|stage|job|stream|redrive):.+)", name)
         assert of_a_queue, f"{key} is no queue's"
         known = of_a_queue[1] in _keys.NAMES or of_a_queue[1].startswith("stage:")  # see check_committed
-        assert known or raw.ttl(key) != STAYS, f"{key} is unknown, or stays for ever"
+        assert known or ttl != STAYS, f"{key} is unknown, or stays for ever"
 
 
 STAYS = -1  # says Redis of a key that does not expire; of one that has meanwhile, -2

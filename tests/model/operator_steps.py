@@ -195,8 +195,8 @@ def check_groups(queue: Driver, page: GroupPage, limit: int) -> None:
 
 def check_places(queue: Driver, model: OperatedModel) -> None:
     """What waits in a queue is what the model says, in its order."""
-    for place in PLACES:
-        there, expected = queue.browse(place), model.at(place)
+    for place, there in zip(PLACES, queue.browse_all(PLACES), strict=True):
+        expected = model.at(place)
         assert [message.id for message in there] == [message.id for message in expected], place
         for message, modelled in zip(there, expected, strict=True):
             same(message, modelled)

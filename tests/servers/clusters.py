@@ -203,10 +203,30 @@ class PlainClient:
     def __getattr__(self, name: str) -> Any:
         return lambda key, *args, **options: getattr(self.at(key), name)(key, *args, **options)
 
+    def pipeline(self, *, transaction: bool) -> _Pipeline:
+        """Commands to be run together, on any nodes."""
+        assert not transaction
+        return _Pipeline(self)
+
     def close(self) -> None:
         """Close the connections."""
         for client in self._clients.values():
             client.close()
+
+
+class _Pipeline:
+    """Runs each command at its node as it is given."""
+
+    def __init__(self, client: PlainClient) -> None:
+        self._client, self._replies = client, list[Any]()
+
+    def __getattr__(self, name: str) -> Any:
+        command = getattr(self._client, name)
+        return lambda *args, **options: self._replies.append(command(*args, **options))
+
+    def execute(self) -> list[Any]:
+        """The replies."""
+        return self._replies
 
 
 def said(node: Server, *command: str | int | bytes) -> Any:
