@@ -1,4 +1,4 @@
-"""The command line, `rq-dlq`: one file per verb or noun; `_context` has their common part."""
+"""The command line, `rq-dlq`: one module per command; `_context` has their common code."""
 
 from __future__ import annotations
 

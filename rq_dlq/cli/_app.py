@@ -21,22 +21,22 @@ from rq_dlq.worker.importing import GUARD, importing
 
 logger = logging.getLogger("rq_dlq.worker")
 OURS = str(Path(rq_dlq.__file__).parent)
-LONG = 5.0  # seconds of an import until its position is logged
+LONG = 5.0  # seconds until the position of a slow import is logged
 
 
 class _Endless(BaseException):
-    """The import took too long; not an Exception, which a loop in the app might catch."""
+    """The import took too long. Not an Exception, since a loop in the app might catch one."""
 
 
 def load(app: str, seconds: float) -> Broker | asyncio.Broker:
-    """The broker that MODULE:BROKER names.
+    """Import the app; returns the broker that MODULE:BROKER names.
 
     Args:
-        seconds: the longest time of the import.
+        seconds: the time limit of the import.
 
     Raises:
-        ConfigurationError: there is no such object, it is not a broker, or the import runs a worker or does
-            not end.
+        ConfigurationError: the object does not exist or is not a broker, or the import fails, runs a worker
+            or reaches the time limit.
     """
     name, _, attribute = app.partition(":")
     if not name:
@@ -73,13 +73,13 @@ def _module(name: str, seconds: float) -> ModuleType:
                 f"there is no module {missing!r} in {Path.cwd()} or on Python's path: {_advice(missing)}"
             )
         else:
-            place = "" if isinstance(error, SyntaxError) else f" ({_place(error)})"  # else in its text
+            place = "" if isinstance(error, SyntaxError) else f" ({_place(error)})"  # its text has the place
             message = f"{name} cannot be imported: {type(error).__name__}: {error}{place}"
         raise ConfigurationError(message) from error
 
 
 def _advice(missing: str) -> str:
-    """Advice: the user may have typed a dot for the colon, or the name of a queue."""
+    """Advice for a user who may have typed a dot instead of the colon, or the name of a queue."""
     module, _, attribute = missing.rpartition(".")
     if hasattr(sys.modules.get(module), attribute):
         return f"pass {module}:{attribute}"
@@ -88,7 +88,7 @@ def _advice(missing: str) -> str:
 
 @contextmanager
 def _at_most(name: str, seconds: float) -> Generator[None]:
-    """Log the position of a long import, and interrupt one that does not end."""
+    """Log the position of a slow import, and interrupt it at its time limit."""
     importer = threading.get_ident()
 
     def say() -> None:
@@ -112,12 +112,12 @@ def _at_most(name: str, seconds: float) -> Generator[None]:
 
 
 def _place(error: BaseException) -> str:
-    """The user's line that an error came from."""
+    """The line of the app that raised an error."""
     return _at(traceback.extract_tb(error.__traceback__))
 
 
 def _at(stack: traceback.StackSummary) -> str:
-    """The last line of the app itself, or at least of a file outside this package and Python's import."""
+    """The innermost line of the app, or else of any file outside this package and Python's import system."""
     others = [frame for frame in stack if not frame.filename.startswith((OURS, "<frozen"))]
     own = [frame for frame in others if Path(frame.filename).is_relative_to(Path.cwd())]
     own = [frame for frame in own if "site-packages" not in frame.filename]

@@ -14,8 +14,8 @@ NO_LIMIT = (", or None (or -1) for no limit", ", or None for no limit")
 def with_options(text: str, ctx: click.Context) -> str:
     """The text of an error, with options in place of the arguments that it names.
 
-    A name is certainly an argument at the start of the text, in backticks, before an equals sign, or if it
-    has an underscore. Elsewhere it is a word.
+    A name counts as an argument at the start of the text, in backticks, before an equals sign, or if it has
+    an underscore. Elsewhere it may be an ordinary word, and stays.
 
     Args:
         ctx: the context of the command.
@@ -36,14 +36,14 @@ def with_options(text: str, ctx: click.Context) -> str:
 
 
 def _by_argument(ctx: click.Context) -> dict[str, str]:
-    """The options by their Python arguments. If two set the same argument, the passed one counts."""
+    """The options, by the Python arguments that they set. If two set the same one, the passed one counts."""
     shown = [one for one in ctx.command.params if isinstance(one, click.Option) and not one.hidden]
     passed = [one for one in shown if ctx.get_parameter_source(one.name or "") is ParameterSource.COMMANDLINE]
     return _clear(shown) | _clear(passed)
 
 
 def _clear(options: list[click.Option]) -> dict[str, str]:
-    """The arguments that only one of these options sets."""
+    """The arguments that exactly one of these options sets, each with that option."""
     found: dict[str, set[str]] = {}
     for one in options:
         option, name = one.opts[0], one.name or ""

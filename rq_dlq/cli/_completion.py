@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.queue import Queue
 
-MOST = 50  # how many messages are read
+MOST = 50  # the most messages that are read
 Complete: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
@@ -48,9 +48,9 @@ def _completes(find: Callable[[Broker, click.Context], Iterable[tuple[str, str]]
 
 
 def _queue(broker: Broker, ctx: click.Context) -> Queue[object]:
-    """The queue already typed on the line; without one, the empty name is an error.
+    """The queue that is already on the command line; without one, the empty name raises an error.
 
-    Before an option without its value, click has not parsed the arguments.
+    While the value of an option is completed, click has not parsed the arguments: they are in `ctx.args`.
     """
     return broker.queue(ctx.params.get("name") or next(iter(ctx.args), ""))
 
@@ -77,5 +77,5 @@ def ids(broker: Broker, ctx: click.Context) -> Iterable[tuple[str, str]]:
 
 
 def groups_and_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The groups of dead letters of the queue, then message ids."""
+    """The groups of dead letters that match; if none does, message ids."""
     return groups(ctx, param, incomplete) or ids(ctx, param, incomplete)

@@ -1,4 +1,4 @@
-"""The common part of commands: global options, the broker, errors as sentences."""
+"""The common code of the commands: global options, the broker, errors as sentences."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FORMATS = ("table", "json", "jsonl")
 
 @dataclass
 class Context:
-    """The global options, for the running command. The broker itself reads the environment.
+    """The global options of the running command. The broker reads the environment variables.
 
     Modules that `--help` does not need are imported when they are used.
 
@@ -59,7 +59,7 @@ class Context:
 
     @cached_property
     def broker(self) -> Broker:
-        """The broker for the options."""
+        """The broker that the options describe."""
         from rq_dlq.client.broker import Broker  # noqa: PLC0415
 
         options: dict[str, Any] = {} if self.namespace is None else {"namespace": self.namespace}
@@ -73,7 +73,7 @@ class Failure(click.ClickException):
     """One sentence for the user, and an exit code.
 
     Args:
-        error: the error behind it, whose page is named in a second line.
+        error: the cause; a second line names the page of this error.
     """
 
     def __init__(self, message: str, exit_code: int = FAILED, error: BaseException | None = None) -> None:
@@ -89,7 +89,7 @@ class Failure(click.ClickException):
 
 
 class Answering(click.Command):
-    """Suggests our option for another tool's; its help ends with an example."""
+    """A command that suggests its option for one of another tool. Its help ends with an example."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the example."""
@@ -128,14 +128,14 @@ class Command(Answering):
 
 
 class Group(Answering, click.Group):
-    """A noun with verbs."""
+    """A command with subcommands, such as `queue`."""
 
     command_class = Command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb, or suggest one for a typo or another tool's name."""
+        """Find the subcommand, or suggest one for a typo or a name from another tool."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             closest = get_close_matches(name, self.list_commands(ctx), n=1)
@@ -150,7 +150,7 @@ class Commands(Group):
     """The root command: has the global options, and turns errors into sentences and exit codes.
 
     Args:
-        rooms: the module of each command that is not named like its module. A module is imported when its
+        rooms: the module of each command whose module has another name. A module is imported when its
             command is used.
         sentences: a description of each command, for `--help`.
     """
@@ -195,10 +195,10 @@ class Commands(Group):
         try:
             return super().main(*args, **settings)
         except OSError as error:
-            if error.errno not in CANNOT_WRITE or error.filename is not None:  # not of stdout
+            if error.errno not in CANNOT_WRITE or error.filename is not None:  # not about stdout
                 raise
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())  # otherwise Python tries again when it exits
+            os.dup2(nowhere, sys.stdout.fileno())  # otherwise Python writes to it again at exit
             Failure(f"cannot write the output: {error.strerror}").show()
             sys.exit(FAILED)
 
@@ -219,7 +219,7 @@ class Commands(Group):
         except RqDlqError as error:
             traced = context.verbose > 1
             if traced:
-                traceback.print_exception(error)  # which names the page
+                traceback.print_exception(error)  # this also names the page
             raise Failure(sentence(error), exit_code(error), None if traced else error) from None
 
 
@@ -239,7 +239,7 @@ def sentence(error: BaseException) -> str:
 
 
 def notes(error: BaseException) -> list[str]:
-    """The error's notes, but for the one that names its page, which has a line of its own."""
+    """The error's notes, without the last, which names its page: the page is printed on a separate line."""
     found: list[str] = getattr(error, "__notes__", [])
     return found[:-1] if isinstance(error, RqDlqError) else found
 
@@ -272,7 +272,7 @@ def _global_options(*, hidden: bool) -> list[click.Parameter]:
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     """Keep a global option that was passed."""
     context = ctx.ensure_object(Context)
-    if value in {None, False}:  # an empty text, from a variable without a value, is refused
+    if value in {None, False}:  # an empty text, as from an unset variable, is kept: the broker refuses it
         return
     match param.name:
         case "url":

@@ -1,4 +1,4 @@
-"""`--edit`: changes of bodies, as JSON."""
+"""`--edit`: changes bodies by a JSON patch or a merge patch."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ FORMS = "a JSON patch ([…], RFC 6902) or a merge patch ({…}, RFC 7396), or a
 
 
 def edit_of(text: str) -> Callable[[Any], Any]:
-    """The edit that an option describes.
+    """The edit that the option describes.
 
     Args:
-        text: JSON, or the name of a file with it.
+        text: a patch, or the name of a file with one.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: the text is neither.
         ConfigurationError: a JSON patch needs a package that is not installed.
     """
     if text.lstrip()[:1] not in {"[", "{"}:

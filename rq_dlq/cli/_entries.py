@@ -1,4 +1,4 @@
-"""Sets entries of the map of policies, all or none, from the command line or a file."""
+"""Checks entries of the map of policies, from the command line or a file, and then sets them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def set_all(
 
 
 def _say_gone(context: Context, before: Entry | None, entry: Entry) -> None:
-    """Tell which fields of the previous entry are gone, in case this one was meant as an addition."""
+    """Tell the user which fields of the previous entry were removed, in case they meant to keep them."""
     fields, now = _fields.fields_of(before) if before is not None else {}, _fields.fields_of(entry)
     gone = [f"{where} {as_read(where, value)}" for where, value in fields.items() if where not in now]
     if gone:
@@ -109,7 +109,7 @@ def _say_gone(context: Context, before: Entry | None, entry: Entry) -> None:
 
 
 def _unusable(context: Context, reading: Reading) -> list[Problem]:
-    """Problems with names for dead letters that are not possible."""
+    """Problems with names of dead-letter or expiry queues that are not allowed."""
     broker, problems = context.broker, list[Problem]()
     families, stored = broker.queues(), broker.policies.read()
     for pattern, entry in reading.entries.items():

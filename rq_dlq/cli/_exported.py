@@ -107,7 +107,7 @@ _LAST = 1 << 42  # milliseconds: no time is later (lua/lib/state.lua)
 
 
 def exported(row: Row, letter: Received[Any]) -> Exported:
-    """A dead letter in this form.
+    """A dead letter in the export format.
 
     Raises:
         UnprocessableMessage: its record is damaged.
@@ -126,7 +126,7 @@ def exported(row: Row, letter: Received[Any]) -> Exported:
 
 
 def _body(data: bytes, *, raw: bool) -> dict[str, Any]:
-    """The body, unchanged if it is JSON."""
+    """The body, as JSON; in base64 if it was sent as bytes or is not JSON."""
     try:
         if not raw:
             msgspec.json.decode(data)
@@ -172,7 +172,7 @@ def read(line: bytes, number: int, queue: QueueState[Any]) -> Row:
 
 
 def ms(time: datetime) -> int:
-    """Milliseconds of the server's clock.
+    """A time in milliseconds, as in Redis.
 
     Raises:
         ValueError: it is out of range.

@@ -10,13 +10,13 @@ from rq_dlq.errors import ConfigurationError
 
 @contextmanager
 def of_extra(extra: str, what: str) -> Generator[None]:
-    """Import the packages of an extra inside.
+    """Name the extra to install if an import in this block fails.
 
     Args:
-        what: the feature that needs them, for the error.
+        what: the feature that needs the extra, for the error.
 
     Raises:
-        ConfigurationError: one of them is not installed.
+        ConfigurationError: a package of the extra is not installed.
     """
     try:
         yield

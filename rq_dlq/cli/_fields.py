@@ -54,7 +54,7 @@ def fields_of(entry: Entry) -> dict[str, Any]:
 
 
 def _parameter(field: Field) -> str:
-    """The name of its parameter in click."""
+    """The name of the field's parameter in click."""
     return field.where.replace(".", "__")
 
 

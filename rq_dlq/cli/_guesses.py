@@ -1,4 +1,4 @@
-"""Commands and options of other queue tools, and ours for them."""
+"""Commands and options of other queue tools, and our equivalents."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     ),
 }
 
-BESIDE: Mapping[str, Mapping[str, str]] = {  # for commands that have the first option
+BESIDE: Mapping[str, Mapping[str, str]] = {  # only for commands with the option that is the key
     "--listen": table(
         ("the address to listen on is --listen [HOST:]PORT", "--address --bind --host --port -b -p")
     ),

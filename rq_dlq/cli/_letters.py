@@ -1,4 +1,4 @@
-"""How commands find and choose dead letters."""
+"""Options that choose dead letters, and the code that finds them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ids_option = click.option(
 
 
 def bulk(function: Callable[..., None]) -> Callable[..., None]:
-    """The options of a verb for ids, a condition or all."""
+    """Add the options that choose dead letters by ids, by a condition, or all."""
     for option in (yes_option, all_option, where_option, ids_option, queue_argument):
         function = option(function)
     return pass_context(function)
@@ -46,12 +46,12 @@ def check(chosen: dict[str, Any], own: tuple[str, object]) -> None:
 
 
 def these(chosen: dict[str, Any]) -> dict[str, Any]:
-    """The choice of the options."""
+    """The chosen ids, or all, as arguments of a verb."""
     return {"ids": chosen["ids"] or None, "all": chosen["everything"]}
 
 
 def confirmed(chosen: dict[str, Any], found: Selection[Any], what: str) -> None:
-    """Ask for confirmation, unless each id was named."""
+    """Ask for confirmation, unless the messages were named by their ids."""
     if not chosen["ids"]:
         confirm(what.format(many(found.count(), "dead letter")), yes=chosen["yes"])
 
@@ -60,7 +60,7 @@ def all_found(context: Context, chosen: dict[str, Any], done: Changed) -> None:
     """Report how many dead letters are being processed, and how many ids are not dead letters.
 
     Raises:
-        Failure: one that was named is either.
+        Failure: a message that was named by its id is one of these.
     """
     left = [left_leased(done.leased)] if done.leased else []
     missing = len(set(chosen["ids"])) - done - done.leased
@@ -71,7 +71,7 @@ def all_found(context: Context, chosen: dict[str, Any], done: Changed) -> None:
 
 
 def letters_of(context: Context, name: str) -> DeadLetters[Any]:
-    """The dead letters for a name."""
+    """The dead or expired messages that a queue name means."""
     if is_view(context, name):
         return DeadLetters(context.broker.queue(name)._core, context.broker)
     queue = context.broker.queue(family_of(context, name))

@@ -17,7 +17,7 @@ class ToStderr(logging.Handler):
     """Writes to the current stderr, which tests replace.
 
     Attributes:
-        broken: called when the reader of stderr has gone; with it, no line raises an error.
+        broken: called when nothing reads stderr any more; if it is set, no line raises an error.
     """
 
     broken: Callable[[], None] | None = None
@@ -42,7 +42,7 @@ def show_log(verbose: int) -> None:
 
 
 def log_times(verbose: int, log_format: str) -> None:
-    """For long-running commands: log lines have the time, and one more level is shown."""
+    """Set up the log of a long-running command: lines have the time, and one more level is shown."""
     from rq_dlq.worker.logs import LogFormatter  # noqa: PLC0415
 
     formatter: logging.Formatter = LogFormatter()

@@ -1,4 +1,4 @@
-"""Arguments and options of several commands, and the choice of messages by them."""
+"""Arguments and options that several commands share, and their checks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_TEXT = {"TRUE", "FALSE", "NULL"}
 
 
 def _where(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """The condition; notes a word with missing quotes, as after --where 'tenant = 'a''."""
+    """The condition. Prints a note if a word lacks its quotes, as in --where 'tenant = 'a''."""
     del ctx, param
     for word in COMPARED.findall(QUOTED.sub("''", text or "")):
         if not (is_field(word) or word.startswith("body.") or word.upper() in NO_TEXT):
@@ -98,7 +98,7 @@ def confirm(what: str, *, yes: bool) -> None:
 
 
 def tell_left(context: Context, left: Sequence[str], *, named: bool) -> None:
-    """Say which of the chosen messages a verb left as they are.
+    """Report the chosen messages that a verb did not change.
 
     Raises:
         Failure: they were named by their ids.
@@ -110,23 +110,23 @@ def tell_left(context: Context, left: Sequence[str], *, named: bool) -> None:
 
 
 def seconds(minimum: int = 1) -> Callable[[click.Context, click.Parameter, str], float]:
-    """The callback of an option for a duration with this minimum, in milliseconds; returns seconds."""
+    """The callback of an option for a duration in seconds. The minimum is in milliseconds."""
 
     def read(ctx: click.Context, param: click.Parameter, text: str) -> float:
         try:
             return milliseconds(text, name=param.opts[0], minimum=minimum) / 1000
         except InvalidDuration as error:
-            text = str(error).removeprefix(f"{param.opts[0]}: ")  # which click also names
+            text = str(error).removeprefix(f"{param.opts[0]}: ")  # click also names the option
             raise click.BadParameter(text, ctx, param) from None
 
     return read
 
 
 class Number(click.FloatRange):
-    """A number within bounds; NaN, which compares with no bound, is also refused."""
+    """A number within bounds. NaN, which no bound excludes, is also refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read it."""
+        """Read the number."""
         number: float = super().convert(value, param, ctx)
         if math.isnan(number):
             self.fail(f"{value!r} is not a number.", param, ctx)
@@ -134,7 +134,7 @@ class Number(click.FloatRange):
 
 
 def end(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | str | None:
-    """The value of an option for an end: a time, or a duration."""
+    """The value of an option for the end of a pause: a time, or a duration as text."""
     del ctx, param
     try:
         found = None if text is None else datetime.fromisoformat(text)
@@ -144,7 +144,7 @@ def end(ctx: click.Context, param: click.Parameter, text: str | None) -> datetim
 
 
 def exactly_one(what: str, *options: tuple[str, object]) -> None:
-    """Check that `what` is chosen by one of these options, each a name with its value.
+    """Check that exactly one of these options, each a name with its value, chooses `what`.
 
     Raises:
         UsageError: none of them was passed, or more than one.
@@ -179,7 +179,7 @@ def address(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
 def part_of(
     queue: Queue[Any], key_text: str | None, dependency: str | None
 ) -> tuple[str, str, Queue[Any] | Key | Dependency]:
-    """The target of a pause or resume: its name, its options, and the object."""
+    """The target of a pause or resume: its name, the options that name it, and the object."""
     if key_text is not None and dependency is not None:
         raise Failure("pass --key or --dependency, not both")
     if key_text is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def compare(output: Output, plans: Mapping[str, Plan], draw: int) -> None:
-    """Simulate an outage by each plan on the embedded server, and show the outcomes."""
+    """Simulate an outage for each plan on the embedded server, and show the outcomes."""
     url = ensure().url
     played: dict[str, Outage] = {}
     for name, plan in plans.items():

@@ -1,4 +1,4 @@
-"""Worker processes: starts one, and keeps several alive."""
+"""Starts worker processes, and keeps them alive."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def worker_command(app: str, *options: str) -> list[str]:
 
 
 def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a process in its own group, so that Ctrl-C reaches it only once, from us."""
+    """Start a process in its own group, so that Ctrl-C reaches it only through this process."""
     stdin = subprocess.PIPE  # it is closed when this process ends, for any reason
     return subprocess.Popen(command, stdin=stdin, process_group=0)  # noqa: S603 - our own command
 
@@ -47,7 +47,7 @@ class Slot:
     """One process that is kept alive.
 
     Attributes:
-        number: of the slot, from 1.
+        number: the number of the slot, from 1.
         process: the running process; None: none is running.
         since: when the process was started.
         pause: seconds to wait before the next start.
@@ -65,7 +65,7 @@ class Slot:
     reloading: bool = False
 
     def put_off(self, now: float, *, lasted: bool = False) -> None:
-        """Delay the next start more than after the last failure, unless this process lasted."""
+        """Delay the next start: twice as long as before, or briefly if this process ran for a while."""
         self.pause = FIRST_PAUSE if lasted else min(2 * self.pause, LONGEST_PAUSE)
         self.due = now + self.pause
 
@@ -77,7 +77,7 @@ class Supervisor:
     Args:
         command: the command of each process.
         number: the number of processes.
-        burst: a process that ends on its own is not restarted, whatever its exit code.
+        burst: a process that exits, with any code, is not restarted; one that a signal killed is.
         changes: receives the name of a changed file whenever all processes must be restarted.
 
     Attributes:
@@ -98,7 +98,7 @@ class Supervisor:
         self.vitals.redis = ""
 
     def run(self) -> int:
-        """Run until all are done; returns the highest of their exit codes."""
+        """Run until all processes are done; returns their highest exit code."""
         for number in ending_signals():
             signal.signal(number, self._on_signal)
         self._slots = [Slot(number) for number in range(1, self.number + 1)]
@@ -120,7 +120,7 @@ class Supervisor:
         return self._worst
 
     def end(self) -> None:
-        """End all processes, as after SIGTERM; from any thread."""
+        """End all processes, as after SIGTERM. Any thread may call this."""
         self._signals.append(signal.SIGTERM)
 
     def _tend(self, slot: Slot) -> None:
@@ -135,7 +135,7 @@ class Supervisor:
     def _start(self, slot: Slot, now: float) -> None:
         try:
             slot.process, slot.since = start(self.command), now
-        except OSError as error:  # for example without memory or descriptors; the others continue
+        except OSError as error:  # for example, no memory or descriptors are left; the others continue
             slot.put_off(now)
             logger.warning(
                 "process %d cannot be started: %s; trying again in %.1f s", slot.number, error, slot.pause
@@ -158,7 +158,7 @@ class Supervisor:
         logger.warning("process %d %s: restarting it in %.1f s", slot.number, how, slot.pause)
 
     def _reload(self, changed: str) -> None:
-        """Restart all processes: each finishes its running calls."""
+        """Restart all processes, each after it has finished its running calls."""
         logger.info("%s changed: restarting", changed)
         for slot in self._slots:
             slot.due, slot.done = 0.0, False
@@ -171,14 +171,14 @@ class Supervisor:
         self._signals.append(number)
 
     def _stop(self, number: int) -> None:
-        """End all processes by SIGTERM, since SIGINT would raise an error in an import."""
+        """End all processes with SIGTERM: SIGINT would raise an error in one that is importing the app."""
         first, self._stopping = not self._stopping, True
         if first:
             logger.info("%s: the processes finish their running calls", signal.Signals(number).name)
         for slot in self._slots:
             if slot.process is None:
                 slot.done = True
-            elif not (first and slot.reloading):  # it was already told
+            elif not (first and slot.reloading):  # a reloading process already got SIGTERM
                 slot.process.terminate()
 
 

@@ -1,4 +1,4 @@
-"""How reports of processes and states of dependencies look."""
+"""Columns and rows for reports of processes and for states of dependencies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NO_MAINTAINER = "no maintenance process (`rq-dlq maintain`): workers and claimin
 
 
 def maintainer_row(maintainer: ProcessReport, *, table: bool) -> dict[str, Any]:
-    """A process that maintains the queues; in a table with its counts as text."""
+    """The row of a maintenance process; in a table, its counts are text."""
     counts = attributes(maintainer, *UPKEEP)
     names = ("process", "started_at", "seen_at", "ago", "longest", "rq_dlq_version")
     row = attributes(maintainer, *names) | counts | {"roles": ",".join(maintainer.roles)}
@@ -39,7 +39,7 @@ def maintainer_row(maintainer: ProcessReport, *, table: bool) -> dict[str, Any]:
 
 
 def maintained_by(maintainers: list[ProcessReport]) -> str:
-    """The processes that maintain the queues, a line each."""
+    """The processes that maintain the queues, one per line."""
     lines = (
         f"maintained by {one.process} ({', '.join(one.roles)}), seen {text_of('ago', one.ago)} ago"
         for one in maintainers
@@ -48,7 +48,7 @@ def maintained_by(maintainers: list[ProcessReport]) -> str:
 
 
 def worker_row(worker: ProcessReport, *, table: bool) -> dict[str, Any]:
-    """A worker process; in a table with its queues in the form of `--queue`."""
+    """The row of a worker process; in a table, its queues have the form of `--queue`."""
     names = ("process", "state", "queues", "held", "oldest", "done", "failed", "version", "rq_dlq_version")
     row = attributes(worker, *names, "started_at", "seen_at", "ago")
     if not table:

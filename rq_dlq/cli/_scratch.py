@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def server_of(context: Context) -> str:
-    """The URL of the server to use: --url, or the embedded one, which is printed.
+    """The URL of the server to use, which is also printed: --url, or that of the embedded server.
 
-    Never $RQ_DLQ_URL, which may be a production server.
+    $RQ_DLQ_URL is never used: it may be a production server.
     """
     if context.url is not None:
         context.output.say(f"on {masked(context.url)}")

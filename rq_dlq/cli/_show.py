@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import DeadLetter, Received
 
 UNKNOWN_WIDTH = 1_000  # columns if the output is not a terminal: a file is not truncated
-MOST_OF_A_CELL = 300  # how many characters of a cell a table shows
+MOST_OF_A_CELL = 300  # the most characters of a cell that a table shows
 INDENT = 4  # columns, for the lines below a row
-WHOLE = ("id", "fingerprint")  # values to copy: never truncated, however narrow the terminal
+WHOLE = ("id", "fingerprint")  # never truncated, since users copy them
 SPANS = ("oldest", "next_due", "delay", "ago", "age", "up")  # seconds
-NESTED = ("totals", "headers", "sums", "versions", "consumers")  # shown line by line
+NESTED = ("totals", "headers", "sums", "versions", "consumers")  # each entry is shown on a line
 Row: TypeAlias = Mapping[str, Any]
 
 
@@ -39,9 +39,9 @@ class Column:
         title: the heading; empty: the key.
         cut: keep a cell on one line, truncated to the terminal.
         wrap: a cell may have several lines.
-        below: in a table too wide for the terminal, show the cell below its row: text unchanged, a number
-            with its heading, 0 or an empty text not at all. The last columns move first. Of the remaining
-            columns only the first may wrap: a long text is shown above its row.
+        below: if the table is too wide for the terminal, the cell may move below its row: text alone, a
+            number with its heading; 0 and empty text are left out. The last columns move first. Of the
+            columns that remain, only the first may wrap: its long text is shown above the row.
     """
 
     key: str
@@ -150,7 +150,7 @@ def group_row(group: ErrorGroup) -> dict[str, Any]:
 
 
 def left_leased(number: int) -> str:
-    """How many messages a verb left, since they are being processed."""
+    """A sentence about messages that a verb did not change, since they are being processed."""
     return f"being processed, and left as they are: {many(number, 'message')}"
 
 
@@ -230,7 +230,7 @@ class Output:
             self._table_with([column for column in columns if column not in there], rows, there)
 
     def _table_with(self, below: Sequence[Column], rows: Sequence[Row], columns: Sequence[Column]) -> None:
-        """Write a table, and below each of its rows the cells of more columns."""
+        """Write a table, with the cells of more columns below each row."""
         first, *others = columns
         room = self.stdout.width - sum(column.width(rows) + 1 for column in others)
         above = [first.wrap and first.cell(row).cell_len > room for row in rows]
@@ -245,7 +245,7 @@ class Output:
             self.stdout.print(shown, *self._below(below, row), sep="\n", no_wrap=True, overflow="ellipsis")
 
     def _below(self, columns: Sequence[Column], row: Row) -> list[Text]:
-        """The lines below a row: each text, and then the figures."""
+        """The lines below a row: each text, then the figures."""
         said = [column for column in columns if row[column.key]]
         texts = [column.cell(row) for column in said if column.cut or column.wrap]
         figures = [column for column in said if not (column.cut or column.wrap)]
@@ -254,7 +254,7 @@ class Output:
         return [Text(" " * INDENT) + line for text in texts for line in text.wrap(self.stdout, width) if line]
 
     def record(self, row: Row) -> None:
-        """Write one thing with all its fields."""
+        """Write one record with all its fields."""
         if self.format != "table":
             text = as_json(row)
             self._write(text if self.format == "jsonl" else msgspec.json.format(text))

@@ -1,4 +1,4 @@
-"""Handles a log whose reader has ended, as after `rq-dlq worker app:broker 2>&1 | head -1`."""
+"""Handles a log whose reader has ended, as in `rq-dlq worker app:broker 2>&1 | head -1`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 def ending_unread(end: Callable[[], object], vitals: Vitals) -> Generator[None]:
     """End a long-running command in an orderly way when its log is no longer read.
 
-    In the meantime no log line raises an error, which would fail the message whose handler wrote it. If the
-    log goes to the same place as stdout, output of handlers is also dropped, instead of failing them.
+    Until then, log lines raise no errors: an error would fail the message whose handler wrote the line. If
+    stdout and the log are the same file, the handlers' output is dropped, too, and does not fail them.
 
     Args:
         end: makes the command finish its running work.
-        vitals: tell whether it is already doing so, as after a Ctrl-C that also ended the reader.
+        vitals: show whether the command is already stopping, as after a Ctrl-C that also ended the reader.
 
     Raises:
         SystemExit: the command ended for this reason.

@@ -13,7 +13,7 @@ from rq_dlq.cli._extras import of_extra
 
 @contextmanager
 def watching(directory: str | None) -> Generator[SimpleQueue[str]]:
-    """A queue that receives the name of a Python file in the directory whenever files have changed.
+    """A queue that receives the name of a changed Python file whenever files in the directory change.
 
     Raises:
         ConfigurationError: watchfiles is not installed.

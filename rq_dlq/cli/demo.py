@@ -58,10 +58,10 @@ def demo(context: Context, rows: int | None, seconds: float) -> None:
 
 
 def example_of(name: str) -> ModuleType:
-    """An example: inside an installed package, beside the package in a checkout.
+    """Import an example: from inside an installed package, or from beside the package in a checkout.
 
     Raises:
-        ConfigurationError: it is in neither.
+        ConfigurationError: it is in neither place.
     """
     package = Path(sys.modules["rq_dlq"].__file__ or "").resolve().parent
     for folder, module in ((package, "rq_dlq.examples"), (package.parent, "examples")):

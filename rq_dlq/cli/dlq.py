@@ -103,7 +103,7 @@ def show(context: Context, name: str, which: str) -> None:
     letters = letters_of(context, name)
     found = letters.browse(ids=[which])
     groups = letters.groups(group=which) if not found and is_group(which) else []
-    if len(groups) > 1:  # of one class and place
+    if len(groups) > 1:  # six digits name all groups with this class of error and place in the code
         context.output.rows([_show.group_row(group) for group in groups], GROUPS, "")
         return
     for group in groups:

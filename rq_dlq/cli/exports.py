@@ -1,4 +1,4 @@
-"""`rq-dlq dlq tail`, `export` and `import`: dead letters as a stream, and as a file."""
+"""`rq-dlq dlq tail`, `export` and `import`: dead letters as a stream or as a file."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def tail(context: Context, /, name: str, *, group: str | None, lines: int, **con
 
 
 def _coming(letters: DeadLetters[Any], lines: int, conditions: dict[str, Any]) -> Iterator[DeadLetter[Any]]:
-    """The newest dead letters, the oldest of them first; then new ones, without end.
+    """The newest dead letters, in the order in which they died; then each new one, without end.
 
-    A message that dies in the same millisecond as the last one is not missed: polls overlap by that time.
+    A message that dies in the same millisecond as the last one is not missed: each poll begins with it.
     """
     newest = letters.browse(limit=1, order="newest")
     since = newest[0].died_at if newest else None
@@ -145,7 +145,7 @@ def import_(context: Context, name: str, file: str, by: str | None) -> None:
 
 
 def _rows(source: IO[bytes], queue: QueueState[Any]) -> Iterator[Row]:
-    """The rows in the lines."""
+    """The rows that the lines describe."""
     return (_exported.read(line, number, queue) for number, line in enumerate(source) if line.strip())
 
 

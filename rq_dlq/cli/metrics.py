@@ -63,7 +63,7 @@ def _serve(registry: CollectorRegistry, host: str, port: int) -> None:
     from prometheus_client import start_http_server  # noqa: PLC0415 - an extra
 
     stop = Stop()
-    with heeding_signals(stop, logger):  # first, since a client that gets an answer may send one
+    with heeding_signals(stop, logger):  # first: a client that gets an answer may send a signal
         try:
             server, _ = start_http_server(port, host, registry)
         except OSError as error:

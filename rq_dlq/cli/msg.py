@@ -138,7 +138,7 @@ def explain(context: Context, name: str, message_id: str) -> None:
 
 
 def bulk(takes: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The arguments of a verb for ids or a condition, for messages in these states."""
+    """Add the arguments of a verb that changes messages in these states, by their ids or by a condition."""
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         for option in (
@@ -266,8 +266,8 @@ def _change(
     """Run a verb on the chosen messages, after a confirmation.
 
     Args:
-        takes: the states without --place, where a queue that has no such messages is refused.
-        known: a reason why some may stay.
+        takes: the default of --place, for a verb that refuses a queue without these states.
+        known: an additional reason why some messages may stay.
     """
     ids, where = chosen["ids"], chosen["where"]
     exactly_one("messages", ("ID…", ids), ("--where", where), ("--all", chosen["everything"]))
@@ -280,7 +280,7 @@ def _change(
     if not ids:
         confirm(what.format(many(number, "message"), name), yes=chosen["yes"])
     if takes and not chosen["places"]:
-        places = (*takes, "leased")  # which are counted
+        places = (*takes, "leased")  # leased messages are only counted
     changed = verb(select(places=places or None), *given, by=chosen["by"])
     context.output.say(f"{done} {many(changed, 'message')}")
     left = [_show.left_leased(changed.leased)] if changed.leased else []
@@ -294,7 +294,7 @@ def _change(
 
 
 def _places(context: Context, name: str, given: Sequence[Any]) -> Sequence[Any]:
-    """The states to list one after another; None: the state for the name."""
+    """The states to list, one after another; None: the default, for a dead-letter or expiry queue."""
     if given:
         return given
     live = context.broker.settings.naming.resolve(name).part == "live" and not is_view(context, name)

@@ -118,7 +118,7 @@ def rm(context: Context, pattern: str, by: str | None) -> None:
     stored = context.broker.policies.read()
     with progress_bar(context.output.stderr, f"removing {visible(text)}") as progress:
         matched = context.broker.policies.remove(text, progress=progress, by=by)
-    if text not in {*stored.entries, *stored.unreadable}:  # or a removal was interrupted
+    if text not in {*stored.entries, *stored.unreadable}:  # or an earlier removal was interrupted
         rest = f". The settings without it apply to {many(matched, 'queue')}" if matched else ""
         raise Failure(f"there is no entry for {text!r}: `rq-dlq policy ls` lists them{rest}")
     context.output.say(f"removed {text}: it matched {many(matched, 'queue')}")
@@ -178,7 +178,7 @@ def import_(
         raise click.UsageError(f"--map: there is no {absent[0]!r} in {file}")
     reading = read_broker_xml(data, renamed)
     refuse(context, reading, file)
-    context.output.stdout.width = min(context.output.stdout.width, PAGE_WIDTH)  # even in a file
+    context.output.stdout.width = min(context.output.stdout.width, PAGE_WIDTH)  # even if stdout is a file
     rows = [_finding_row(finding, file, context.output.format) for finding in reading.findings]
     context.output.rows(rows, FINDINGS, "")
     missing = sum(finding.outcome == "no counterpart" for finding in reading.findings)

@@ -86,7 +86,7 @@ def ls(context: Context, *, maintainers: bool, dependencies: bool) -> None:
         rows = [dict.fromkeys(column.key for column in columns) | row for row in rows]
     context.output.rows(rows, columns, "there are no queues yet: `rq-dlq send` creates one")
     if context.output.format == "table":
-        with suppress(MissingRights):  # a user with rights on some queues may not read processes
+        with suppress(MissingRights):  # a user with rights on some queues may have none on processes
             context.output.say(_maintained_by(context))
     if lost:
         raise Failure(f"{len(lost):,} of {many(len(rows), 'queue')} cannot be read", UNREACHABLE)
@@ -294,7 +294,7 @@ def schedules_of(context: Context, queue: Queue[Any]) -> Collection[str]:
 
 
 def family_of(context: Context, name: str) -> str:
-    """The queue for a name, which may be that of its dead letters.
+    """The queue that a name belongs to: it may also be the name of its dead-letter or expiry queue.
 
     Raises:
         Failure: the queue was never used.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.redrive import RedriveJob
     from rq_dlq.core.redrive.record import RedrivePlan, Refusal
 
-NAMED = 10  # how many refusals or queues are named
+NAMED = 10  # the most refusals or queues that are named
 VERBS = ("pause", "resume", "cancel", "undo")
 JOBS = (
     _show.Column("id", "bold", "job"), _show.Column("state"), _show.Column("moved"),
@@ -117,7 +117,7 @@ def redrive(
         context.output.say(
             f"redrive {job.id} continues in the background: `rq-dlq dlq jobs {name}` shows its progress"
         )
-        _say_unattended(context, {part.family for part in job._parts})  # noqa: SLF001 - a user needs no parts
+        _say_unattended(context, {part.family for part in job._parts})  # noqa: SLF001 - users do not need it
     else:
         drive(context, name, job, alone=alone)
     all_found(context, chosen, Changed(job.counts.eligible, job.counts.leased))
@@ -125,7 +125,7 @@ def redrive(
 
 def _say_unattended(context: Context, families: set[str]) -> None:
     """Tell the user if no reporting process would continue a redrive of these queues."""
-    with suppress(MissingRights, NodeUnavailable):  # then it is unknown
+    with suppress(MissingRights, NodeUnavailable):  # then nothing is known about processes
         reports = context.broker._run(
             driving.unrepeated(processes.processes(context.broker.settings.namespace))
         )
@@ -265,7 +265,7 @@ def jobs(context: Context, name: str, *, job_id: str | None, verb: str | None, b
         raise Failure(f"redrive {job.id} is already done: there is nothing to resume")
     try:
         getattr(job, verb)(by=by)
-    except InvalidInput as error:  # its state does not allow that
+    except InvalidInput as error:  # the state of the redrive does not allow the verb
         raise Failure(str(error), error=error) from None
     if verb == "resume":
         drive(context, name, job)

@@ -87,7 +87,7 @@ def simulate(context: Context, /, name: str | None, *, messages: int, outage: st
         return
     if given["rate"] is not None:
         raise click.UsageError("--rate is for an outage without a breaker: pass --workers, or --breaker none")
-    from rq_dlq.cli._outages import compare  # noqa: PLC0415 - the other commands need no broker's modules
+    from rq_dlq.cli._outages import compare  # noqa: PLC0415 - only a breaker needs these modules
 
     seconds = milliseconds(outage, name="outage") / 1000
     plan = Plan(breaker=breaker, policy=policy, outage=seconds, messages=messages, **asked)

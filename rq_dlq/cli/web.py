@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 TOKEN_VARIABLE = "RQ_DLQ_WEB_TOKEN"  # noqa: S105 - its name
-CLOSING = 2  # seconds for open pages when the server ends
+CLOSING = 2  # seconds that open pages get when the server ends
 
 
 def _given(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """The value of an option; an empty one would mean no login."""
+    """The value of an option. An empty one is refused: it would mean no login."""
     if text is not None and not text.strip():
         raise click.BadParameter("it is empty", ctx, param)
     return text and text.strip()
 
 
 def _token(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """The token; click treats an empty variable as unset."""
+    """The token. An empty variable is refused: click would treat it as unset."""
     typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
     if not typed and not os.environ.get(TOKEN_VARIABLE, "not set").strip():
         raise ConfigurationError(
@@ -169,7 +169,7 @@ def _awaiting(context: Context) -> Any:
 
 
 def _user(header: str | None) -> Any:
-    """The sender of a request: the user in a header, or the user of this process."""
+    """A function that names the sender of a request: the user in a header, or the user of this process."""
 
     def named(request: HTTPConnection) -> str | None:
         return request.headers.get(str(header))

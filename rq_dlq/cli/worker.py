@@ -1,4 +1,4 @@
-"""`rq-dlq worker`: run the handlers of an app; `rq-dlq worker ls`: list the workers."""
+"""`rq-dlq worker` runs the handlers of an app; `rq-dlq worker ls` lists the workers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def ls(context: Context) -> None:
 
 
 class _Worker(Command):
-    """Runs an app, unless the word is `ls`."""
+    """Runs an app, or lists the workers if the first argument is `ls`."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -91,7 +91,7 @@ class _Worker(Command):
         return super().make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments; errors say what to pass, where click would only count them."""
+        """Read the arguments. Errors say what to pass; those of click would not."""
         try:
             super().parse_args(ctx, args)
         except click.MissingParameter as error:
@@ -195,7 +195,7 @@ def worker(
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
     pages = metrics_of(broker) if health else None
-    gc.freeze()  # imported objects stay: collecting garbage among them would stop all calls for a while
+    gc.freeze()  # imported objects stay; scanning them for garbage would stop all calls for a while
     with (
         ending_unread(run.stop.finishing.set, run.vitals),
         announced(run.vitals, address=health, heartbeat_file=heartbeat_file, pages=pages),
@@ -204,10 +204,10 @@ def worker(
 
 
 def _agree(context: Context, broker: Broker | asyncio.Broker, app: str) -> None:
-    """Check that the app uses the options, which it gets by the environment; its own settings win.
+    """Check that the app uses the options. It gets them from the environment, but its code may set others.
 
     Raises:
-        ConfigurationError: the app sets its own URL or namespace, and the options have another one.
+        ConfigurationError: the app sets a URL or namespace, and the option has another one.
     """
     url, namespace = broker.settings.url, broker.settings.namespace
     if context.url and (url or context.url) != context.url:
@@ -219,8 +219,8 @@ def _agree(context: Context, broker: Broker | asyncio.Broker, app: str) -> None:
 def _end_in_time(stop: Stop) -> None:
     """End the process soon after a second signal, even if code is still running.
 
-    An unresponsive Redis would delay it, and so would a thread of an executor, for which Python waits at
-    exit.
+    Otherwise it would wait for an unresponsive Redis, and at exit Python would wait for the threads of
+    executors.
     """
     stop.cancelling.wait()
     time.sleep(WITHIN)

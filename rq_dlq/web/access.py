@@ -1,4 +1,4 @@
-"""Access control: the token, the login of the host, the session, the mark of a form."""
+"""Access control: the token, the login of the host, the session, and the CSRF token of a form (its mark)."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Access:
 
     Args:
         token: opens the page.
-        user: returns the name of the sender of a request, in place of a token.
+        user: instead of a token, a function that returns the name of the sender of a request.
         write: changes are allowed.
 
     Raises:
-        ConfigurationError: there is neither, or both, or the token is too short.
+        ConfigurationError: there is neither a token nor a user, or both; or the token is too short.
     """
 
     token: str | None = None
@@ -57,7 +57,7 @@ class Access:
                 "takes the request and returns the name of the user logged in at the host, or None"
             )
             raise ConfigurationError(message)
-        if self.token is not None:  # from a file or $(…) it may end with a line break
+        if self.token is not None:  # one from a file or $(…) may end with a line break
             object.__setattr__(self, "token", self.token.strip())
         if self.token is not None and len(self.token) < SHORTEST:
             message = (
@@ -87,20 +87,20 @@ class Access:
         return kind.lower() == "bearer" and self.opens(given.strip())
 
     def session(self, name: str) -> str:
-        """The cookie for a sender who gave the token."""
+        """The session cookie for a user who entered the token."""
         name = name.strip()[:MOST_NAME] or "web"
         content = msgspec.json.encode(_Session(name, _now() + SESSION, secrets.token_urlsafe(12)))
         return f"{base64.urlsafe_b64encode(content).decode()}.{self._sign(b'session', content)}"
 
     def end(self, request: HTTPConnection) -> None:
-        """End the session of a request: in this process its cookie is no longer valid."""
+        """End the session of a request: this process no longer accepts its cookie."""
         if session := self._session_in(request):
             for one in [one for one, ends in self._ended.items() if ends <= _now()]:
                 del self._ended[one]
             self._ended[session.id] = session.ends
 
     def mark(self, request: HTTPConnection) -> str:
-        """The mark that a form must contain, which other sites cannot know."""
+        """The mark that a form must contain: a CSRF token, which other sites cannot know."""
         return self._sign(b"form", request.cookies.get(COOKIE, "").encode(errors="replace"))
 
     def is_marked(self, request: HTTPConnection, mark: object) -> bool:

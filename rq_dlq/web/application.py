@@ -86,7 +86,7 @@ def app(
     mask: Iterable[str] = (),
     hosts: Collection[str] | None = None,
 ) -> ASGIApp:
-    """The pages of a broker, as an ASGI application to run alone or to mount in another one.
+    """The pages of a broker, as an ASGI application to run on its own or to mount in another application.
 
     Args:
         broker: a broker of `rq_dlq.asyncio`; the application does not close it.

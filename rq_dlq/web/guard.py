@@ -1,4 +1,4 @@
-"""The checks of each request, and the headers of each answer."""
+"""Checks each request, and adds headers to each answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rq_dlq.web.access import Access
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
-MOST_NAME = 253  # characters of a host's name
+MOST_NAME = 253  # characters of a host name
 SAFE = frozenset({"GET", "HEAD"})
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -38,8 +38,8 @@ class Guard:
     """Accepts requests for this host, from our own pages, by senders who may see them.
 
     Args:
-        hosts: the host names under which the page may be requested; None: any. On loopback another name means
-            that another site has rebound its name to this machine.
+        hosts: the host names under which the page may be requested; None: any. On loopback, another name
+            means that another site has pointed its name at this machine (DNS rebinding).
         login: answers senders who are not logged in.
     """
 
@@ -53,7 +53,7 @@ class Guard:
         self._inner, self._access, self._hosts, self._login = inner, access, hosts, login
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass on."""
+        """Answer the request, or pass it on."""
         if scope["type"] != "http":
             await self._inner(scope, receive, send)
             return
@@ -110,7 +110,7 @@ def _is_ours(request: Request, host: str) -> bool:
         return True
     try:
         return urlsplit(origin).netloc.lower() == host.lower() != ""
-    except ValueError:  # for example of http://[
+    except ValueError:  # for example for http://[
         return False
 
 

@@ -1,4 +1,4 @@
-"""The one reader of Redis in the process, however many pages are open."""
+"""Reads Redis once for all open pages of the process."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Hub:
 
     @asynccontextmanager
     async def watching(self) -> AsyncGenerator[Callable[[], asyncio.Event]]:
-        """Open for as long as a page; yields a function that returns the event of the next reading."""
+        """Count a page as open; yields a function that returns the event of the next reading."""
         self._start()
         self._viewers += 1
         if self._viewers == 1:
@@ -94,7 +94,7 @@ class Hub:
                 try:
                     await self._look()
                 except RqDlqError:
-                    pass  # shown by the pages
+                    pass  # the pages show it
                 except Exception:  # otherwise the open pages would no longer be updated
                     logger.exception("the queues could not be read")
             pause = self.monitor.pause(LIVE if self._viewers else IDLE)

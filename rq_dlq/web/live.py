@@ -1,4 +1,4 @@
-"""The parts of pages that update automatically, and their stream."""
+"""The parts of pages that are updated automatically, and the stream of updates."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _weight(queue: QueueOverview, wrong: Mapping[str, str]) -> tuple[object, ...
 
 
 def _groups_found(site: Site, seen: Overview, words: str) -> list[Any]:
-    """Find groups by their shown text, so that hidden text cannot be guessed."""
+    """Search the groups by their visible text, so that nobody can guess hidden text."""
 
     def has_words(error: str) -> bool:
         return words in error.lower() and words in site.masks.text(error).lower()
@@ -104,7 +104,7 @@ def queue(site: Site, seen: Overview, asked: Asked) -> Values:
 
 
 def redrive(site: Site, seen: Overview, asked: Asked) -> Values:
-    """One redrive, and its progress."""
+    """One redrive and its progress."""
     del site
     found = _queue_of(seen, asked.get("queue", ""))
     for one in found.redrives:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rq_dlq.errors import RqDlqError
 
 _TICKS = re.compile("`([^`]+)`")
-LONG = 60.0  # seconds from which tenths are not shown
+LONG = 60.0  # a duration of this many seconds or more is shown without tenths
 
 
 def heading(error: RqDlqError) -> str:
@@ -38,7 +38,7 @@ def heading(error: RqDlqError) -> str:
 
 
 def why(error: RqDlqError) -> str:
-    """The reason of a failure, without advice for the command line."""
+    """The reason for a failure, without advice for the command line."""
     return str(error).removesuffix(f": {START}")
 
 
@@ -46,7 +46,7 @@ def templates(shared: Mapping[str, object]) -> jinja2.Environment:
     """The templates. All text is escaped, and control and direction characters are made visible.
 
     Args:
-        shared: the common values of all templates.
+        shared: the values that all templates use.
     """
     found: Any = jinja2.Environment(
         loader=jinja2.PackageLoader("rq_dlq.web"),
@@ -119,7 +119,7 @@ def ticks(text: str) -> Markup:
 
 
 def link(page: str, /, **given: object) -> str:
-    """The address of a page below the root, with its arguments; names and ids may be anything."""
+    """The address of a page below the root, with its arguments. Names and ids may have any characters."""
     query = urlencode({name: value for name, value in given.items() if value not in (None, "")})
     return f"{page}?{query}" if query else page
 

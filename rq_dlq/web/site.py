@@ -1,4 +1,4 @@
-"""The common part of all pages: the broker, the hub, access control, and rendering."""
+"""The common code of all pages: the broker, the hub, access control, and rendering."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Site:
 
     @cached_property
     def hub(self) -> Hub:
-        """The reader."""
+        """The reader of Redis."""
         return Hub(self.broker)
 
     @cached_property
@@ -121,7 +121,7 @@ Handler: TypeAlias = Callable[[Site, Request], Awaitable[Response]]
 
 
 def act(handler: Handler) -> Handler:
-    """A handler of a form, called only with the right to change, and from our own page."""
+    """Wrap the handler of a form: it runs only if changes are allowed and the form is from our own page."""
 
     async def checked(site: Site, request: Request) -> Response:
         if not site.access.write:
@@ -143,7 +143,7 @@ def missing(seen: Overview, name: str) -> HTTPException:
 
 
 def root_of(request: Request) -> str:
-    """Where the pages are mounted, without a slash at the end."""
+    """The path where the pages are mounted, without a slash at the end."""
     return quote(str(request.scope.get("root_path", "")).rstrip("/"))
 
 

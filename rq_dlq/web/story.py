@@ -36,7 +36,7 @@ class Step:
     """One event.
 
     Attributes:
-        level: bad, warn, good, now or empty.
+        level: bad, warn, good, now, next or empty.
         after: how long after the previous step, in words.
     """
 
@@ -51,7 +51,7 @@ class Step:
 
 
 def story_of(explained: Explanation, now: datetime) -> list[Step]:
-    """The steps of a message, from its sending to the next one."""
+    """The steps of a message, from its send to its next step."""
     message = explained.message
     if message is None:
         return []

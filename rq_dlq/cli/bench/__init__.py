@@ -1,6 +1,6 @@
-"""`rq-dlq bench`: the limits of this server, and how much of them the queues reach.
+"""`rq-dlq bench`: the limits of a server, and the fraction of them that the queues reach.
 
-`limits` measures the server without queues, `figures` the queues, `view` shows both.
+`limits` measures the server without queues, `figures` measures the queues, and `view` shows both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rq_dlq.cli._options import Number
 from rq_dlq.cli._scratch import interrupt_on_signals, remove, server_of
 
 SECONDS = 20.0
-BUSY = 50  # commands a second of other clients
+BUSY = 50  # commands of other clients per second: above it, the server is in use
 
 
 @click.command(cls=Command)

@@ -1,4 +1,4 @@
-"""Measures the queues. Each figure has its own queue, and is measured for a part of the time."""
+"""Measures the queues. Each figure has a separate queue, and takes a part of the time."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.queue import Queue
 
-PARTS = 24  # parts of the time; a figure takes one, and another to fill its queue
+PARTS = 24  # parts of the time: a figure takes one to fill its queue, and one to measure
 MOST = 20_000  # messages in a queue
-FEW = 2_000  # pending, for the cost against depth
-SOME = 10  # messages in a call there
+FEW = 2_000  # pending messages in a short queue, to compare its cost with a long one
+SOME = 10  # messages per call in that comparison
 USED = """local used = 0
 for _, key in ipairs(KEYS) do used = used + (redis.call('MEMORY', 'USAGE', key, 'SAMPLES', 0) or 0) end
 return used"""
@@ -42,8 +42,8 @@ class Figure:
         name: the measured operation.
         value: the measured value.
         unit: messages a second ("/s"), or a unit for which less is better.
-        limit: the same without queues, on the same server; None: there is no equivalent.
-        limit_is: the operation of the limit.
+        limit: the best possible value, such as that of the same work without queues; None: there is none.
+        limit_is: a description of the limit.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Queues:
 
     def __init__(self, broker: Broker, bare: Limits, part: float) -> None:
         self._broker, self._bare, self._part = broker, bare, part
-        self._most = MOST  # messages of a worker
+        self._most = MOST  # messages for each worker
 
     def figures(self) -> Iterator[Figure]:
         """All figures."""
@@ -133,11 +133,11 @@ class Queues:
     def _claim_and_ack(self) -> float:
         queue = self._queue("claim", MOST)
         found = rate(lambda: bool(queue.ack(queue.claim(BATCH))), BATCH, self._part)
-        self._most = min(MOST, round(found * self._part / 4))  # a worker does more for each message
+        self._most = min(MOST, round(found * self._part / 4))  # a worker takes longer for each message
         return found
 
     def _work(self, at_once: int, *, is_async: bool) -> float:
-        """Messages a second from a worker's first call to its last one."""
+        """Messages a second, from a worker's first call to its last."""
         queue = self._queue(f"work-{is_async}-{at_once}", self._most)
         waiting, seen = queue.stats().ready, list[float]()
 
@@ -184,7 +184,7 @@ class Queues:
         )
 
     def _depth(self) -> float:
-        """How many times longer a claim and an ack take if many messages are pending."""
+        """How many times as long a claim and an ack take if many messages are pending."""
         found = list[float]()
         for pending in (FEW, MOST):
             queue = self._queue(f"depth-{pending}", pending)

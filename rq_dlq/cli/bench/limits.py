@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
 
 BODY = {"data": "x" * 89}
-BYTES = 100  # of the body as JSON
+BYTES = 100  # bytes of the body as JSON
 BATCH = 100  # messages in one call
 IDLE = 0.003  # seconds before a message is sent, so that the waiting client blocks
 PICK_UPS = 200
 LOOK = 0.25  # seconds in which other clients' commands are counted
 PATIENCE = 5.0  # seconds for one message to arrive
-WAIT = 0.1  # seconds of one waiting call
+WAIT = 0.1  # seconds that one call waits
 
 NOTHING = "return 1"
 PUSH = "for i = 1, ARGV[2] do redis.call('RPUSH', KEYS[1], ARGV[1]) end return 1"
@@ -40,7 +40,7 @@ class Limits:
         script: calls of an empty script a second, one after another.
         push: bodies a second that a bare script appends to a list, 100 in a call.
         pop: bodies a second that a bare script takes from a list, 100 in a call.
-        woken: milliseconds (p50, p99) from an RPUSH until a client that waits by BLPOP has it.
+        woken: milliseconds (p50, p99) from an RPUSH until a client that waits in BLPOP gets the element.
     """
 
     ping: float
@@ -51,7 +51,7 @@ class Limits:
 
 
 def run(broker: Broker, *parts: bytes | str | float) -> Any:
-    """One command."""
+    """Run one command."""
     return broker._run(broker._step(Command(parts)))
 
 
@@ -70,7 +70,7 @@ def commands_a_second(broker: Broker) -> int:
 
 
 def rate(step: Callable[[], object], each: int, seconds: float) -> float:
-    """Messages a second of a step that does `each` of them; it ends when it returns False."""
+    """Messages a second of a step that handles `each` of them. Stops early if the step returns False."""
     done, began = 0, time.perf_counter()
     while time.perf_counter() < began + seconds and step() is not False:
         done += each
@@ -78,7 +78,7 @@ def rate(step: Callable[[], object], each: int, seconds: float) -> float:
 
 
 def pick_ups(take: Callable[[], object], give: Callable[[], object], seconds: float) -> tuple[float, float]:
-    """Milliseconds (p50, p99) from before a `give` until another thread's `take`, which waits, has it.
+    """Milliseconds (p50, p99) from the start of `give` until a `take` that waits in another thread returns.
 
     Args:
         take: waits for a moment; returns whether a message arrived.
@@ -113,7 +113,7 @@ def pick_ups(take: Callable[[], object], give: Callable[[], object], seconds: fl
 
 
 def loaded(broker: Broker, keys: Sequence[str], script: str) -> Callable[..., Any]:
-    """A script as a function; in a cluster it is loaded where the keys are."""
+    """A script as a function; in a cluster it is loaded on the node of the keys."""
     sha = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
     together = Batch([Command((b"SCRIPT", b"LOAD", script)), Command((b"EXISTS", keys[0]))])
     broker._run(broker._step(together))

@@ -1,4 +1,4 @@
-"""Shows the figures: a table with bars, JSON, a picture."""
+"""Shows the figures as a table with bars or as JSON, and as a picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LEAST, BAR = 5, 20  # characters
 SPACE = 2  # between two columns
-WIDTH = 120  # of a picture
+WIDTH = 120  # columns of a picture
 FIGURES = (
     Column("figure", wrap=True), Column("here"), Column("limit"), Column("share", "cyan", title="of it"),
     Column("limit_is", "dim", title="the limit is", wrap=True, below=True),
@@ -28,7 +28,7 @@ FIGURES = (
 
 
 def watched(output: Output, figures: Iterable[Figure]) -> list[Figure]:
-    """All figures; on a terminal the newest is shown while the next is measured."""
+    """All figures. On a terminal, the newest is shown while the next is measured."""
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     found: list[Figure] = []
     shown = output.stderr.is_terminal

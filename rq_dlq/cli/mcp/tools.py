@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import Received
 
 LONGEST = 2_000  # the most characters of a body, an error or a traceback
-EVENTS = 5  # how many events of a history
+EVENTS = 5  # the most events of a history
 Name = Annotated[
     str, Field(description="The name of a queue, such as orders; its dead letters are in DLQ.orders.")
 ]
@@ -45,7 +45,7 @@ class Tools:
 
     @property
     def all(self) -> Sequence[Callable[..., str]]:
-        """Each tool."""
+        """All tools."""
         return (self.queues, self.groups, self.dead_letters, self.explain, self.plan_redrive, self.audit,
                 self.policy)  # fmt: skip
 
@@ -148,7 +148,7 @@ class Tools:
         return row | {"history": events}
 
     def _value(self, value: Any, data: bytes) -> Any:
-        """A body without secrets; a long or deeply nested body is truncated text."""
+        """A body or headers without secrets; truncated text if long or deeply nested."""
         try:
             shown = self._masks.value(value)
             text = shown if isinstance(shown, str) else _show.as_json(shown)

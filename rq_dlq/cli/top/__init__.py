@@ -1,7 +1,7 @@
 """`rq-dlq top`: queues, groups and redrives, live in the terminal.
 
-`reading` asks Redis, in a thread; `tables` and `picture` lay out; `terminal` has the screen and signals;
-`keys` handles key presses; `watch` is the loop.
+`reading` reads from Redis, in a thread; `tables` and `picture` make the layout; `terminal` has the screen
+and signals; `keys` handles key presses; `watch` is the loop.
 """
 
 from __future__ import annotations

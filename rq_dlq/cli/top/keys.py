@@ -13,7 +13,7 @@ ESCAPE, ENTER, ERASE = "\x1b", "\r\n", "\x7f\b"
 
 @dataclass
 class Keys:
-    """The user's choices by keys.
+    """The choices that the user makes with keys.
 
     Attributes:
         typing: a filter is being typed.

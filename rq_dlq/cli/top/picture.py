@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from rq_dlq.cli.top.reading import Reading
     from rq_dlq.core.looking.overview import QueueOverview
 
-HIGH = 30  # lines from which tables are separated by blank lines
-NAME = 20  # the least columns for a name, or for a text that may be truncated
+HIGH = 30  # from this many lines, blank lines separate the tables
+NAME = 20  # the fewest columns for a name, or for a text that may be truncated
 COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
 
 
 def picture(reading: Reading, look: Look, width: int, height: int = sys.maxsize) -> Group:
-    """The whole picture, at most this high."""
+    """The whole picture, with at most this many lines."""
     at, rates = reading.overview.at, reading.rates
     queues = [queue for queue in reading.overview.queues if look.filter in queue.name]
     wrong = troubles(queues, at, {name: own.died for name, own in rates.items()})

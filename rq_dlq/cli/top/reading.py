@@ -28,7 +28,7 @@ class Reading:
     Attributes:
         where: the server and the namespace.
         rates: the rates of each queue, by name.
-        seconds: the period of the rates; 0: they follow with the next reading.
+        seconds: the period of the rates; 0: the next reading has the first rates.
         workers: the worker processes.
         gaps: the unreadable parts of a cluster, one per line.
         failure: why the last reading failed; empty: it succeeded.
@@ -46,7 +46,7 @@ class Reading:
 
 
 class Reader:
-    """Reads.
+    """Reads the queues.
 
     Attributes:
         last: the last reading.
@@ -61,7 +61,7 @@ class Reader:
         self.broken: BaseException | None = None
 
     def read(self) -> None:
-        """Read once more; a failure is part of the reading."""
+        """Read once more; `last` records a failure."""
         try:
             self.last = self._read()
         except RqDlqError as error:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rq_dlq.core.looking.trouble import Trouble
     from rq_dlq.values.process import ProcessReport
 
-FEW = 10  # rates below it have a decimal point
-WIDE = 100  # columns from which more columns are shown
+FEW = 10  # rates below it have two significant digits
+WIDE = 100  # from this width of the terminal, tables have more columns
 SHORT = 6  # digits of a group, which other commands also accept
 _SINCE, _OLDEST = Column("since", below=True), Column("oldest", below=True)
 _ERROR, _QUEUE = Column("error", cut=True), Column("queue", cut=True)
@@ -67,7 +67,7 @@ class Look:
 
     Attributes:
         sort: the order of the queues, one of SORTS.
-        filter: only queues whose names have this.
+        filter: show only queues whose names contain this.
     """
 
     sort: str = "trouble"
@@ -84,7 +84,7 @@ class Section:
 
 
 def figure(value: float) -> float:
-    """A rate for display, with significant digits."""
+    """A rate, rounded for display."""
     return float(f"{value:.2g}") if 0 < value < FEW else round(value)
 
 
@@ -109,7 +109,7 @@ def queue_table(
 
 
 def group_table(queues: Iterable[QueueOverview], at: datetime) -> Section:
-    """The groups that are new, growing or regressed; those with the most recent deaths first."""
+    """The groups that are new, growing or regressed; those with the most deaths in the last hour first."""
     found = [(queue.name, group) for queue in queues for group in queue.groups if group.trends]
     found.sort(key=lambda each: (-each[1].last_hour, -each[1].count))
     rows = [
@@ -141,7 +141,7 @@ def worker_table(workers: Iterable[ProcessReport]) -> Section:
 
 
 def _since(moment: datetime | None, at: datetime) -> str | None:
-    """A time of today, or a date (UTC)."""
+    """The time (UTC), with its date if that is not today."""
     if moment is None:
         return None
     moment, at = moment.astimezone(UTC), at.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""The terminal of `rq-dlq top`: an alternate screen, keys, signals. All is restored at the end."""
+"""The terminal of `rq-dlq top`: an alternate screen, keys, signals. It is restored at the end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Terminal:
 
     @property
     def whole(self) -> bool:
-        """Whether the screen can be redrawn; otherwise pictures follow each other."""
+        """Whether the screen can be redrawn; otherwise each picture is printed after the last one."""
         return self._console.is_terminal and not self._console.is_dumb_terminal
 
     def tell(self) -> None:
@@ -59,7 +59,7 @@ class Terminal:
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Pass signals on to `wait`; a second one ends the process immediately."""
+        """Pass signals on to `wait`; a repeated SIGINT, SIGTERM or SIGHUP ends the process immediately."""
 
         def on_signal(number: int, _: FrameType | None) -> None:
             if number in ENDING:
@@ -76,7 +76,7 @@ class Terminal:
 
     @contextmanager
     def screen(self) -> Generator[Callable[[RenderableType], None]]:
-        """A function that draws. Keys arrive one by one; the log, which would garble the screen, is off."""
+        """A function that draws. Keys arrive one by one; the log is off if it would garble the screen."""
         settings = None if self._keys is None else termios.tcgetattr(self._keys)
         try:
             if self._keys is not None:

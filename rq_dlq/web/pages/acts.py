@@ -1,8 +1,8 @@
 """Actions of operators: purge, redrive or edit dead letters, cancel a message, pause or resume a queue.
 
-Each action has a confirmation page with the number of affected messages. It applies to ticked rows, to a
-condition, or to one message. `OF_LETTERS` and `OF_QUEUES` are the actions; those of a queue have a sentence
-with their numbers.
+Each action has a confirmation page with the number of affected messages. It applies to ticked rows, to the
+messages that meet a condition, to one message, or to a queue. `OF_LETTERS` and `OF_QUEUES` list the actions;
+each action on a queue has a sentence with the numbers.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ OF_QUEUES: Mapping[str, Callable[[QueueStats], str]] = {
     ),
     "resume": lambda stats: f"{many(stats.waiting, 'message')} will be delivered as they are due.",
 }
-CANCEL = "cancel"  # of one waiting or leased message
+CANCEL = "cancel"  # cancels one waiting or leased message
 QUOTED = re.compile(r"""'(?:[^']|'')*'""")  # texts in a condition
 NAMES = re.compile(r"[\w.$\"-]+")
-CHANGES = "{}"  # the initial text of an edit of several messages
+CHANGES = "{}"  # the initial text for editing several messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Chosen:
 
     Attributes:
         ids: the ticked messages, or the message of the page.
-        where: a condition in words.
-        group: the fingerprint of their group.
+        where: a condition, as the user wrote it.
+        group: the fingerprint of a group.
     """
 
     ids: Sequence[str]
@@ -88,7 +88,7 @@ class Chosen:
 
     @property
     def conditions(self) -> dict[str, Any]:
-        """The arguments for `queue.dlq`."""
+        """The conditions, as arguments for methods of `queue.dlq`."""
         return {"ids": list(self.ids) or None, "where": self.where or None, "group": self.group or None}
 
 
@@ -119,7 +119,7 @@ async def ask(site: Site, request: Request) -> Response:
 
 @act
 async def do(site: Site, request: Request) -> Response:
-    """Carry out an action; for an edit first show the effect."""
+    """Carry out an action. An edit first shows its effect."""
     verb = verb_of(request, (*OF_LETTERS, CANCEL), "an act")
     queue, form = await site.queue(request), await request.form()
     if verb == CANCEL:
@@ -128,7 +128,7 @@ async def do(site: Site, request: Request) -> Response:
             raise HTTPException(409, f"it was not cancelled, since it is now {became}")
         return go_to(request, "redrives#audit")
     chosen = Chosen.of(form, site.masks)
-    text = visible_json(str(form.get("edit") or "").replace("\r\n", "\n"))  # the line ends of browsers
+    text = visible_json(str(form.get("edit") or "").replace("\r\n", "\n"))  # browsers send \r\n
     if verb == "edit" and "number" not in form:
         return await _asked(site, request, queue, verb, chosen, text=text, tried=True)
     number = number_of(form, "number", int) or 0
@@ -168,7 +168,7 @@ async def _asked(
     text: str = "",
     tried: bool = False,
 ) -> Response:
-    """The confirmation page; for an edit with the changed messages, once it was tried."""
+    """The confirmation page. After a trial of an edit, it shows the changed messages."""
     plan: RedrivePlan | None = None
     wrong = ""
     try:
@@ -177,7 +177,7 @@ async def _asked(
         if tried:
             edit = await _edit_of(site, queue, chosen, text)
             plan = await queue.dlq.redrive(**chosen.conditions, dry_run=True, edit=edit)
-    except InvalidInput as error:  # in the form, for correction
+    except InvalidInput as error:  # shown in the form, for the user to correct
         count, leased, wrong = 0, 0, str(error)
     return site.page(
         request, "act.html", queue=queue, verb=verb, title=OF_LETTERS[verb], of_queue=False, chosen=chosen,
@@ -187,13 +187,13 @@ async def _asked(
 
 
 def _choice_of(chosen: Chosen, limit: int | None = None) -> Choice:
-    """The dead letters that a form chooses, as the steps take them."""
+    """The dead letters that a form chooses, as a `Choice`."""
     conditions = chosen.conditions
     return dead_choice(conditions, where=conditions.pop("where"), limit=limit)
 
 
 async def _text_to_edit(site: Site, queue: Queue[Any], chosen: Chosen) -> str:
-    """The body of one message without its secrets; for several an empty patch."""
+    """The body of one message, without its secrets; for several messages, an empty patch."""
     if len(chosen.ids) != 1:
         return CHANGES
     letters = await queue.dlq.browse(ids=chosen.ids, limit=1)
@@ -204,10 +204,10 @@ async def _text_to_edit(site: Site, queue: Queue[Any], chosen: Chosen) -> str:
 
 
 async def _edit_of(site: Site, queue: Queue[Any], chosen: Chosen, text: str) -> Callable[[Any], Any]:
-    """The edit in a form; its result must fit the type of the queue, if that is known.
+    """The edit in a form. Its result must fit the type of the queue, if that is known.
 
     Raises:
-        InvalidInput: it is not JSON, or not a patch.
+        InvalidInput: the text is not JSON, or not a patch.
     """
     edited = read_json(text, "the body" if len(chosen.ids) == 1 else "the patch")
     if len(chosen.ids) == 1:
@@ -233,7 +233,7 @@ async def _edit_of(site: Site, queue: Queue[Any], chosen: Chosen, text: str) -> 
 
 
 def _codec_of(site: Site, queue: Queue[Any]) -> Codec[Any] | None:
-    """The codec for the type of this program's handler for the queue; None: unknown."""
+    """The codec for the type of the handler that this program has for the queue; None: it is unknown."""
     for handler in site.broker._handlers:
         core: QueueState[Any] = handler.queue._core
         if core.name == queue.name and core.codec.type is not Any:

@@ -1,4 +1,4 @@
-"""One kind of failure: its story, its dead letters, its redrives."""
+"""One group of dead letters: the story of a sample, the dead letters, and the redrives of the queue."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def steer(site: Site, request: Request) -> Response:
         await queue.dlq.mute(group=mark, until=str(form.get("until") or "") or None, by=site.by(request))
     else:
         await queue.dlq.unmute(group=mark, by=site.by(request))
-    with suppress(RqDlqError):  # it is done; the next page shows that Redis is down
+    with suppress(RqDlqError):  # the action is done; the next page shows that Redis is down
         await site.hub.now(within=0)
     return go_to(request, "group", queue=queue.name, id=mark)
 
@@ -63,7 +63,7 @@ async def group_of(queue: Queue[Any], mark: str) -> ErrorGroup:
     """The group with a fingerprint.
 
     Raises:
-        HTTPException: it does not exist, or no longer.
+        HTTPException: the group does not exist, or has no dead letters any more.
     """
     groups = await queue.dlq.groups(group=mark) if is_group(mark) else []
     for found in groups:
@@ -91,7 +91,7 @@ async def _planned(queue: Queue[Any], mark: str, given: Mapping[str, Any]) -> di
     try:
         terms = terms_of(given)
         plan = await queue.dlq.redrive(group=mark, dry_run=True, **terms)
-    except InvalidInput as error:  # in the form, for correction
+    except InvalidInput as error:  # shown in the form, for the user to correct
         return {"plan": None, "terms": None, "wrong": str(error)}
     if terms["canary"]:
         terms["canary"] = min(terms["canary"], plan.eligible) or None

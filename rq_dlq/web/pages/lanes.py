@@ -24,11 +24,11 @@ COUNTED = 10_000  # the most messages that the confirmation page counts
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The messages named in a form.
+    """The messages with the key or the dependency that a form names.
 
     Attributes:
-        of: key or dependency.
-        text: its text.
+        of: "key" or "dependency".
+        text: the key or the dependency itself.
     """
 
     of: str
@@ -36,10 +36,10 @@ class Lane:
 
     @classmethod
     def of_form(cls, given: Given) -> Lane | None:
-        """Read a form; None: it concerns the whole queue.
+        """Read a form; None: it is about the whole queue.
 
         Raises:
-            HTTPException: it names neither a key nor a dependency.
+            HTTPException: it has a kind other than these, or no text.
         """
         of, text = str(given.get("of") or ""), str(given.get("text") or "")
         if not of:
@@ -52,7 +52,7 @@ class Lane:
         return f"with the key {self.text}" if self.of == "key" else f"that need {self.text}"
 
     def among(self, queue: Queue[Any]) -> Key | Dependency:
-        """The object that pauses and resumes them."""
+        """The object that pauses and resumes these messages."""
         return queue.key(self.text) if self.of == "key" else queue.dependency(self.text)
 
     async def effect(self, queue: Queue[Any], verb: str) -> str:

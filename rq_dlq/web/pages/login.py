@@ -26,7 +26,7 @@ async def ask(site: Site, request: Request) -> Response:
 
 
 async def login(site: Site, request: Request) -> Response:
-    """Check the token, and let a browser in."""
+    """Check the token, and start a session."""
     if request.method != "POST" or not site.access.token:
         return await ask(site, request)
     form = await request.form(max_files=0, max_fields=10)
@@ -42,7 +42,7 @@ async def login(site: Site, request: Request) -> Response:
 
 
 async def logout(site: Site, request: Request) -> Response:
-    """End the session, and have the browser forget it."""
+    """End the session, and delete its cookie."""
     site.access.end(request)
     response = RedirectResponse(f"{root_of(request)}/login", 303)
     response.delete_cookie(COOKIE, path=root_of(request) or "/", httponly=True, samesite="strict")

@@ -1,4 +1,4 @@
-"""One message: its story, body and headers."""
+"""One message: its story, its body and its headers."""
 
 from __future__ import annotations
 

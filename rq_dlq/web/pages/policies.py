@@ -21,7 +21,7 @@ ROWS = 30  # redeliveries
 
 
 async def policies(site: Site, request: Request) -> Response:
-    """Show the entries of the map; for a given queue, its waits and a simulated outage."""
+    """Show the entries of the map; for a queue, also its waits and a simulated outage."""
     given = request.query_params
     stored = await site.broker.policies.read()
     name = given.get("queue", "")

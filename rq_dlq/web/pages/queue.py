@@ -29,7 +29,7 @@ VERBS = ("pause", "resume")
 
 
 async def queue(site: Site, request: Request) -> Response:
-    """Show a queue; for the name of a dead-letter or expiry queue, its queue, or a list of its queues."""
+    """Show a queue; for the name of a dead-letter or expiry queue, go to its queue, or list its queues."""
     name = asked(request, "name")
     if (meant := await site.meant(name)) != [Address(name)]:
         seen = await site.hub.now()
@@ -48,7 +48,7 @@ async def queue(site: Site, request: Request) -> Response:
 
 
 async def _counted(site: Site, queue: Queue[Any], given: Mapping[str, str]) -> dict[str, Any]:
-    """How many of the first messages in a state have each value of a header, or each key."""
+    """Count the first messages in a state by a header, or by their keys."""
     header, places = given.get("count_by", "").strip(), given.get("place", "")
     if not header:
         return {"counted": None, "header": "", "place": places}
@@ -68,6 +68,6 @@ async def steer(site: Site, request: Request) -> Response:
     found, verb = await site.queue(request, "name"), verb_of(request, VERBS, "a queue")
     lane = Lane.of_form(await request.form())
     await getattr(lane.among(found) if lane else found, verb)(by=site.by(request))
-    with suppress(RqDlqError):  # it is done; the next page shows that Redis is down
+    with suppress(RqDlqError):  # the action is done; the next page shows that Redis is down
         await site.hub.now(within=0)
     return go_to(request, "queue", name=found.name)

@@ -37,7 +37,7 @@ async def redrive(site: Site, request: Request) -> Response:
     queue = await site.queue(request)
     try:
         values = live.redrive(site, await site.hub.now(), request.query_params)
-    except HTTPException:  # it has just begun
+    except HTTPException:  # the redrive may have just begun
         values = live.redrive(site, await site.hub.now(within=0), request.query_params)
     return site.page(request, "redrive.html", queue=queue, **values)
 
@@ -67,7 +67,7 @@ async def steer(site: Site, request: Request) -> Response:
     await getattr(job, verb)(by=site.by(request))
     if verb == "resume":
         drive(site, job)
-    with suppress(RqDlqError):  # it is done; the next page shows that Redis is down
+    with suppress(RqDlqError):  # the action is done; the next page shows that Redis is down
         await site.hub.now(within=0)
     return go_to(request, "redrive", queue=queue.name, id=job.id)
 
@@ -78,7 +78,7 @@ def drive(site: Site, job: RedriveJob) -> None:
     async def go_on() -> None:
         try:
             await job.wait()
-        except RqDlqError:  # Redis is down; others continue
+        except RqDlqError:  # Redis is down; other processes continue the redrive
             return
 
     task = asyncio.create_task(go_on())

@@ -1,4 +1,4 @@
-"""The worker processes: host, version, and held messages."""
+"""The worker processes, with their hosts, versions and held messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def workers(site: Site, request: Request) -> Response:
-    """Show the worker processes, the one with the longest held message first."""
+    """Show the worker processes: first the silent ones, then those that have held a message the longest."""
     found = await site.broker.workers()
     found.sort(key=lambda one: (one.state != "silent", -(one.oldest or 0), one.process))
     return site.page(request, "workers.html", found=found)

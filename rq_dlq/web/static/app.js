@@ -1,4 +1,4 @@
-// Charts, the switch of the theme, and the keyboard. Pages are readable without it.
+// Charts, the theme switch, and keyboard shortcuts. Pages are readable without this script.
 "use strict";
 
 const LINES = {
