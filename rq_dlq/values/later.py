@@ -1,6 +1,6 @@
 """The mark of data that only later versions can read, and the error for it.
 
-A state in a later form begins with the version that can read it, ">=1.4 "; a record has the mark after its
+A state in a later form begins with the version that can read it, ">=1.4 "; a record has this mark after its
 birth and a byte of flags. A program that cannot read the form leaves the message unchanged.
 """
 
