@@ -25,7 +25,7 @@
 
     Poison, Redeliver            instructions that a handler raises; they are not errors of the queue
 
-The text of an error says what to do next, and a note names its page: `rq-dlq error NAME` prints what is
+The text of an error says what to do next, and a note names its page: `rq-dlq error NAME` prints the text
 below. No text contains a password or a body.
 """
 
@@ -67,11 +67,11 @@ class RqDlqError(Exception):
         self.add_note(f"more: {self.page}")
 
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""  # more arguments are only for pickle
+        return str(self.args[0]) if self.args else ""  # other arguments are only for pickle
 
     @property
     def page(self) -> str:
-        """See the class; `str(error)` is without it, so that logs do not repeat it."""
+        """See the class. `str(error)` leaves it out, so that logs do not repeat it."""
         ours = next(kind for kind in type(self).__mro__ if kind.__module__ == __name__)
         return f"rq-dlq error {ours.__name__}"
 
@@ -242,7 +242,7 @@ class LeaseLost(RqDlqError):
 
 
 End = Literal["dead", "expired", "discarded", "purged", "cancelled", "moved"]
-"""How a message ended that has no result. One that is dead or expired may be redriven, and have one then."""
+"""How a message without a result ended. A dead or expired one may get a result after a redrive."""
 
 
 class ResultError(RqDlqError):
@@ -495,7 +495,7 @@ class Redeliver(Exception):
         rq_dlq.errors.Redeliver: redeliver after 2m
     """
 
-    after: Duration | None = None  # for subclasses that do not call this `__init__`
+    after: Duration | None = None  # a subclass may not call this `__init__`
     charge: bool = True
     pause_key: bool = False
 
@@ -510,7 +510,7 @@ class Redeliver(Exception):
                 read_duration(after, "after")
             except ValueError as error:
                 raise InvalidDuration(str(error)) from None
-        super().__init__(after)  # unpickling calls it with these, then restores the attributes
+        super().__init__(after)  # unpickling passes this, then restores the attributes
         self.after = after
         self.charge = charge
         self.pause_key = pause_key
