@@ -121,7 +121,7 @@ def _arguments(
 ) -> dict[str, Any]:
     """The given settings, by these names; case and separators do not matter: BackOff is backoff.
 
-    A setting of None is left out, except the limit: there None means no limit.
+    A setting that is None is left out, except the limit: there None means no limit.
     """
     spellings = {plain(name): name for name in names}
     arguments: dict[str, Any] = {}

@@ -47,7 +47,7 @@ class Preview:
         max_redeliveries: the policy's limit.
         dead_after: the sum of the waits from the first failure to the dead-letter queue, without the time
             that handlers take; None: never. Waits after the 10,000th redelivery count as equal to that one:
-            nearly every policy has reached its longest wait there.
+            nearly every policy has reached its longest wait before.
     """
 
     rows: tuple[Row, ...]

@@ -233,7 +233,7 @@ class RedeliveryPolicy:
 
     @staticmethod
     def artemis(**settings: object) -> RedeliveryPolicy:
-        """Redelivery exactly as ActiveMQ Artemis does it, bit for bit; see `presets.ArtemisRedelivery`.
+        """Redelivery as ActiveMQ Artemis does it, bit for bit; see `presets.ArtemisRedelivery`.
 
         Args:
             settings: `redelivery-delay`, `redelivery-delay-multiplier`, `max-redelivery-delay`,
@@ -257,7 +257,7 @@ class RedeliveryPolicy:
 
     @staticmethod
     def activemq(**settings: object) -> RedeliveryPolicy:
-        """Redelivery exactly as ActiveMQ Classic does it, bit for bit; see `presets.ActiveMQRedelivery`.
+        """Redelivery as ActiveMQ Classic does it, bit for bit; see `presets.ActiveMQRedelivery`.
 
         Args:
             settings: `maximumRedeliveries`, `initialRedeliveryDelay`, `redeliveryDelay`,

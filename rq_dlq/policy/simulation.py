@@ -79,7 +79,7 @@ class Simulation:
         messages: the number of messages; in the end each is done or dead.
         outage: the length of the outage, seconds.
         rate: how many deliveries a second could succeed afterwards; None: any number.
-        drained: seconds after the outage until the last message was done or dead; 0: this was earlier.
+        drained: seconds after the outage until the last message was done or dead; 0: none was left.
         done: how many messages succeeded.
         dead: how many messages died.
         deliveries: the number of deliveries, including the first of each message.

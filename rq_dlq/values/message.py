@@ -190,7 +190,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def key(self) -> str | None:
-        """The key, by which the queue may order or limit messages (`PerKey`); None: no key.
+        """The key by which the queue may order or limit messages (`PerKey`); None: no key.
 
         Raises:
             UnprocessableMessage: its headers cannot be decoded.
@@ -199,7 +199,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def dependency(self) -> str | None:
-        """The dependency of its work, by which the queue may detect an outage (`Breaker`); None: none.
+        """The dependency by which the queue may detect an outage (`Breaker`); None: no dependency.
 
         Raises:
             UnprocessableMessage: its headers cannot be decoded.

@@ -10,8 +10,8 @@ import msgspec
 
 from rq_dlq.values.signature import Taken, under
 
-SILENT_AFTER, GONE_AFTER = 15.0, 60.0  # the least seconds without a report
-SILENT_PERIODS, GONE_PERIODS = 2, 3  # the least periods without a report
+SILENT_AFTER, GONE_AFTER = 15.0, 60.0  # the minimum, seconds without a report
+SILENT_PERIODS, GONE_PERIODS = 2, 3  # the minimum, periods without a report
 
 Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 UNKNOWN = "?"

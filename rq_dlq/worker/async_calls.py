@@ -65,7 +65,7 @@ class AsyncCalls:
         except TimeoutError as error:
             if limit is None or not limit.expired():
                 return error
-            where = error.__cause__ or error  # the cancellation, raised at the handler's current line
+            where = error.__cause__ or error  # the cancellation, raised where the handler waited
             return over().with_traceback(where.__traceback__)
         except asyncio.CancelledError as error:
             loop_broke = self._stop.broken and self._calls[delivery][0].cancelling()  # not the call's fault

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ROLES", "Maintenance", "MaintenanceRole"]
 
 logger = logging.getLogger("rq_dlq.maintenance")
-SHORTEST_PAUSE = 0.1  # the pause between two complete rounds, as a fraction of the period
+SHORTEST_PAUSE = 0.1  # the shortest pause between two complete rounds, as a fraction of the period
 REPORT_WORK, REPORT_LIFE = 10.0, 60.0  # seconds between two lines of figures, with and without work
 
 
